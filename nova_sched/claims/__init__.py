@@ -160,9 +160,8 @@ class ClaimTransactions(StoreTransactions):
     def renew_claim(self, claim: Claim, lifetime_s: float | None) -> bool:
         """Let a claim expire ``lifetime_s`` seconds from now; None: never.
 
-        Returns whether it was renewed: only a pending claim of this name, before it expires, or an
-        open resize. A pending claim that has expired by the store's clock is not renewed, whether
-        it has ended yet or not.
+        Returns whether it was renewed: only a pending claim of this name, or an open resize, and
+        as long as it has not ended.
         """
 
     @abc.abstractmethod
@@ -174,12 +173,13 @@ class ClaimTransactions(StoreTransactions):
         """
 
     @abc.abstractmethod
-    def keep_lifetimes(self, most_s: float) -> list[Claim]:
+    def keep_lifetimes(self, most_s: float) -> tuple[float, list[Claim]]:
         """Let the claims that wait for a confirmation live longer by the time that nobody watched.
 
-        That is the time since the last call, if the store's clock went on by more than ``most_s``
-        seconds: no scheduler ran, or the clock jumped, as at a failover to a server whose clock is
-        ahead. Returns these claims, as they were.
+        That is the time since the last call, or since the claim was made, if the store's clock has
+        gone on by more than ``most_s`` seconds since then: no scheduler ran, or the clock jumped,
+        as at a failover to a server whose clock is ahead. Returns the time of the store's clock,
+        by which claims may end now, and the claims that live longer, as they were.
         """
 
     @abc.abstractmethod

@@ -335,22 +335,24 @@ class MemoryClaimStore(ClaimStore):
 
     def keep_lifetimes(self, most_s):
         with self._lock:
-            watched_s, self._watched_s = self._watched_s, self.now_s()
-            if watched_s is None or (missed_s := self._watched_s - watched_s) <= most_s:
-                return []
+            now_s = self.now_s()
+            watched_s, self._watched_s = self._watched_s, now_s
+            if watched_s is None or now_s - watched_s <= most_s:
+                return now_s, []
             waiting = [
                 claim
                 for claims in self._claims.values()
                 for claim in claims.values()
                 if (claim.resizing or not claim.is_confirmed)
                 and claim.expires_s
-                and claim.created_s <= watched_s
+                and claim.changed_s < now_s
             ]
-            return self._amend(
+            edit = self._amend(
                 changed_claims.RENEWAL,
                 waiting,
-                lambda claim: dataclasses.replace(claim, expires_s=claim.expires_s + missed_s),
-            ).changed
+                lambda claim: claim.spared(watched_s, now_s),
+            )
+            return now_s, edit.changed
 
     def claims(self, consumer_uuid=None):
         with self._lock:

@@ -280,10 +280,10 @@ class SqlClaimStore(ClaimStore):
         return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: expiring).changed
 
     def keep_lifetimes(self, most_s):
-        missed_s = watched_s = 0.0
+        now_s = watched_s = 0.0
 
         def first(connection):
-            nonlocal missed_s, watched_s
+            nonlocal now_s, watched_s
             row = REVISIONS.c.name == 'watched'  # when schedulers last looked, in ms
             before = connection.execute(
                 sa.select(REVISIONS.c.value).where(row).with_for_update()
@@ -291,27 +291,27 @@ class SqlClaimStore(ClaimStore):
             now_s = clock.read(connection) if self.clock is None else self.clock()
             value = {'value': int(now_s * 1000)}
             if before is None:
+                watched_s = now_s
                 connection.execute(sa.insert(REVISIONS).values(name='watched', **value))
-                return
-            watched_s = before / 1000
-            missed_s = now_s - watched_s
-            connection.execute(sa.update(REVISIONS).where(row).values(**value))
+            else:
+                watched_s = before / 1000
+                connection.execute(sa.update(REVISIONS).where(row).values(**value))
 
         def waiting(connection):
-            if missed_s <= most_s:
+            if now_s - watched_s <= most_s:
                 return []
             query = sa.select(CLAIMS).where(
                 sa.or_(CLAIMS.c.state != CONFIRMED, CLAIMS.c.resizing.is_not(None)),
                 CLAIMS.c.expires_s > 0,
-                CLAIMS.c.created_s <= watched_s,
+                CLAIMS.c.changed_s < now_s,
             )
             return [sql.claim(row) for row in connection.execute(query)]
 
         def change(claim):
-            return dataclasses.replace(claim, expires_s=claim.expires_s + missed_s)
+            return claim.spared(watched_s, now_s)
 
         edit = self._amend(changed_claims.RENEWAL, waiting, lambda claims: change, first)
-        return edit.changed
+        return now_s, edit.changed
 
     def _amend(self, cause, read, changing, first=lambda connection: None):
         """Change the claims that ``read`` finds; returns the ClaimEdit.

@@ -177,8 +177,8 @@ class ClaimService:
             consumption = self._cluster.consume(node, request, lifetime_s, move, **marks)
             before = consumption.before
             if before is not None:
-                lives = not before.overdue(self._clock()) and before.request_id == request_id
-                if lives and move == before.move and before.is_for(consumption.claim):
+                is_mine = before.request_id == request_id and before.move == move
+                if is_mine and before.is_for(consumption.claim):
                     self._undo(consumption, ended)
                     return self._kept(before), True
                 self._check_resize(before, consumption.held, selector)
@@ -213,7 +213,6 @@ class ClaimService:
         return (
             there is not None
             and move == there.move
-            and not there.overdue(self._clock())
             and is_made_by(request, request_id, there, node)
         )
 
@@ -229,7 +228,7 @@ class ClaimService:
         """Raise Outdated if the claim of another move would end, although the call does not name
         it: a late copy of an earlier move's call must not take it."""
         is_mine = pending.request_id == request_id is not None
-        if not move or is_mine or pending.overdue(self._clock()):
+        if not move or is_mine:
             return
         # The host state may have a claim that has ended since.
         if any(one.name == pending.name for one in self._store.claims(pending.consumer_uuid)):

@@ -369,11 +369,10 @@ class Placer:
         """
         if not decision.repeatable or request.member_placement is not None:
             return None
-        now_s, request_id = self.cluster.hosts.now_s, decision.marks.get('request_id')
+        request_id = decision.marks.get('request_id')
         for claim in decision.replaced:
             node = self.cluster.node(claim.node_uuid)
-            is_there = node is not None and not claim.overdue(now_s)
-            if is_there and is_made_by(request, request_id, claim, node):
+            if node is not None and is_made_by(request, request_id, claim, node):
                 return claim
         return None
 
@@ -391,9 +390,7 @@ class Placer:
         """The consumption; with the claim of an earlier request, if that is what was asked for:
         its caller may name it yet."""
         for claim in decision.replaced:
-            is_there = claim.key == consumption.claim.key
-            is_there = is_there and not claim.overdue(self.cluster.hosts.now_s)
-            if is_there and claim.is_for(consumption.claim):
+            if claim.key == consumption.claim.key and claim.is_for(consumption.claim):
                 self.cluster.release(consumption)
                 self.cluster.add(claim)
                 return Consumption(claim, claim, None)

@@ -154,38 +154,49 @@ class Times:
         assert [one.consumer_uuid for one in store.expire()] == [A]
 
     @pytest.mark.parametrize(
-        'looks, left_s',
+        'looks, left_s, is_spared',
         [
-            pytest.param([20, 40, 60], 40, id='watched all the time'),
-            pytest.param([3600, 3620], 80, id='the clock jumps by an hour, or nobody runs'),
-            pytest.param([20, -3600, -3580], 3680, id='the clock is set back'),
-            pytest.param([-3600, 20], 80, id='and forth again'),
+            pytest.param([20, 40, 60], 40, False, id='watched all the time'),
+            pytest.param([3600, 3620], 80, True, id='the clock jumps by an hour, or nobody runs'),
+            pytest.param([20, -3600, -3580], 3680, False, id='the clock is set back'),
+            pytest.param([-3600, 20], 100, True, id='and forth again'),
         ],
     )
-    def test_time_that_nobody_watched_does_not_count(self, store, another, looks, left_s):
+    def test_time_that_nobody_watched_does_not_count(
+        self, store, another, looks, left_s, is_spared
+    ):
         ready(store)
         at(store, NOW)
         place(store, claim(A, node(), created_s=NOW, expires_s=NOW + 100))
-        assert store.keep_lifetimes(60) == []
+        assert store.keep_lifetimes(60) == (NOW, [])
         spared = []
         for place_of, look_s in enumerate(looks):
             one = another() if place_of % 2 else store
             at(one, NOW + look_s)
-            spared += one.keep_lifetimes(60)
+            spared += one.keep_lifetimes(60)[1]
             assert one.expire() == []
-            assert one.keep_lifetimes(60) == []
+            assert one.keep_lifetimes(60) == (NOW + look_s, [])
         (kept,) = store.claims()
         assert kept.expires_s - (NOW + looks[-1]) == left_s
-        assert bool(spared) == (3620 in looks)
+        assert bool(spared) == is_spared
 
-    def test_what_is_made_after_a_jump_of_the_clock_lives_as_long_as_any(self, store):
+    @pytest.mark.parametrize(
+        'made_s',
+        [
+            pytest.param(5, id='before the jump'),
+            pytest.param(3600, id='after it'),
+            pytest.param(-900, id='while the clock was set back'),
+        ],
+    )
+    def test_what_is_made_since_the_last_look_lives_as_long_as_any(self, store, made_s):
         ready(store)
         at(store, NOW)
         store.keep_lifetimes(60)
+        at(store, NOW + made_s)
+        place(store, claim(A, node(), created_s=NOW + made_s, expires_s=NOW + made_s + 100))
         at(store, NOW + 3600)
-        place(store, claim(A, node(), created_s=NOW + 3600, expires_s=NOW + 3700))
-        assert store.keep_lifetimes(60) == []
-        assert store.claims()[0].expires_s == NOW + 3700
+        now_s, _ = store.keep_lifetimes(60)
+        assert store.claims()[0].expires_s == now_s + 100
 
     def test_a_report_is_taken_at_the_stores_time(self, store, another):
         at(store, NOW + 7)
