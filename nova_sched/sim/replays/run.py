@@ -21,7 +21,8 @@ from typing import Any
 
 from nova_sched import errors, service
 from nova_sched.claims import ClaimSelector
-from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import schema
 from nova_sched.engine.context import Context
 from nova_sched.sim.inline import InlineScheduler
 from nova_sched.sim.replay import Clock
@@ -106,7 +107,7 @@ class EngineReplay:
         self._hourly, self._until_refusal = hourly, until_refusal
         self._clock, self._used, self._asked = Clock(), 0, 0
         settings = dataclasses.replace(service.settings(conf), explain_retention_s=0)
-        self._cluster, self._store = Cluster(), MemoryClaimStore(self._now_s)
+        self._cluster, self._store = Cluster(), SqlClaimStore(schema.in_memory(), self._now_s)
         self._building: dict[str, str] = {}  # host by server
         context = Context(
             self._cluster, self._store, lambda: settings, self._now_s, random.Random(seed)

@@ -14,10 +14,10 @@
 import pytest
 
 from nova_sched.claims import ClaimStore
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.tests.builders import still
+from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.unit.claims import contracts
 from nova_sched.tests.unit.claims.databases import cleared
 

@@ -30,7 +30,6 @@ from hypothesis.stateful import (
 from nova_sched import errors
 from nova_sched.claim import MOVES, VCPU
 from nova_sched.claims import ClaimSelector
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
@@ -39,6 +38,7 @@ from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.state.request import NO_HARDWARE
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.cases import cases
+from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.unit.claims.batteries.steps import check_books
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.world import (

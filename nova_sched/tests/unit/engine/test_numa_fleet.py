@@ -22,7 +22,6 @@ import pytest
 
 from nova_sched import service
 from nova_sched.claim import MEMORY_MB, PCPU
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
@@ -32,6 +31,7 @@ from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.cases import cases
+from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.options import settings
 
 DATA = Path(__file__).parents[2] / 'data' / 'huawei-numa-topology-2025'

@@ -20,10 +20,10 @@ import pytest
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED
 from nova_sched.claims import ClaimSelector
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Received, handling
 from nova_sched.tests.builders import claim, report, request, uuid_of
+from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import Score, World, end_claims, rules, spreading
 
 A, B, C = (uuid_of(f'instance {letter}') for letter in 'ABC')

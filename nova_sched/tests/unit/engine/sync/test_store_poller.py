@@ -21,11 +21,11 @@ import pytest
 from nova_sched import engine, errors
 from nova_sched.claim import CONFIRMED
 from nova_sched.claims import ClaimSelector, Placement, ServiceFacts
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.engine.sync.store_poller import EXPIRE_INTERVAL_S, StorePoller
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.tests.builders import NOW, aggregate, claim, report, request, uuid_of
+from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.test_machine import database
