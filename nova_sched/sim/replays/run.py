@@ -114,8 +114,9 @@ class EngineReplay:
         )
         self.scheduler = InlineScheduler(context, service.rules(conf))
         self._hosts = self._cluster.hosts
-        self._store.report(workload.reports, self._now_s())
         self.scheduler.state_sync.refresh()
+        for facts in self._store.report(workload.reports, self._now_s()):
+            self.scheduler.state_sync.adopt(facts)  # in the order of the workload
 
     def _now_s(self):
         return EPOCH_S + self._clock()
