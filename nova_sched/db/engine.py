@@ -294,10 +294,10 @@ class Sessions:
                 yield connection
 
     @contextlib.contextmanager
-    def brief(self):
+    def brief(self, reads=False):
         """A transaction only for db.bulk's statements, in the shortest time; raises the same
         errors."""
-        with self._kept() as connection, brief.transaction(connection) as made:
+        with self._kept() as connection, brief.transaction(connection, reads) as made:
             yield made
 
     @contextlib.contextmanager
