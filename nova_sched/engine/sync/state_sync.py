@@ -144,16 +144,14 @@ class StateSync:
         )
 
     def committed(self, won, lost=()):
-        """Apply the outcomes of this scheduler's commits to the host state.
+        """Apply the outcomes of this scheduler's commits to the host state: of the placements that
+        ``won``, and of the others.
 
-        ``won`` has for each placement that won its claims, the claims that ended with it, and its
-        outcome. ``lost`` are the outcomes of the others. Reads the nodes that have changed in
-        another way too; rows may change.
+        Reads the nodes that have changed in another way too; rows may change.
         """
-        for _, ended, outcome in won:
-            self._follow(ended, outcome)
-        outcomes = [*(outcome for _, _, outcome in won), *lost]
-        self._follow_up({uuid for outcome in outcomes for uuid in outcome.tokens})
+        for outcome in won:
+            self._follow(outcome)
+        self._follow_up({uuid for outcome in (*won, *lost) for uuid in outcome.tokens})
         for uuid in {uuid for outcome in lost for uuid in outcome.gone}:
             self._cluster.remove(uuid)
         self._adopt_all(
@@ -208,73 +206,61 @@ class StateSync:
             LOG.warning('%d nodes that have changed are read later', len(nodes), exc_info=True)
             self._mark_stale(nodes)
 
-    def _follow(self, ended, outcome):
-        """Record the claims of a commit, and the generations of their nodes.
-
-        A node is stale if commits of other schedulers came in between, or if only a claim that
-        ``ended`` was there: its generation is not known then.
-        """
+    def _follow(self, outcome):
+        """Record the claims of a commit, and the generations of their nodes. A node is stale if
+        commits of other schedulers came in between."""
         for claim in outcome.claims:
             self._cluster.adopt(claim)
-        stale = {claim.node_uuid for claim in ended}
         for uuid, (before, after) in outcome.generations.items():
             node = self._cluster.node(uuid)
             if node is not None and node.generation == before:
                 self._cluster.set_generation(node, after)
-            if before != after:
-                stale.discard(uuid)
-                if node is None or node.generation != after:
-                    stale.add(uuid)
-        self._mark_stale(stale)
+            elif before != after:
+                self._mark_stale([uuid])
 
-    def placement(self, claims, requests, releases=(), replaced=(), new=False, unplaced=False):
+    def placement(self, claims, requests, ended=(), known=(), new=False, unplaced=False):
         """The Placement for the store: the claims, the generations at which their CPUs and devices
-        were picked, and the policies of their server groups. ``new`` and ``unplaced``: as in
-        Placement."""
+        were picked, and the policies of their server groups.
+
+        The claims ``ended`` end with it; it changes no other pending claim or open resize than
+        these and those ``known``. ``new`` and ``unplaced``: as in Placement.
+        """
+        planned = [claim for claim in ended if claim.state == PLANNED]
         # Hardware of a planned claim was not picked now: no other claim has it.
-        planned = [(claim.node_uuid, claim.parts) for claim in replaced if claim.state == PLANNED]
-        picked = {
-            claim.node_uuid
+        has_it = [(one.node_uuid, one.parts) for one in (*ended, *known) if one.state == PLANNED]
+        generations = {
+            claim.node_uuid: self._cluster.node(claim.node_uuid).generation
             for claim in claims
-            if claim.parts and (claim.node_uuid, claim.parts) not in planned
+            if claim.parts and (claim.node_uuid, claim.parts) not in has_it
         }
-        generations = {uuid: self._cluster.node(uuid).generation for uuid in picked}
         groups = (request.group for request in requests)
         policies = {group.uuid: group for group in groups if group is not None and group.is_hard}
-        ending = set(releases)
-        closed_domains, serial = self._entered_domains(requests, claims)
+        # Members of a group that are not on their planned hosts enter other exclusive domains.
+        closed_domains, serial = {}, None
+        for request, claim in zip(requests, claims, strict=False):
+            member, row = request.member_placement, self._cluster.node(claim.node_uuid).row
+            if member is not None and row != member.row:
+                serial = member.serial
+                closed_domains |= member.closed_domains(row)
         guard = GroupGuard(
             tuple(
                 ServerGroupPolicy(one.uuid, one.policy, one.max_server_per_host)
                 for one in policies.values()
             ),
-            tuple(
-                claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending
-            ),
+            tuple(claim.key for claim in planned),
             serial=serial,
             closed_domains=tuple(closed_domains.values()),
         )
+        replaced = (one for one in (*ended, *known) if one.resizing or not one.is_confirmed)
         return Placement(
             tuple(claims),
-            tuple(releases),
+            tuple(claim.key for claim in ended),
             generations,
-            frozenset(one.name for one in replaced if one.resizing or not one.is_confirmed),
+            frozenset(claim.name for claim in replaced),
             None if guard == GroupGuard() else guard,
             new=new,
             unplaced=unplaced,
         )
-
-    def _entered_domains(self, requests, claims):
-        """For members of a group that are not on their planned hosts: each ClosedDomain that
-        they enter, by token, and the serial that the group must be at."""
-        closed_domains: dict = {}
-        serial = None
-        for request, claim in zip(requests, claims, strict=False):
-            placement, row = request.member_placement, self._cluster.node(claim.node_uuid).row
-            if placement is not None and row != placement.row:
-                serial = placement.serial
-                closed_domains |= placement.closed_domains(row)
-        return closed_domains, serial
 
     def look_again(self):
         """Apply changes in the store, if it differs from the host state. Returns whether it
@@ -344,17 +330,16 @@ class StateSync:
             raise errors.NodeNotFound(f'{nodename} on host {host}')
         return node
 
-    def nodes_of(self, host, claims=()):
-        """UUIDs of the host's nodes, including those that are known only by these claims of the
-        store."""
-        self._read_unknown(claim.node_uuid for claim in claims)
+    def nodes_of(self, host):
+        """UUIDs of the host's nodes."""
         return {node.uuid for node in self._cluster.nodes_of(host)}
 
-    def _read_unknown(self, node_uuids):
-        """Read those of these nodes that no poll has read yet."""
-        unknown = {uuid for uuid in node_uuids if self._cluster.node(uuid) is None}
-        if unknown:
-            self.catch_up(sorted(unknown), {})
+    def claims_of(self, consumer_uuid):
+        """The consumer's claims as the store has them; the host state has the same then."""
+        claims, known = self._store.claims(consumer_uuid), self._cluster.claims_of(consumer_uuid)
+        if {one.key: one for one in claims} != {one.key: one for one in known}:
+            self.catch_up(sorted({one.node_uuid for one in (*claims, *known)}), {})
+        return claims
 
     def set_aggregates(self, aggregates):
         for aggregate in aggregates:
@@ -379,7 +364,9 @@ class StateSync:
 
     def names(self, node_uuids):
         """(host, nodename) of each node; empty names for one that was removed in the meantime."""
-        self._read_unknown(node_uuids)
+        unknown = {uuid for uuid in node_uuids if self._cluster.node(uuid) is None}
+        if unknown:  # no poll has read them yet
+            self.catch_up(sorted(unknown), {})
         nodes = {uuid: self._cluster.node(uuid) for uuid in node_uuids}
         return {
             uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()
