@@ -65,17 +65,16 @@ def countable(providers):
     return dataclasses.replace(providers, providers=found), odd
 
 
-def check_row(row):
-    """Raises BadReport for a row that names no host or no compute node."""
-    if not words.is_name(row.host):
-        raise _refused(row, 'host', 'it is NULL, or no name: nova-compute has not written it')
-    if not words.is_uuid(row.uuid):
-        raise _refused(row, 'uuid', f'{words.short(row.uuid)} is not a UUID')
-
-
 def _check_complete(row, providers, cell_uuid):
-    """Raises BadReport for a compute node that Nova, too, gives no servers."""
+    """Raises BadReport for a row that names no host or no compute node, and for a compute node
+    that Nova, too, gives no servers."""
     for is_there, field, why in (
+        (
+            words.is_name(row.host),
+            'host',
+            'it is NULL, or no name: nova-compute has not written it',
+        ),
+        (words.is_uuid(row.uuid), 'uuid', f'{words.short(row.uuid)} is not a UUID'),
         (
             row.has_service,
             'services',
