@@ -65,7 +65,7 @@ class ClaimService:
         consumer = request.instance_uuid
         self._cluster.hosts.now_s = self._clock()  # a lifetime counts from now
         for _ in range(self._settings().max_claim_attempts):
-            if leaving or move:
+            if leaving:
                 self._state_sync.claims_of(consumer)
             node, there = self._state_sync.node(host, nodename), self._cluster.claims_of(consumer)
             if leaving and (made := self._made_before(request, node, leaving, selector, there)):
@@ -135,7 +135,7 @@ class ClaimService:
             is_mine = claim.request_id == request_id is not None
             if is_named:
                 move = move or claim.move or (RESIZE if claim.resizing else None)
-            elif move and not is_mine and not claim.overdue(self._clock()):
+            elif move and not (is_mine or claim.overdue(self._clock()) or self._is_gone(claim)):
                 # A late copy of an earlier move's call must not take it.
                 raise errors.Outdated(
                     f'A move of instance {claim.consumer_uuid}',
@@ -184,6 +184,10 @@ class ClaimService:
         if made.resizing and not made.has_uuid(consumption.claim.uuid):
             self.renew_claim(made)  # the same resize was asked for before
         return made
+
+    def _is_gone(self, claim):
+        """Whether a claim of the host state has ended since."""
+        return all(one.name != claim.name for one in self._store.claims(claim.consumer_uuid))
 
     def _kept(self, claim):
         """The pending claim that a call asks for again, with a new lifetime; None if it is not
