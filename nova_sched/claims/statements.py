@@ -234,8 +234,8 @@ def inventories_text(report):
     )
 
 
-def use_text(usage):
-    return _json({name: amount for name, amount in usage.used.items() if amount})
+def use_text(used):
+    return _json({name: amount for name, amount in used.items() if amount})
 
 
 def fences_text(tokens):

@@ -245,12 +245,8 @@ class NovaHosts:
 
     def aggregates_are(self, aggregates):
         """Apply all aggregates of Nova to the store and the host state."""
-        known = {one.id: one for one in self._cluster.hosts.aggregates}
-        for one in aggregates:
-            if known.pop(one.id, None) != one:
-                self._state_sync.set_aggregate(one.id, one)
-        for gone in known:
-            self._state_sync.set_aggregate(gone, None)
+        for aggregate_id, aggregate in self._state_sync.changed_aggregates(aggregates):
+            self._state_sync.set_aggregate(aggregate_id, aggregate)
 
     def unsettled_claims(self, before_s, serverless):
         """Returns the claims on some nodes that were made before that time, and are pending or

@@ -51,11 +51,9 @@ class StateSync:
 
     def refresh(self):
         """Apply all changes of other schedulers in the store to the host state."""
-        self._take_over(self._store.changes(self._generations()))
+        generations = {node.uuid: node.generation for node in self._cluster}
+        self._take_over(self._store.changes(generations))
         self._stale.clear()
-
-    def _generations(self):
-        return {node.uuid: node.generation for node in self._cluster}
 
     def catch_up(self, nodes, seen):
         """Apply the stored state of these nodes and of the small tables, and the signs of life in
@@ -81,7 +79,8 @@ class StateSync:
         if changes.services is not None and not self._reads_nova:
             self._replace_services(changes.services)
         if changes.aggregates is not None:
-            self._replace_aggregates(changes.aggregates)
+            for aggregate_id, aggregate in self.changed_aggregates(changes.aggregates):
+                self._cluster.set_aggregate(aggregate_id, aggregate)
         for uuid in changes.gone:
             self._cluster.remove(uuid)
         # Lists from messages first: a list in a report overrides them, and an unchanged list is
@@ -102,13 +101,13 @@ class StateSync:
         for service in (*services, *map(ServiceFacts, removed)):
             self._cluster.set_service(**dataclasses.asdict(service))
 
-    def _replace_aggregates(self, aggregates):
-        known = {aggregate.id for aggregate in aggregates}
-        for gone in [one.id for one in self._cluster.hosts.aggregates if one.id not in known]:
-            self._cluster.set_aggregate(gone, None)
-        for aggregate in aggregates:
-            if self._cluster.hosts.aggregates.get(aggregate.id) != aggregate:
-                self._cluster.set_aggregate(aggregate.id, aggregate)
+    def changed_aggregates(self, aggregates):
+        """(id, aggregate) where the host state differs from all of these; None for one that is
+        gone."""
+        known = self._cluster.hosts.aggregates
+        there = {aggregate.id: aggregate for aggregate in aggregates}
+        names = [*(one.id for one in known if one.id not in there), *there]
+        return [(one, there.get(one)) for one in names if known.get(one) != there.get(one)]
 
     def _adopt_all(self, nodes):
         for facts in nodes:
@@ -267,7 +266,7 @@ class StateSync:
         differed."""
         if self._store.digest() == self._cluster.digest:
             return False
-        self._take_over(self._store.changes(self._generations()))
+        self.refresh()
         return True
 
     def expire(self):
@@ -345,9 +344,6 @@ class StateSync:
         for aggregate in aggregates:
             self.set_aggregate(aggregate.id, aggregate)
 
-    def delete_aggregate(self, aggregate_id):
-        self.set_aggregate(aggregate_id, None)
-
     def set_aggregate(self, aggregate_id, aggregate):
         """Store and apply an aggregate; None removes it."""
         moved = self._store.set_aggregate(aggregate_id, aggregate)
@@ -372,44 +368,37 @@ class StateSync:
             uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()
         }
 
-    # Instances, as messages of hosts report them. Without track_instances, these messages are
-    # ignored.
-
-    # They come late or twice, and name no claim: they confirm what is pending, and end nothing.
+    # Instances, as messages of hosts report them. They come late or twice, and name no claim: they
+    # confirm what is pending, and end nothing.
 
     def instances_added(self, host, uuids):
         """The host has these instances now: their claims are confirmed."""
-        if self._settings().track_instances:
-            self._tell(host, self._cluster.told(host) | frozenset(uuids))
-            self._confirm(host, uuids)
+        self._tell(host, self._cluster.told(host) | frozenset(uuids), uuids)
 
     def instances_are(self, host, uuids):
         """The host has exactly these instances."""
-        if self._settings().track_instances:
-            self._tell(host, frozenset(uuids))
-            self._confirm(host, uuids)
+        self._tell(host, frozenset(uuids), uuids)
 
     def instance_gone(self, host, uuid):
         """The host does not have the instance any more."""
-        if self._settings().track_instances:
-            self._tell(host, self._cluster.told(host) - {uuid})
+        self._tell(host, self._cluster.told(host) - {uuid})
 
-    def _tell(self, host, instances):
+    def _tell(self, host, instances, confirmed=()):
+        """Without track_instances, such a message is ignored."""
+        if not self._settings().track_instances:
+            return
         if instances != self._lists.get(host) or instances != self._cluster.told(host):
             self._store.set_instances(host, instances)
             self._take_list(host, instances)
+        nodes = self._cluster.nodes_of(host)
+        found = (node.claims[uuid] for uuid in confirmed for node in nodes if uuid in node.claims)
+        waiting = [one.consumer_uuid for one in found if not one.is_confirmed]
+        if waiting:
+            self.caught_up_with(self._store.confirm(waiting, [node.uuid for node in nodes]))
 
     def _take_list(self, host, instances):
         self._lists[host] = instances
         self._cluster.tell(host, instances)
-
-    def _confirm(self, host, uuids):
-        nodes = self._cluster.nodes_of(host)
-        found = (node.claims[uuid] for uuid in uuids for node in nodes if uuid in node.claims)
-        waiting = [one.consumer_uuid for one in found if not one.is_confirmed]
-        if waiting:
-            changed = self._store.confirm(waiting, [node.uuid for node in nodes])
-            self.caught_up_with(changed)
 
     def allocated(self, claims):
         """Another service has allocated what these claims hold: they are confirmed."""

@@ -285,8 +285,8 @@ class TestNodesAndServices:
         world.call(world.state_sync.set_aggregates, [one, two])
         assert world.store.changes({}).aggregates == (one, two)
         assert world.cluster.hosts.in_zone('z', 'nova').tolist() == [True, False]
-        world.call(world.state_sync.delete_aggregate, 1)
-        world.call(world.state_sync.delete_aggregate, 99)
+        world.call(world.state_sync.set_aggregate, 1, None)
+        world.call(world.state_sync.set_aggregate, 99, None)
         assert world.store.changes({}).aggregates == (two,)
         assert not world.cluster.hosts.has_zone('z')
 
