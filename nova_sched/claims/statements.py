@@ -163,13 +163,12 @@ def claim(row):
     """
     uuid, consumer, node, state, _, resources, *plain = row[:14]
     image, parts, counted, move, resizing, top, member, fences, ends_s, life = row[14:]
-    held = parts and HardwareAllocation.from_json(parts), bool(counted)
-    return Claim(
-        *(consumer, node, dict(json.loads(resources)), state, *plain, *held),
-        *(json.loads(image) if image else {}, move, resizing and Resizing.from_json(resizing)),
-        *(top, member, tuple(json.loads(fences)) if fences else ()),
-        *(ends_s, life and Life.from_json(life), uuid),
-    )
+    values = [consumer, node, dict(json.loads(resources)), state, *plain]
+    values += parts and HardwareAllocation.from_json(parts), bool(counted)
+    values += json.loads(image) if image else {}, move, resizing and Resizing.from_json(resizing)
+    values += top, member, tuple(json.loads(fences)) if fences else ()
+    values += ends_s, life and Life.from_json(life), uuid
+    return Claim(*values)
 
 
 # Creating an encoder takes as long as using it.

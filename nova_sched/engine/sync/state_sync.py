@@ -235,7 +235,8 @@ class StateSync:
         groups = (request.group for request in requests)
         policies = {group.uuid: group for group in groups if group is not None and group.is_hard}
         # Members of a group that are not on their planned hosts enter other exclusive domains.
-        closed_domains, serial = {}, None
+        closed_domains: dict = {}
+        serial = None
         for request, claim in zip(requests, claims, strict=False):
             member, row = request.member_placement, self._cluster.node(claim.node_uuid).row
             if member is not None and row != member.row:
