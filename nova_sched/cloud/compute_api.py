@@ -167,7 +167,4 @@ def client(conf):
     """The ComputeApi of the options in [nova_api]. Raises BadConfig; sends no request."""
     conf_nova_api.register_keystone_opts(conf)
     timeouts_s = keystone.timeouts_s(conf.nova_api)
-    made = keystone.adapter(
-        conf, conf_nova_api.GROUP, CONNECTIONS, timeouts_s, default_microversion=MICROVERSION
-    )
-    return ComputeApi(made, timeouts_s)
+    return ComputeApi.of_options(conf, CONNECTIONS, timeouts_s, default_microversion=MICROVERSION)

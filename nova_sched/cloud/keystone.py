@@ -40,6 +40,11 @@ class Client:
     def __init__(self, adapter, timeouts_s):
         self._adapter, self._timeouts_s = adapter, timeouts_s
 
+    @classmethod
+    def of_options(cls, conf, connections, timeouts_s, **words):
+        """The client of the options in its group; see ``adapter``."""
+        return cls(adapter(conf, cls.GROUP, connections, timeouts_s, **words), timeouts_s)
+
     def _get(self, path, what=None, timeouts_s=None, **query):
         response = self._request('GET', path, what, timeouts_s, params=query)
         try:

@@ -47,5 +47,4 @@ def client(conf):
     conf_neutron.register_keystone_opts(conf)
     timeout_s = conf.neutron.timeout
     timeouts_s = (timeout_s,) * 2 if timeout_s else TIMEOUTS_S
-    made = keystone.adapter(conf, conf_neutron.GROUP, CONNECTIONS, timeouts_s)
-    return NeutronClient(made, timeouts_s)
+    return NeutronClient.of_options(conf, CONNECTIONS, timeouts_s)

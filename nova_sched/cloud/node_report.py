@@ -146,16 +146,10 @@ def _specs(triples):
 
 
 def _with_use(root_uuid, providers):
-    """The provider tree, with the usage of each child provider."""
-    return {
-        uuid: provider
-        if uuid == root_uuid
-        else {**provider, 'used': _used(provider, providers.used(uuid))}
-        for uuid, provider in providers.providers.items()
-    }
-
-
-def _used(provider, amounts):
-    """What is used of the classes that a child provider has."""
-    inventories = provider.get('inventories', {})
-    return {name: amount for name, amount in amounts.items() if name in inventories}
+    """The provider tree, with what is used of the classes that each child provider has."""
+    made = dict(providers.providers)
+    for uuid in made.keys() - {root_uuid}:
+        has = made[uuid].get('inventories', ())
+        used = {name: some for name, some in providers.used(uuid).items() if name in has}
+        made[uuid] = {**made[uuid], 'used': used}
+    return made

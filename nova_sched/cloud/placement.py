@@ -291,7 +291,6 @@ def client(conf):
     # One connection for each request that may be under way.
     connections = conf.placement.in_flight + READERS
     timeouts_s = keystone.timeouts_s(conf.placement)
-    made = keystone.adapter(
-        conf, conf_placement.GROUP, connections, timeouts_s, default_microversion=MICROVERSION
+    return PlacementClient.of_options(
+        conf, connections, timeouts_s, default_microversion=MICROVERSION
     )
-    return PlacementClient(made, timeouts_s)

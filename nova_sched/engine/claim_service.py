@@ -100,8 +100,7 @@ class ClaimService:
         Raises ClaimNotFound if the claim on the failed host has ended in another way, and Outdated
         if it is confirmed or not named.
         """
-        name, failed = selector.claim_uuid, self._state_sync.nodes_of(leaving)
-        there = [claim for claim in claims if claim.node_uuid in failed]
+        name, there = selector.claim_uuid, self._state_sync.on_host(claims, leaving)
         meant = next((claim for claim in there if claim.name == name), None)
         if (not there and name is None) or (meant and (meant.resizing or not meant.is_confirmed)):
             return None
@@ -155,7 +154,9 @@ class ClaimService:
             # The instance may run: what it uses must not count against itself.
             if before and is_made_by(request, {**marks, 'move': move}, before, node):
                 self._undo(None, ended)
-                return self._kept(before)
+                # It may not be pending any more: the host state has the present one then.
+                is_kept = self.renew_claim(before)
+                return node.claims.get(request.instance_uuid) if is_kept else None
             self._check_policy(node, request)
             consumption = self._cluster.consume(node, request, lifetime_s, move, **marks)
             if (
@@ -188,13 +189,6 @@ class ClaimService:
     def _is_gone(self, claim):
         """Whether a claim of the host state has ended since."""
         return all(one.name != claim.name for one in self._store.claims(claim.consumer_uuid))
-
-    def _kept(self, claim):
-        """The pending claim that a call asks for again, with a new lifetime; None if it is not
-        pending any more. The host state has the present one then."""
-        is_renewed = self.renew_claim(claim)
-        node = self._cluster.node(claim.node_uuid)
-        return node and node.claims.get(claim.consumer_uuid) if is_renewed else None
 
     def _resolve_member(self, node, request):
         """The request, with its placement if it is for a group member that may be on the node."""
@@ -254,16 +248,16 @@ class ClaimService:
         Without a name, only an instance that neither moves nor is resized is confirmed. Returns
         its claims there. Raises ClaimNotFound and Outdated.
         """
-        claims, nodes = self._state_sync.claims_of(consumer_uuid), self._state_sync.nodes_of(host)
-        there = [claim for claim in claims if claim.node_uuid in nodes]
+        there = self._state_sync.on_host(self._state_sync.claims_of(consumer_uuid), host)
         what, name = f'instance {consumer_uuid} on host {host}', selector.claim_uuid
         if name is None:
             if not there or any(claim.is_open for claim in there):
                 raise _refusal(there, name, what)
             name = there[0].name
-        edit = self._store.finish(consumer_uuid, sorted(nodes), ClaimSelector(name))
+        nodes = sorted(claim.node_uuid for claim in there)
+        edit = self._store.finish(consumer_uuid, nodes, ClaimSelector(name))
         self._state_sync.caught_up_with(edit.changed)
-        there = [claim for claim in edit.claims if claim.node_uuid in nodes]
+        there = self._state_sync.on_host(edit.claims, host)
         if not any(one.is_confirmed and one.uuid == one.name == name for one in there):
             raise _refusal(there, name, what)
         return there
@@ -288,8 +282,7 @@ class ClaimService:
         list. Raises ClaimNotFound and Outdated."""
         claims, what = self._state_sync.claims_of(consumer_uuid), f'instance {consumer_uuid}'
         if host is not None:
-            nodes = self._state_sync.nodes_of(host)
-            claims = [claim for claim in claims if claim.node_uuid in nodes]
+            claims = self._state_sync.on_host(claims, host)
             what += f' on host {host}'
         if selector.claim_uuid is None:
             raise _refusal(claims, None, what)

@@ -330,9 +330,10 @@ class StateSync:
             raise errors.NodeNotFound(f'{nodename} on host {host}')
         return node
 
-    def nodes_of(self, host):
-        """UUIDs of the host's nodes."""
-        return {node.uuid for node in self._cluster.nodes_of(host)}
+    def on_host(self, claims, host):
+        """Those of these claims that are on the host's nodes."""
+        nodes = {node.uuid for node in self._cluster.nodes_of(host)}
+        return [claim for claim in claims if claim.node_uuid in nodes]
 
     def claims_of(self, consumer_uuid):
         """The consumer's claims as the store has them; the host state has the same then."""
