@@ -247,8 +247,6 @@ class NodeReader:
         held = self._held(view, uuids, survey) if survey else {}
 
         def read(uuid):
-            if not words.is_uuid(uuid):
-                return NodeProviders(uuid), None
             try:
                 return self._providers(uuid, survey, held.get(uuid)), None
             except errors.PlacementError as error:
@@ -272,7 +270,10 @@ class NodeReader:
 
     def _providers(self, uuid, survey=None, held=None):
         """The NodeProviders of a compute node; by the survey, if it is known what is ``held``
-        there. Empty ones if a provider is gone by now. What cannot be counted is left out."""
+        there. Empty ones if a provider is gone by now, or cannot be. What cannot be counted is
+        left out."""
+        if not words.is_uuid(uuid):
+            return NodeProviders(uuid)
         try:
             found = self._placement.node(uuid) if held is None else survey.node(uuid, held)
         except errors.PlacementRefused as error:
