@@ -34,22 +34,12 @@ def amend(claims, change, usages, held, now_s):
 def allocating(claims):
     """The change that confirms these claims, by their UUIDs."""
     uuids = {one.uuid for one in claims}
-
-    def change(claim):
-        if claim.is_confirmed or claim.uuid not in uuids:
-            return claim
-        return claim.confirmed()
-
-    return change
+    return lambda claim: claim.confirmed() if claim.uuid in uuids else claim
 
 
 def leaving(keys, selector=ANY):
     """The change that ends the claims of these keys that ``selector`` covers."""
-
-    def change(claim):
-        return None if claim.key in keys and selector.covers(claim) else claim
-
-    return change
+    return lambda claim: None if claim.key in keys and selector.covers(claim) else claim
 
 
 def finishing(claims, node_uuids, selector=ANY):
@@ -71,18 +61,18 @@ def finishing(claims, node_uuids, selector=ANY):
 
 
 def reverting(claims, selector=ANY):
-    """The change that takes back the consumer's last move or resize that ``selector`` covers,
-    given all of its claims.
+    """The change that takes back the consumer's move or resize that ``selector`` covers, given all
+    of its claims.
 
     A consumer that has a confirmed claim on the node of its move, and no other claim, stays there.
     """
-    meant = (one for one in claims if one.is_open and selector.covers(one))
-    last = max(meant, key=Claim.order, default=None)
 
     def change(claim):
-        if last is None:
+        if not (claim.is_open and selector.covers(claim)):
             return claim
-        return _taken_back(claim, len(claims) == 1) if claim == last else claim
+        if claim.resizing:
+            return claim.reverted()
+        return claim if claim.is_confirmed and len(claims) == 1 else None
 
     return change
 
@@ -91,9 +81,3 @@ def expiring(claim):
     """The change that ends overdue claims. A confirmed one among them is the source of a move that
     ends with them."""
     return claim if claim.is_confirmed else None
-
-
-def _taken_back(claim, is_only):
-    if claim.resizing:
-        return claim.reverted()
-    return claim if claim.is_confirmed and is_only else None

@@ -27,7 +27,6 @@ from nova_sched.claims import ServerGroupPolicy, findings, sql_domains, sql_node
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.findings import AuditedMove, AuditedNode, Snapshot
-from nova_sched.claims.judge import NodeUsage
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.values import sums
 from nova_sched.db import rebalances
@@ -296,10 +295,8 @@ def _add_up(connection, nodes, changed=False):
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, nodes))
     wrong = []
     for row in rows:
-        usage = NodeUsage({}, sums(json.loads(row.unclaimed)), row.generation)
-        for claim in claims.get(row.uuid, ()):
-            usage.take(claim.resources)
-        used = sql.use_text(usage)
+        held = (claim.resources for claim in claims.get(row.uuid, ()))
+        used = sql.use_text(sums([*json.loads(row.unclaimed).values(), *held]))
         if changed or json.loads(used) != json.loads(row.used):
             wrong.append({'uuid': row.uuid, 'used': used})
     sql.WRITE_USES.run(connection, wrong)

@@ -74,20 +74,14 @@ def uses(
         kind[instance] = _sum(kind.get(instance), amounts)
     return {
         instance: NovaUse(
-            own.get(instance), moved.get(instance), _is_tracked(instance, own, moved, tracked)
+            own.get(instance),
+            moved.get(instance),
+            # While an instance is resized on its node, the row may count the old size alone. One
+            # that leaves was counted before.
+            instance not in own if instance in moved else instance in tracked,
         )
         for instance in own | moved
     }
-
-
-def _is_tracked(
-    instance: str, own: Mapping[str, Amounts], moved: Mapping[str, Amounts], tracked: Set[str]
-) -> bool:
-    """While an instance is resized on its node, the row may count the old size alone. One that
-    leaves was counted before."""
-    if instance in moved:
-        return instance not in own
-    return instance in tracked
 
 
 def settle(

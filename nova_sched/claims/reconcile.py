@@ -15,6 +15,7 @@ The usage of a node is the sum of its claims and of its *unclaimed* rows.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -51,10 +52,6 @@ class Before(NamedTuple):
         """Whether what a report says of a consumer holds for its claim as it is now: its sender
         has seen that, or does not say what it has seen."""
         return report.order.seen is None or self.has_seen(report, claim)
-
-    def has_told(self, consumer, claim):
-        """Whether the last report lists the consumer, and its claim has not changed since."""
-        return claim.changed_at <= self.reported_at and consumer in (self.listed() or ())
 
     def is_newer(self, report, claim):
         """Whether a report was certainly made after the last change of this claim: its sender had
@@ -108,15 +105,16 @@ def absent(report, claims, before):
     if report.instances is None or report.nova is not None:
         return []
     silent = [
-        (consumer, claim)
+        consumer
         for consumer, claim in claims.items()
-        if claim.is_confirmed and consumer not in report.instances
+        if claim.is_confirmed
+        and consumer not in report.instances
+        and before.is_newer(report, claim)
     ]
-    if report.order.seen is not None:
-        return [consumer for consumer, claim in silent if before.has_seen(report, claim)]
-    if not report.order.is_numbered_after(before.order):
-        return []
-    return [consumer for consumer, claim in silent if before.has_told(consumer, claim)]
+    if report.order.seen is not None or not silent:
+        return silent
+    listed = before.listed() if report.order.is_numbered_after(before.order) else None
+    return [consumer for consumer in silent if consumer in (listed or ())]
 
 
 def keeps_source(claim, consumer, node_uuid):
@@ -144,7 +142,7 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         for consumer in absent(report, claims, before)
         if (consumer, report.node_uuid) not in moving
     }
-    kept = {}
+    kept, generation = {}, before.generation + 1
     for consumer, was in claims.items():
         if consumer in gone:
             continue
@@ -154,22 +152,14 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         is_listed = report.instances is not None and consumer in report.instances
         if is_listed and before.may_tell(report, was):
             claim = claim.confirmed()
+        counted = claim.counted
         if report.instances is not None and not is_listed:
-            if claim.counted:  # an open move keeps it, but the node has freed its hardware
-                claim = dataclasses.replace(claim, counted=False)
-        elif (
-            claim.is_confirmed
-            and claim.parts
-            and not claim.counted
-            and before.may_tell(report, was)
-        ):
-            claim = dataclasses.replace(claim, counted=True)
-        if claim != was:
-            has_moved = (claim.state, claim.resizing) != (was.state, was.resizing)
-            claim = claim.stamped(
-                was, now_s if has_moved else was.changed_s, before.generation + 1
-            )
-        kept[consumer] = claim
+            counted = False  # an open move keeps it, but the node has freed its hardware
+        elif claim.is_confirmed and claim.parts and before.may_tell(report, was):
+            counted = True
+        if counted != claim.counted:
+            claim = dataclasses.replace(claim, counted=counted)
+        kept[consumer] = claim if claim == was else claim.stamped(was, now_s, generation)
     ended = tuple(claims[consumer] for consumer in claims if consumer in gone)
     return Settled(kept, ended, *_unclaimed(report, claims, kept, before))
 
@@ -188,9 +178,7 @@ def _runs_old_size(report, claim, before):
 
 
 def _settle_nova(report, claims, now_s, before):
-    def has_seen(claim):
-        return before.has_seen(report, claim)
-
+    has_seen = functools.partial(before.has_seen, report)
     found = nova_node.settle(report.nova, claims, has_seen, now_s)
     kept, generation = {}, before.generation + 1
     for consumer, claim in found.claims.items():
@@ -222,14 +210,14 @@ def _unclaimed(report, were, claims, before):
         others = sums([_left(report, held.values()), *more])
         return _with_nameless(rows, others), len(rows)
     if report.instances is None:
-        there = (claim for claim in were.values() if claim.is_confirmed)
-        known = [claim for claim in there if before.is_newer(report, claim)]
-        most = _left(report, map(_least, known))
-        return _with_nameless({}, most), max(0, report.num_instances - len(known))
-    strangers = report.instances - claims.keys()
-    here = [were[consumer] for consumer in claims.keys() & report.instances]
+        here = [claim for claim in were.values() if claim.is_confirmed]
+    else:
+        here = [were[consumer] for consumer in claims.keys() & report.instances]
     known = [claim for claim in here if before.is_newer(report, claim)]
     most = _left(report, map(_least, known))
+    if report.instances is None:
+        return _with_nameless({}, most), max(0, report.num_instances - len(known))
+    strangers = report.instances - claims.keys()
     in_doubt = len(known) < len(here) or any(claim.resizing for claim in known)
     if in_doubt and strangers <= before.unclaimed.keys():
         # An instance that no claim is for keeps its size: these hold no more than they did. But

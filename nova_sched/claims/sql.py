@@ -134,8 +134,8 @@ class SqlClaimStore(ClaimStore):
             orphans = [
                 claim for claim in found if claim.uuid in before and claim.node_uuid not in usages
             ]
-            if ask:
-                self._end_orphans(connection, orphans)
+            # They would block new claims of their consumers.
+            sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in orphans))
             held = Held(claim for claim in found if claim.node_uuid in usages)
             members, records, plans = {}, {}, {}
             exclusive_domains = ExclusiveDomains(usages)
@@ -179,10 +179,6 @@ class SqlClaimStore(ClaimStore):
         """The usages of nodes, and the time."""
         usages, now_s = sql_nodes.lock_at(connection, nodes)
         return usages, now_s if self.clock is None else self.clock()
-
-    def _end_orphans(self, connection, orphans):
-        """End claims on removed nodes: they would block new claims of their consumers."""
-        sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in orphans))
 
     def _have_claims(self, connection, placements):
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}

@@ -42,7 +42,7 @@ def write(connection, usages, held=None):
     added = {} if held is None else held.added
     if held is not None:
         replace_claims(connection, held.removed.values(), added.values())
-    changed = [{'uuid': uuid, 'used': sql.use_text(usage)}
+    changed = [{'uuid': uuid, 'used': sql.use_text(usage.used)}
                for uuid, usage in sorted(usages.items()) if usage.changed]  # fmt: skip
     sql.WRITE_USES.run(connection, changed)
     taken = {claim.node_uuid for claim in added.values() if claim.all_parts}

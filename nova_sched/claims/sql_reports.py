@@ -18,11 +18,13 @@ import json
 
 from nova_sched.claims import NodeFacts, sql_domains, sql_nodes
 from nova_sched.claims import statements as sql
-from nova_sched.claims.judge import NodeUsage
 from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, settle
+from nova_sched.claims.values import sums
 from nova_sched.db.tables import NODES
 from nova_sched.state.report import Report, ReportOrder
 
+# Columns that say in which domains a node is.
+NAMES = 'host', 'nodename', 'told'
 # The fields of a report's text that describe hardware.
 PIECES = 'numa_topology', 'pci_pools', 'providers', 'inventories'
 
@@ -34,14 +36,12 @@ class ReportChanges:
     facts: NodeFacts
     values: dict
     text: str
-    ended: list  # claims that end or are replaced, as they were
-    put: list
-    new: bool
-    renamed: bool
-    changed: bool
-    text_is_new: bool
-    text_changed: bool
-    moved: bool  # the node is in other domains than before, by its own report
+    ended: list = dataclasses.field(default_factory=list)  # or are replaced, as they were
+    put: list = dataclasses.field(default_factory=list)
+    new: bool = False
+    changed: bool = False
+    text_changed: bool = False
+    moved: bool = False  # the node is in other domains than before, by its own report
 
     @property
     def uuid(self):
@@ -81,32 +81,31 @@ def take(report, row, text_before, claims, moving, before, now_s, told=None):
     mine = {claim.consumer_uuid: claim for claim in claims}
     settled = settle(report, mine, moving, now_s, before)
     put = settled.changed(mine)
-    usage = NodeUsage({}, settled.foreign, 0)
-    for claim in settled.claims.values():
-        usage.take(claim.resources)
+    held = [claim.resources for claim in settled.claims.values()]
     text = report.to_json()
     values = {
         'uuid': report.node_uuid,
         'host': report.host,
         'nodename': report.nodename,
         'inventories': sql.inventories_text(report),
-        'used': sql.use_text(usage),
+        'used': sql.use_text(sums([settled.foreign, *held])),
         'unclaimed': json.dumps(settled.unclaimed, sort_keys=True),
         'foreign_instances': settled.foreign_instances,
         'fences': None if row is None else row.fences,
         'told': row.told if told is None and row is not None else told,
     }
     new = row is None
-    renamed = new or (row.host, row.nodename) != (report.host, report.nodename)
-    same = (
-        not new
-        and text == text_before
-        and all(getattr(row, name) == values[name] for name in values)
+    text_changed = not new and text != text_before
+    changed = bool(
+        new
+        or text_changed
+        or settled.ended
+        or put
+        or any(getattr(row, name) != values[name] for name in values)
     )
-    changed = bool(not same or settled.ended or put)
     generation = before.generation + changed
-    has_changed = text_before is None or any(claim.all_parts for claim in put)
-    has_changed = has_changed or (text != text_before and _pieces_differ(text, text_before))
+    has_changed = new or any(claim.all_parts for claim in put)
+    has_changed = has_changed or (text_changed and _pieces_differ(text, text_before))
     order = report.order
     values |= {
         'generation': generation,
@@ -133,11 +132,9 @@ def take(report, row, text_before, claims, moving, before, now_s, told=None):
         ended=[*settled.ended, *(mine[claim.consumer_uuid] for claim in put)],
         put=put,
         new=new,
-        renamed=renamed,
         changed=changed,
-        text_is_new=text_before is None,
-        text_changed=text_before is not None and text != text_before,
-        moved=renamed or row.told != values['told'],
+        text_changed=text_changed,
+        moved=new or any(getattr(row, name) != values[name] for name in NAMES),
     )
 
 
@@ -170,19 +167,8 @@ def _not_taken(row, text, claims):
         fences=sql.tokens(row.fences),
         stale=True,
     )
-    return ReportChanges(
-        facts=facts,
-        values={column.name: getattr(row, column.name) for column in NODES.columns},
-        text=text,
-        ended=[],
-        put=[],
-        new=False,
-        renamed=False,
-        changed=False,
-        text_is_new=False,
-        text_changed=False,
-        moved=False,
-    )
+    values = {column.name: getattr(row, column.name) for column in NODES.columns}
+    return ReportChanges(facts, values, text)
 
 
 def _pieces_differ(text, text_before):
@@ -293,5 +279,5 @@ def _write(connection, taken):
     sql.NEW_NODES.run(connection, [one.values for one in taken if one.new])
     sql.CHANGE_NODES.run(connection, [one.values for one in taken if one.changed and not one.new])
     sql.SEE_NODES.run(connection, same)
-    sql.NEW_TEXTS.run(connection, [row for one, row in texts if one.text_is_new])
+    sql.NEW_TEXTS.run(connection, [row for one, row in texts if one.new])
     sql.CHANGE_TEXTS.run(connection, [row for one, row in texts if one.text_changed])

@@ -161,50 +161,14 @@ def claim(row):
     By position: a report reads all claims of its node, and keywords for 23 arguments take twice as
     long as the rest.
     """
-    uuid, consumer, node, state, _, resources, project, user, group, request, *rest = row
-    (
-        created_s,
-        changed_s,
-        changed_at,
-        number,
-        expires_s,
-        image,
-        parts,
-        counted,
-        move,
-        resizing,
-        top,
-        member,
-        fences,
-        ends_s,
-        life,
-    ) = rest
-    return Claim(
-        consumer,
-        node,
-        dict(json.loads(resources)),
-        state,
-        project,
-        user,
-        group,
-        request,
-        created_s,
-        changed_s,
-        changed_at,
-        number,
-        expires_s,
-        parts and HardwareAllocation.from_json(parts),
-        bool(counted),
-        json.loads(image) if image else {},
-        move,
-        resizing and Resizing.from_json(resizing),
-        top,
-        member,
-        tuple(json.loads(fences)) if fences else (),
-        ends_s,
-        life and Life.from_json(life),
-        uuid,
-    )
+    uuid, consumer, node, state, _, resources, *plain = row[:15]
+    image, parts, counted, move, resizing, top, member, fences, ends_s, life = row[15:]
+    values = [consumer, node, dict(json.loads(resources)), state, *plain]
+    values += parts and HardwareAllocation.from_json(parts), bool(counted)
+    values += json.loads(image) if image else {}, move, resizing and Resizing.from_json(resizing)
+    values += top, member, tuple(json.loads(fences)) if fences else ()
+    values += ends_s, life and Life.from_json(life), uuid
+    return Claim(*values)
 
 
 # Creating an encoder takes as long as using it.
@@ -236,8 +200,8 @@ def inventories_text(report):
     )
 
 
-def use_text(usage):
-    return _json({name: amount for name, amount in usage.used.items() if amount})
+def use_text(used):
+    return _json({name: amount for name, amount in used.items() if amount})
 
 
 def fences_text(tokens):

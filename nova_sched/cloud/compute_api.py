@@ -13,7 +13,6 @@
 
 import contextlib
 import dataclasses
-import functools
 
 from nova_sched import errors
 from nova_sched.cloud import keystone
@@ -21,7 +20,6 @@ from nova_sched.conf import nova_api as conf_nova_api
 
 MICROVERSION = '2.84'  # events of actions with details; migrations with UUIDs since 2.59
 CONNECTIONS = 4
-SHOWN = 500  # characters of an answer that an error repeats
 LIVE_MIGRATION = 'live-migration'
 UNKNOWN = 'UNKNOWN'  # the status of a service whose cell does not answer
 HOST, TASK_STATE = 'OS-EXT-SRV-ATTR:host', 'OS-EXT-STS:task_state'
@@ -49,16 +47,15 @@ class LiveMigration:
     destination: str | None
 
 
-class ComputeApi:
-    """Requests to Nova's API. Its methods may be called from any thread, and each is one or a few
-    requests, without retries.
+class ComputeApi(keystone.Client):
+    """Requests to Nova's API.
 
     Raises NovaUnavailable if the outcome is not known; NovaRefused, NovaForbidden, NovaConflict
-    and NotFound if nothing was done. ``timeouts_s`` are those of a connection and of an answer.
+    and NotFound if nothing was done.
     """
 
-    def __init__(self, adapter, timeouts_s):
-        self._adapter, self._timeouts_s = adapter, timeouts_s
+    GROUP = conf_nova_api.GROUP
+    UNAVAILABLE, REFUSED = errors.NovaUnavailable, errors.NovaRefused
 
     def check(self):
         """Check the microversion, and the right to see the migrations of all servers."""
@@ -116,7 +113,7 @@ class ComputeApi:
                 for one in sorted(events, key=lambda one: one['start_time'])
                 if one['result'] == 'Error'
             ]
-        return '; '.join(dict.fromkeys(filter(None, told)))[:SHOWN] or None
+        return '; '.join(dict.fromkeys(filter(None, told)))[: keystone.SHOWN] or None
 
     # Compute services.
 
@@ -140,28 +137,20 @@ class ComputeApi:
             body = {'status': 'disabled', 'disabled_reason': disabled_reason}
         self._send('PUT', f'/os-services/{uuid}', body, f'Service {uuid}')
 
-    # Requests.
+    # Errors.
 
-    def _get(self, path, what=None, **query):
-        response = self._request('GET', path, what, params=query)
-        try:
-            return response.json()
-        except ValueError:
-            raise errors.NovaUnavailable(f'its answer to GET {path} is no JSON') from None
+    @staticmethod
+    def _words(document):
+        (fault,) = document.values()
+        return fault['message']
 
-    def _send(self, method, path, body, what):
-        # A repeat is the caller's: it knows what the first request may have done.
-        never = {'connect_retries': 0, 'status_code_retries': 0}
-        self._request(method, path, what, json=body, **never)
-
-    def _request(self, method, path, what, **words):
-        with _translated(f'{method} {path}'):
-            response = self._adapter.request(
-                path, method, raise_exc=False, timeout=self._timeouts_s, **words
-            )
-            if response.status_code >= 400:
-                raise _error(method, path, what, response)
-        return response
+    def _refusal(self, why, response, what):
+        status = response.status_code
+        if status == 404 and what is not None:
+            return errors.NotFound(what)
+        if status == 403:
+            return errors.NovaForbidden(why)
+        return errors.NovaConflict(why) if status == 409 else errors.NovaRefused(why, status)
 
 
 @contextlib.contextmanager
@@ -174,42 +163,8 @@ def _readable(path):
         ) from error
 
 
-_translated = functools.partial(
-    keystone.translated,
-    group=conf_nova_api.GROUP,
-    unavailable=errors.NovaUnavailable,
-    refused=errors.NovaRefused,
-)
-
-
-def _error(method, path, what, response):
-    """The error of an answer with an error status."""
-    status = response.status_code
-    if status == 404 and what is not None:
-        return errors.NotFound(what)
-    why = f'{method} {path}: {status}: {_told(response)}'
-    if keystone.may_pass(status):
-        return errors.NovaUnavailable(why)
-    if status == 403:
-        return errors.NovaForbidden(why)
-    return errors.NovaConflict(why) if status == 409 else errors.NovaRefused(why, status)
-
-
-def _told(response):
-    """Nova's words: the message in its document, or else the text."""
-    try:
-        (fault,) = response.json().values()
-        text = str(fault['message'])
-    except (ValueError, LookupError, TypeError, AttributeError):
-        text = response.text
-    return ' '.join(text.split())[:SHOWN]
-
-
 def client(conf):
     """The ComputeApi of the options in [nova_api]. Raises BadConfig; sends no request."""
     conf_nova_api.register_keystone_opts(conf)
     timeouts_s = keystone.timeouts_s(conf.nova_api)
-    made = keystone.adapter(
-        conf, conf_nova_api.GROUP, CONNECTIONS, timeouts_s, default_microversion=MICROVERSION
-    )
-    return ComputeApi(made, timeouts_s)
+    return ComputeApi.of_options(conf, CONNECTIONS, timeouts_s, default_microversion=MICROVERSION)

@@ -12,6 +12,7 @@
 """Clients of the cloud's services, which log in with keystoneauth."""
 
 import contextlib
+from typing import Any
 
 from keystoneauth1 import exceptions, loading
 from keystoneauth1 import session as keystone_session
@@ -20,6 +21,72 @@ from nova_sched import errors
 from nova_sched.conf import keystone as conf_keystone
 
 TOO_MUCH = 408, 429  # statuses that ask the caller to come again
+SHOWN = 500  # characters of an answer that an error repeats
+
+
+class Client:
+    """Requests to one service, through an ``adapter``. Its methods may be called from any thread,
+    and each is one or a few requests, without retries. ``timeouts_s`` are those of a connection
+    and of an answer.
+
+    A kind of client has the group of its options, the errors of translated(), and those of its
+    service's own answers.
+    """
+
+    GROUP: str
+    UNAVAILABLE: Any
+    REFUSED: Any
+
+    def __init__(self, adapter, timeouts_s):
+        self._adapter, self._timeouts_s = adapter, timeouts_s
+
+    @classmethod
+    def of_options(cls, conf, connections, timeouts_s, **words):
+        """The client of the options in its group; see ``adapter``."""
+        return cls(adapter(conf, cls.GROUP, connections, timeouts_s, **words), timeouts_s)
+
+    def _get(self, path, what=None, timeouts_s=None, **query):
+        response = self._request('GET', path, what, timeouts_s, params=query)
+        try:
+            return response.json()
+        except ValueError:
+            raise self.UNAVAILABLE(f'its answer to GET {path} is no JSON') from None
+
+    def _send(self, method, path, body, what=None, timeouts_s=None):
+        # A repeat is the caller's: it knows what the first request may have done.
+        never = {'connect_retries': 0, 'status_code_retries': 0}
+        self._request(method, path, what, timeouts_s, json=body, **never)
+
+    def _request(self, method, path, what, timeouts_s, **words):
+        with translated(f'{method} {path}', self.GROUP, self.UNAVAILABLE, self.REFUSED):
+            response = self._adapter.request(
+                path, method, raise_exc=False, timeout=timeouts_s or self._timeouts_s, **words
+            )
+            if response.status_code >= 400:
+                why = f'{method} {path}: {response.status_code}: {self._told(response)}'
+                if may_pass(response.status_code):
+                    raise self.UNAVAILABLE(why)
+                raise self._refusal(why, response, what)
+        return response
+
+    def _told(self, response):
+        """What an answer with an error status says."""
+        try:
+            text = str(self._words(response.json()))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            text = response.text
+        return ' '.join(text.split())[:SHOWN]
+
+    @staticmethod
+    def _words(document):
+        """The service's words in the document of its answer. Raises LookupError, or another such
+        error, if they are not there."""
+        raise LookupError
+
+    def _refusal(self, why, response, _what):
+        """The error of an answer that is final; ``what`` the request is about, if that may not
+        exist."""
+        return self.REFUSED(why, response.status_code)
 
 
 def adapter(conf, group, connections, timeouts_s, **words):

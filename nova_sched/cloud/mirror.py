@@ -62,8 +62,7 @@ class Mirror:
         self._intervals, self._then = intervals, then
         self._views: dict[str, CellView] = {}
         self.nodes = NodeReader(scheduler, placement, readers)
-        self._changed_hosts, self._told_hosts = set[str](), set[str]()
-        self._changes = threading.Lock()
+        self._told_hosts = set[str]()
         self._looking = threading.Lock()  # one look of the thread at a time
         self._refusing = threading.Lock()  # one look before refusals at a time
         self._wake, self._leaving = threading.Event(), threading.Event()
@@ -112,24 +111,23 @@ class Mirror:
         self._compared_s = float('-inf')
         self._wake.set()
 
-    def host_changed(self, host):
-        """Read the nodes of this host at the next look."""
-        with self._changes:
-            self._changed_hosts.add(host)
-        self._wake.set()
-
     def host_told(self, host):
-        """The same, if this scheduler reads the cell of the host: a cast has told all schedulers
-        of it, and one of them is to read it."""
-        with self._changes:
-            self._told_hosts.add(host)
+        """Read the nodes of this host at the next look, if this scheduler reads its cell: a cast
+        has told all schedulers of it, and one of them is to read it."""
+        self._told_hosts.add(host)
         self._wake.set()
 
-    def read_nodes(self, uuids):
-        """Read these nodes now, because a claim on them was refused. Waits for no look."""
-        known = self._scheduler.nova_hosts.hosts_by_cell(uuids)
+    def host_changed(self, host):
+        """Read the nodes of this host now."""
+        self.read_nodes((), {host})
+
+    def read_nodes(self, uuids, hosts=frozenset()):
+        """Read these nodes, and those of these hosts, now: a claim there was refused, or made
+        elsewhere. Waits for no look."""
+        known = self._scheduler.nova_hosts.hosts_by_cell(uuids, hosts)
         for cell_uuid, view in self.views.items():
-            wanted = set(uuids) & view.stamps.keys()
+            # One that is left out is not known.
+            wanted = (view.stamps.keys() & set(uuids)) | (view.of_host(hosts) if hosts else set())
             wanted.update(*known.get(cell_uuid, {}).values())
             if wanted:
                 self._read_unmapped({self.host_of(uuid) for uuid in wanted})
@@ -168,7 +166,9 @@ class Mirror:
             if view is None:
                 continue
             try:
-                rows = self._not_up_in(view, sorted(hosts))
+                rows = view.cell.services_not_up(self._intervals().down_s, sorted(hosts))
+                if rows:
+                    self._look_at_services(view)
                 served = view.cell.served([uuid for uuids in hosts.values() for uuid in uuids])
             except errors.StoreUnavailable:
                 continue
@@ -179,16 +179,6 @@ class Mirror:
         if gone:
             self.read_nodes(gone)
         return sorted(found | gone)
-
-    def _not_up_in(self, view, hosts):
-        """The ServiceRows of these hosts of a cell that are not up."""
-        down_s = self._intervals().down_s
-        rows = view.cell.services_not_up(down_s, hosts)
-        if rows:
-            clock_s, seen = self._clock(), view.cell.look(down_s, NEVER_S)
-            facts = {row.host: _facts(row, clock_s - seen.now_s) for row in [*seen.not_up, *rows]}
-            self._call('services_are_not_up', view.cell.uuid, facts)
-        return rows
 
     def waits_for_host(self, instance_uuids):
         """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable if no
@@ -283,22 +273,14 @@ class Mirror:
         """Look at all cells; with a Survey, compare all nodes. Looks of several threads at a time
         do no harm: each read of a node is reported by itself."""
         began_s = time.monotonic()
-        with self._changes:
-            hosts, self._changed_hosts = self._changed_hosts, set()
-            told, self._told_hosts = self._told_hosts, set()
-        # Of a cell that another scheduler reads, there may be no stamps here.
-        known = self._scheduler.nova_hosts.hosts_by_cell((), hosts)
-        views = self.views
-        unmapped = {host for one in known.values() for host in one}
-        for view in views.values():
-            unmapped.update(map(view.host_of, view.left_out.copy()))
-        self._read_unmapped(unmapped)
+        told, views = self._told_hosts.copy(), self.views
+        self._told_hosts -= told
+        left_out = (map(view.host_of, view.left_out.copy()) for view in views.values())
+        self._read_unmapped(set(itertools.chain(*left_out)))
         position, count = self._scheduler.position_and_count
         for place, (uuid, view) in enumerate(views.items()):
             is_mine = place % count == position
-            asked = hosts | told if is_mine else hosts
-            wanted = view.of_host(asked) if asked else set()
-            wanted.update(*known.get(uuid, {}).values())
+            wanted = view.of_host(told) if told and is_mine else set()
             self._try(_cell(uuid), self._look_at_cell, view, wanted, is_mine, survey)
         self._began_s = max(self._began_s, began_s)
         self._looked_s = time.monotonic()
@@ -341,7 +323,7 @@ class Mirror:
         for uuid in self._views.keys() - enabled.keys():
             del self._views[uuid]
             self._unreadable.pop(_cell(uuid), None)
-            self._call('cell_is_disabled', uuid)
+            self.nodes.call('cell_is_disabled', uuid)
             LOG.warning('Cell %s is disabled or gone: its hosts get no servers', uuid)
         self._read_mappings()
         self._read_aggregates()
@@ -349,20 +331,17 @@ class Mirror:
     def _read_aggregates(self):
         self._have_aggregates_changed = False
         if self._scheduler.position_and_count[0] == 0:
-            self._call('aggregates_are', self._cells.aggregates())
+            self.nodes.call('aggregates_are', self._cells.aggregates())
 
     def _read_mappings(self):
         self.nodes.mappings = self._api.host_mappings()
 
-    def _call(self, method, *args):
-        """Call a method of NovaHosts in the loop, by its name."""
-        return self._scheduler.call(getattr(self._scheduler.nova_hosts, method), *args)
-
     # A cell.
 
     def _look_at_cell(self, view, wanted, is_mine, survey):
-        again = view.take_again()
-        wanted = wanted | again if is_mine else wanted
+        if is_mine:
+            wanted |= view.again.copy()
+            view.again -= wanted
         try:
             problem = self._read_cell(view, wanted, is_mine, survey)
             if problem is not None:
@@ -414,9 +393,18 @@ class Mirror:
         clock_s = self._clock()
         seen = view.cell.look(self._intervals().down_s, since_s)
         view.seen_s = clock_s
-        not_up = {row.host: _facts(row, clock_s - seen.now_s) for row in seen.not_up}
+        not_up = {
+            row.host: ServiceFacts(
+                row.host,
+                row.disabled,
+                row.disabled_reason,
+                row.forced_down,
+                max(0.0, row.seen_s + clock_s - seen.now_s),
+            )
+            for row in seen.not_up
+        }
         left_out = {uuid: (view.host_of(uuid), why) for uuid, why in view.left_out.copy().items()}
-        return seen, self._call(
+        return seen, self.nodes.call(
             'services_are', view.cell.uuid, not_up, left_out, seen.oldest_version
         )
 
@@ -425,12 +413,6 @@ def _cell(uuid):
     return f'Cell {uuid}'
 
 
-def _facts(row, ahead_s):
-    """The ServiceFacts of a ServiceRow, by a clock that is ``ahead_s`` ahead of the cell's."""
-    seen_s = max(0.0, row.seen_s + ahead_s)
-    return ServiceFacts(row.host, row.disabled, row.disabled_reason, row.forced_down, seen_s)
-
-
 def _has_task(cell, instance_uuid):
-    row = cell.instance(instance_uuid)
-    return row is not None and not row.deleted and row.task_state is not None
+    row = cell.server(instance_uuid)
+    return row is not None and row.task_state is not None

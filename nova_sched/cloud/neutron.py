@@ -11,22 +11,20 @@
 # under the License.
 """Neutron's API, as far as a scheduler needs it."""
 
-from keystoneauth1 import exceptions
-
 from nova_sched import errors
 from nova_sched.cloud import keystone
 from nova_sched.conf import neutron as conf_neutron
 
 TIMEOUTS_S = 3.0, 20.0  # of a connection and of an answer
 CONNECTIONS = 16
-SHOWN = 500  # characters of an answer that an error repeats
 
 
-class NeutronClient:
-    """Requests to Neutron. Its methods may be called from any thread. They raise NeutronError."""
+class NeutronClient(keystone.Client):
+    """Requests to Neutron. They raise NeutronError."""
 
-    def __init__(self, adapter, timeouts_s=TIMEOUTS_S):
-        self._adapter, self._timeouts_s = adapter, timeouts_s
+    GROUP = conf_neutron.GROUP
+    UNAVAILABLE = errors.NeutronError
+    REFUSED = staticmethod(lambda why, _status: errors.NeutronError(why))
 
     def port(self, uuid):
         """Returns the `network_id` of a port, and the UUIDs of its subnets."""
@@ -43,25 +41,10 @@ class NeutronClient:
         segments = (one.get('segment_id') for one in found)
         return sorted({one for one in segments if one is not None})
 
-    def _get(self, path, **query):
-        try:
-            response = self._adapter.get(
-                path, params=query, raise_exc=False, timeout=self._timeouts_s
-            )
-            if response.status_code >= 400:
-                text = ' '.join(response.text.split())[:SHOWN]
-                raise errors.NeutronError(f'GET {path}: {response.status_code}: {text}')
-            return response.json()
-        except exceptions.ClientException as error:
-            raise errors.NeutronError(f'GET {path}: {error}') from error
-        except ValueError:
-            raise errors.NeutronError(f'its answer to GET {path} is no JSON') from None
-
 
 def client(conf):
     """The NeutronClient of the options in [neutron]. Raises BadConfig; sends no request."""
     conf_neutron.register_keystone_opts(conf)
     timeout_s = conf.neutron.timeout
     timeouts_s = (timeout_s,) * 2 if timeout_s else TIMEOUTS_S
-    made = keystone.adapter(conf, conf_neutron.GROUP, CONNECTIONS, timeouts_s)
-    return NeutronClient(made, timeouts_s)
+    return NeutronClient.of_options(conf, CONNECTIONS, timeouts_s)

@@ -38,14 +38,13 @@ class CellView:
 
     ``stamps``: node UUID -> (host, `updated_at`), as it was read; the time is None until the store
     has applied that. ``generations``: node UUID -> generations of its providers. ``stored``: node
-    UUID -> its generation in the store since then. ``left_out``: node UUID -> why it gets no
-    servers. ``looked_s`` is the time of the last look by the cell's clock, ``seen_s`` the one by
-    the store's clock. ``again`` are nodes to be read at the next look: their rows were new, and
-    Nova deletes an allocation after it has written the row; or what was read was older than a
-    claim there. ``untracked`` are those with confirmed claims whose hardware their rows do not
-    count yet. ``serverless``: node UUID -> consumers of its allocations that are neither an
-    instance nor a migration. Nodes are only read if the cell ``is_mine``; else another scheduler
-    reads them.
+    UUID -> its generation in the store since then; 0 if its row does not count the hardware of all
+    confirmed claims yet. ``left_out``: node UUID -> why it gets no servers. ``looked_s`` is the
+    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. ``again``
+    are nodes to be read at the next look: their rows were new, and Nova deletes an allocation
+    after it has written the row; or what was read was older than a claim there. ``serverless``:
+    node UUID -> consumers of its allocations that are neither an instance nor a migration. Nodes
+    are only read if the cell ``is_mine``; else another scheduler reads them.
     """
 
     cell: Any
@@ -58,7 +57,6 @@ class CellView:
     serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     is_mine: bool = True
     again: set[str] = dataclasses.field(default_factory=set)
-    untracked: set[str] = dataclasses.field(default_factory=set)
 
     def odd_hosts(self):
         """Why hosts have nodes that get no servers: a text by host, or by node if it has none."""
@@ -72,19 +70,11 @@ class CellView:
         """UUIDs of the nodes of these hosts."""
         return {uuid for uuid, (host, _) in self.stamps.copy().items() if host in hosts}
 
-    def take_again(self):
-        """Returns the nodes to be read again, and forgets them."""
-        found = set()
-        while self.again:
-            found.add(self.again.pop())
-        return found
-
     def forget(self, uuid):
         """Forget a node. Returns its host, None if it was never read."""
         for facts in (self.generations, self.stored, self.left_out, self.serverless):
             facts.pop(uuid, None)
         self.again.discard(uuid)
-        self.untracked.discard(uuid)
         return self.stamps.pop(uuid, (None,))[0]
 
 
@@ -121,10 +111,10 @@ class NodeReader:
         A node may be gone since before this scheduler reads the cell: it is in the host state,
         which has it from the claim store, and it has no stamp.
         """
-        seen, stamps = self._scheduler.nova_hosts.generations(), view.cell.node_stamps()
-        stored = self._call('nodes_of_cell', view.cell.uuid)
-        self._remove(view, (view.stamps.keys() | stored.keys()) - stamps.keys(), seen)
-        return (view.untracked & stamps.keys()) | {
+        stored = self.call('nodes_of_cell', view.cell.uuid)
+        stamps = view.cell.node_stamps()
+        self._remove(view, (view.stamps.keys() | stored.keys()) - stamps.keys(), stored)
+        return {
             uuid
             for uuid, stamp in stamps.items()
             if view.stamps.get(uuid) != stamp
@@ -153,7 +143,6 @@ class NodeReader:
         found = {}
         for row in view.cell.nodes(uuids):
             try:
-                node_report.check_row(row)
                 node_report.report(
                     row, self._providers(row.uuid), {}, self.mappings.get(row.host), ReportOrder()
                 )
@@ -168,7 +157,7 @@ class NodeReader:
             host = view.forget(uuid) or self._scheduler.nova_hosts.host_of(uuid)
             if host is None:  # it was never read, or another scheduler has removed it
                 continue
-            if self._call('node_is_gone', uuid, view.cell.uuid, seen.get(uuid, 0)):
+            if self.call('node_is_gone', uuid, view.cell.uuid, seen.get(uuid, 0)):
                 LOG.info('Compute node %s of host %s is gone from its cell', uuid, host)
 
     def _read(self, view, uuids, survey, run):
@@ -184,11 +173,10 @@ class NodeReader:
         surveyed = {uuid for uuid, tree in trees.items() if tree.sums is not None}
         rows = view.cell.nodes(uuids, sorted(trees.keys() - surveyed))
         self._remove(view, set(uuids) - {row.uuid for row in rows}, seen)
-        rows, left_out = self._sound(view, rows)
         consumers = {one for tree in trees.values() for one in tree.held} - {NAMELESS}
         migrations = view.cell.migrations(sorted(consumers))
         known = migrations.keys() | view.cell.existing(sorted(consumers - migrations.keys()))
-        waiting = []
+        waiting, left_out = [], {}
         for row in rows:
             tree = trees.get(row.uuid)
             if tree is None:
@@ -250,24 +238,8 @@ class NodeReader:
             return
         view.stamps[uuid] = row.host, row.updated_s
         view.generations[uuid] = tree.generations
-        view.stored[uuid] = facts.generation
-        if any(claim.is_confirmed and claim.uncounted for claim in facts.claims):
-            view.untracked.add(uuid)
-        else:
-            view.untracked.discard(uuid)
-
-    @staticmethod
-    def _sound(view, rows):
-        """Returns the rows that name a host and a node, and why not the others, by UUID."""
-        sound, left_out = [], {}
-        for row in rows:
-            try:
-                node_report.check_row(row)
-                sound.append(row)
-            except errors.BadReport as error:
-                view.stamps[row.uuid] = row.host, row.updated_s
-                left_out[row.uuid] = str(error)
-        return sound, left_out
+        is_tracked = not any(claim.is_confirmed and claim.uncounted for claim in facts.claims)
+        view.stored[uuid] = facts.generation if is_tracked else 0  # it is read again
 
     def _read_trees(self, view, uuids, survey, run):
         """The NodeProviders of these nodes, by UUID, and an error that kept some from being read.
@@ -276,14 +248,11 @@ class NodeReader:
 
         def read(uuid):
             try:
-                if uuid in held:
-                    return self._providers(uuid, lambda: survey.node(uuid, held[uuid])), None
-                return self._providers(uuid), None
+                return self._providers(uuid, survey, held.get(uuid)), None
             except errors.PlacementError as error:
                 return None, error
 
-        named = [uuid for uuid in uuids if words.is_uuid(uuid)]
-        told = dict(zip(named, run(read, named), strict=True))
+        told = dict(zip(uuids, run(read, uuids), strict=True))
         trees = {uuid: tree for uuid, (tree, _) in told.items() if tree is not None}
         problem = next((error for _, error in told.values() if error is not None), None)
         if problem is not None and not trees:
@@ -297,13 +266,16 @@ class NodeReader:
             return {}
         servers = view.cell.servers_on(list(used))
         there = {uuid: (some, frozenset(servers.get(uuid, ()))) for uuid, some in used.items()}
-        return self._call('explained', there)
+        return self.call('explained', there)
 
-    def _providers(self, uuid, read=None):
-        """The NodeProviders of a compute node, by ``read`` or in full; empty ones if a provider is
-        gone by now. What cannot be counted is left out."""
+    def _providers(self, uuid, survey=None, held=None):
+        """The NodeProviders of a compute node; by the survey, if it is known what is ``held``
+        there. Empty ones if a provider is gone by now, or cannot be. What cannot be counted is
+        left out."""
+        if not words.is_uuid(uuid):
+            return NodeProviders(uuid)
         try:
-            found = read() if read else self._placement.node(uuid)
+            found = self._placement.node(uuid) if held is None else survey.node(uuid, held)
         except errors.PlacementRefused as error:
             if error.status == NOT_FOUND:
                 return NodeProviders(uuid)
@@ -325,6 +297,6 @@ class NodeReader:
                 } | odd
         return found
 
-    def _call(self, method, *args):
+    def call(self, method, *args):
         """Call a method of NovaHosts in the loop, by its name."""
         return self._scheduler.call(getattr(self._scheduler.nova_hosts, method), *args)

@@ -65,17 +65,16 @@ def countable(providers):
     return dataclasses.replace(providers, providers=found), odd
 
 
-def check_row(row):
-    """Raises BadReport for a row that names no host or no compute node."""
-    if not words.is_name(row.host):
-        raise _refused(row, 'host', 'it is NULL, or no name: nova-compute has not written it')
-    if not words.is_uuid(row.uuid):
-        raise _refused(row, 'uuid', f'{words.short(row.uuid)} is not a UUID')
-
-
 def _check_complete(row, providers, cell_uuid):
-    """Raises BadReport for a compute node that Nova, too, gives no servers."""
+    """Raises BadReport for a row that names no host or no compute node, and for a compute node
+    that Nova, too, gives no servers."""
     for is_there, field, why in (
+        (
+            words.is_name(row.host),
+            'host',
+            'it is NULL, or no name: nova-compute has not written it',
+        ),
+        (words.is_uuid(row.uuid), 'uuid', f'{words.short(row.uuid)} is not a UUID'),
         (
             row.has_service,
             'services',
@@ -147,16 +146,10 @@ def _specs(triples):
 
 
 def _with_use(root_uuid, providers):
-    """The provider tree, with the usage of each child provider."""
-    return {
-        uuid: provider
-        if uuid == root_uuid
-        else {**provider, 'used': _used(provider, providers.used(uuid))}
-        for uuid, provider in providers.providers.items()
-    }
-
-
-def _used(provider, amounts):
-    """What is used of the classes that a child provider has."""
-    inventories = provider.get('inventories', {})
-    return {name: amount for name, amount in amounts.items() if name in inventories}
+    """The provider tree, with what is used of the classes that each child provider has."""
+    made = dict(providers.providers)
+    for uuid in made.keys() - {root_uuid}:
+        has = made[uuid].get('inventories', ())
+        used = {name: some for name, some in providers.used(uuid).items() if name in has}
+        made[uuid] = {**made[uuid], 'used': used}
+    return made

@@ -14,8 +14,6 @@
 import collections
 import contextlib
 import dataclasses
-import functools
-import json
 import time
 from collections.abc import Mapping
 
@@ -27,7 +25,6 @@ from nova_sched.measures.catalogue import PLACEMENT_REQUESTS, PLACEMENT_SECONDS
 
 MICROVERSION = '1.36'
 SLOW = 3  # times the read timeout for an answer about all providers
-SHOWN = 500  # characters of an answer that an error repeats
 NOBODY = '00000000-0000-0000-0000-000000000000'  # a consumer and a provider that do not exist
 BAD_FORM = 400
 READERS = 64  # connections that are kept for other requests than those that write
@@ -102,16 +99,15 @@ class ProviderSummary:
     traits: list[str]
 
 
-class PlacementClient:
-    """Requests to Placement. Its methods may be called from any thread, and each is one or a few
-    requests, without retries.
+class PlacementClient(keystone.Client):
+    """Requests to Placement.
 
     Raises PlacementUnavailable if the outcome is not known, PlacementRefused or PlacementConflict
-    if nothing was done. ``timeouts_s`` are those of a connection and of an answer.
+    if nothing was done.
     """
 
-    def __init__(self, adapter, timeouts_s):
-        self._adapter, self._timeouts_s = adapter, timeouts_s
+    GROUP = conf_placement.GROUP
+    UNAVAILABLE, REFUSED = errors.PlacementUnavailable, errors.PlacementRefused
 
     def check(self):
         """Check the microversion and the rights of the account. Writes nothing.
@@ -122,7 +118,7 @@ class PlacementClient:
         self.provider_trees()
         self.allocations_of(NOBODY)
         try:
-            self._send('PUT', f'/allocations/{NOBODY}', {}, None)
+            self._send('PUT', f'/allocations/{NOBODY}', {})
         except errors.PlacementRefused as error:
             if error.status != BAD_FORM:
                 raise
@@ -133,14 +129,14 @@ class PlacementClient:
         """Returns all providers, by root provider and by provider: mappings with `generation` and
         `parent_provider_uuid`."""
         found = {}
-        for one in self._get('/resource_providers', times=SLOW)['resource_providers']:
+        for one in self._get('/resource_providers', timeouts_s=self._slow_s)['resource_providers']:
             found.setdefault(one['root_provider_uuid'], {})[one['uuid']] = one
         return found
 
     def summaries(self):
         """Returns ProviderSummaries by provider, of all trees that have memory left."""
         query = {'resources': f'{MEMORY_MB}:1'}
-        answer = self._get('/allocation_candidates', times=SLOW, **query)
+        answer = self._get('/allocation_candidates', timeouts_s=self._slow_s, **query)
         return {
             uuid: ProviderSummary(
                 {name: amounts['used'] for name, amounts in one['resources'].items()},
@@ -220,11 +216,13 @@ class PlacementClient:
         the answer.
         """
         bodies = {consumer: allocations.body() for consumer, allocations in wanted.items()}
+        connect_s, read_s = self._timeouts_s
+        limits_s = connect_s, read_s if timeout_s is None else min(read_s, timeout_s)
         if len(bodies) == 1:
             ((consumer, body),) = bodies.items()
-            self._send('PUT', f'/allocations/{consumer}', body, timeout_s)
+            self._send('PUT', f'/allocations/{consumer}', body, timeouts_s=limits_s)
         else:
-            self._send('POST', '/allocations', bodies, timeout_s)
+            self._send('POST', '/allocations', bodies, timeouts_s=limits_s)
 
     def remove(self, consumer, allocations):
         """Remove the allocations of a consumer, if they are still those that were read.
@@ -241,38 +239,30 @@ class PlacementClient:
 
     # Requests.
 
-    def _get(self, path, times=1, **query):
-        response = self._request('GET', path, times=times, params=query)
-        try:
-            return response.json()
-        except ValueError:
-            raise errors.PlacementUnavailable(f'its answer to GET {path} is no JSON') from None
-
-    def _send(self, method, path, body, timeout_s):
-        # A repeat is the caller's: it knows what the first request may have done.
-        never = {'connect_retries': 0, 'status_code_retries': 0}
-        self._request(method, path, timeout_s, json=body, **never)
-
-    def _request(self, method, path, timeout_s=None, times=1, **words):
+    @property
+    def _slow_s(self):
+        """The timeouts of a request about all providers."""
         connect_s, read_s = self._timeouts_s
-        read_s *= times
-        timeouts = (connect_s, read_s if timeout_s is None else min(read_s, timeout_s))
-        with _measured(method), _translated(f'{method} {path}'):
-            response = self._adapter.request(
-                path, method, raise_exc=False, timeout=timeouts, headers=JSON, **words
-            )
-            if response.status_code >= 400:
-                raise _error(method, path, response)
-        return response
+        return connect_s, read_s * SLOW
+
+    def _request(self, method, *args, **words):
+        with _measured(method):
+            return super()._request(method, *args, headers=JSON, **words)
+
+    @staticmethod
+    def _words(document):
+        return document['errors'][0]['detail']
+
+    def _refusal(self, why, response, what):
+        if response.status_code != 409:
+            return super()._refusal(why, response, what)
+        code = None
+        with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):
+            code = response.json()['errors'][0].get('code')
+        return errors.PlacementConflict(why, code)
 
 
 JSON = {'Accept': 'application/json'}
-_translated = functools.partial(
-    keystone.translated,
-    group=conf_placement.GROUP,
-    unavailable=errors.PlacementUnavailable,
-    refused=errors.PlacementRefused,
-)
 RESULTS = {
     errors.PlacementConflict: 'conflict',
     errors.PlacementRefused: 'refused',
@@ -295,31 +285,12 @@ def _measured(method):
         PLACEMENT_SECONDS.observe(time.monotonic() - begin_s, method)
 
 
-def _error(method, path, response):
-    """The error of an answer with an error status."""
-    status, code = response.status_code, None
-    try:
-        (first, *_) = json.loads(response.text)['errors']
-        detail, code = str(first['detail']), first.get('code')
-    except (ValueError, LookupError, TypeError):
-        detail = response.text
-    why = f'{method} {path}: {status}: {" ".join(detail.split())[:SHOWN]}'
-    if keystone.may_pass(status):
-        return errors.PlacementUnavailable(why)
-    return (
-        errors.PlacementConflict(why, code)
-        if status == 409
-        else errors.PlacementRefused(why, status)
-    )
-
-
 def client(conf):
     """The PlacementClient of the options in [placement]. Raises BadConfig; sends no request."""
     conf_placement.register_keystone_opts(conf)
     # One connection for each request that may be under way.
     connections = conf.placement.in_flight + READERS
     timeouts_s = keystone.timeouts_s(conf.placement)
-    made = keystone.adapter(
-        conf, conf_placement.GROUP, connections, timeouts_s, default_microversion=MICROVERSION
+    return PlacementClient.of_options(
+        conf, connections, timeouts_s, default_microversion=MICROVERSION
     )
-    return PlacementClient(made, timeouts_s)

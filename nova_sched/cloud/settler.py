@@ -80,11 +80,4 @@ class Settler:
     def _server_exists(self, uuid):
         """Whether a server is being built or is there. Nova makes the server before it deletes the
         build request, so the build request is read first."""
-        if self._api.has_build_request(uuid):
-            return True
-        return any(self._is_in(cell, uuid) for cell in self._cells)
-
-    @staticmethod
-    def _is_in(cell, uuid):
-        row = cell.instance(uuid)
-        return row is not None and not row.deleted
+        return self._api.has_build_request(uuid) or any(cell.server(uuid) for cell in self._cells)

@@ -29,7 +29,8 @@ class StoredSpecs:
     def spec(self, server):
         """The RequestSpec of a server, limited to its cell. Raises NotFound, StoreUnavailable;
         MalformedObject or IncompatibleObject for one that cannot be read."""
-        text, cell_uuid = self._api.request_spec(server), self._cell_of(server)
+        text = self._api.request_spec(server)
+        cell_uuid = next((cell.uuid for cell in self._cells if cell.server(server)), None)
         if text is None or cell_uuid is None:
             raise errors.NotFound(f'Server {server}')
         spec = _read(text)
@@ -40,13 +41,6 @@ class StoredSpecs:
         # Of the request that built the server, if at all.
         spec.ignore_hosts = spec.force_hosts = spec.force_nodes = spec.retry = None
         return spec
-
-    def _cell_of(self, server):
-        for cell in self._cells:
-            row = cell.instance(server)
-            if row is not None and not row.deleted:
-                return cell.uuid
-        return None
 
     def _group(self, server):
         """The group as it is now: what is stored with the request is as old as the server."""

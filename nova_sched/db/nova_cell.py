@@ -317,6 +317,11 @@ class NovaCell:
             return InstanceRow(**{**row._mapping, 'deleted': bool(row.deleted)})
         return None
 
+    def server(self, uuid):
+        """The InstanceRow of an instance that is not deleted; None: the cell has none."""
+        row = self.instance(uuid)
+        return None if row is None or row.deleted else row
+
     def hosts_of(self, uuids):
         """The hosts of those of these instances that are not deleted."""
         return {row.host for row in self._among(HOSTS_OF, uuids)}

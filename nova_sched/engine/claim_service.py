@@ -62,189 +62,133 @@ class ClaimService:
         that runs on another node; ComputeResourcesUnavailable with the shortages. Nothing has
         changed then.
         """
+        consumer = request.instance_uuid
         self._cluster.hosts.now_s = self._clock()  # a lifetime counts from now
         for _ in range(self._settings().max_claim_attempts):
-            node = self._state_sync.node(host, nodename)
-            if leaving and (
-                done := self._made_before(request, node, leaving, selector.claim_uuid)
+            if leaving:
+                self._state_sync.claims_of(consumer)
+            node, there = self._state_sync.node(host, nodename), self._cluster.claims_of(consumer)
+            if leaving and (made := self._made_before(request, node, leaving, selector, there)):
+                return made
+            is_running = any(claim.is_confirmed for claim in there)
+            if new and is_running and (running := self._running(consumer, node)):
+                return running
+            if known is not None and any(
+                claim.name not in known
+                for claim in there
+                if claim.resizing or not claim.is_confirmed
             ):
-                return done
-            if new and (
-                there := self._running(node, self._cluster.claims_of(request.instance_uuid))
-            ):
-                return there
-            if known is not None:
-                self._check_known(request.instance_uuid, known)
+                what = f'A claim for instance {consumer}'
+                raise errors.Outdated(what, 'another one was made since')
             try:
-                held, learnt = self._try_claim(node, request, request_id, move, new, selector)
+                made = self._try_claim(node, request, request_id, move, new, selector)
             except errors.ComputeResourcesUnavailable:
                 # The instance may have this capacity itself: another scheduler may have placed it.
-                if new and (
-                    there := self._running(node, self._store.claims(request.instance_uuid))
-                ):
-                    return there
+                if new and (running := self._running(consumer, node)):
+                    return running
                 raise
-            if held is not None:
-                return held
-            if not learnt:
-                break
+            if made is not None:
+                return made
         raise errors.ComputeResourcesUnavailable(
             node.uuid, 'it was taken by another request meanwhile'
         )
 
-    def _made_before(self, request, node, leaving, name):
-        """The claim on the node that an earlier attempt of a call for an alternate has made; None
-        if it is still to be made. The host state has the instance's claims then.
+    def _made_before(self, request, node, leaving, selector, claims):
+        """The claim on the node that an earlier attempt of a call for an alternate has made, given
+        the instance's claims; None if it is still to be made.
 
         Raises ClaimNotFound if the claim on the failed host has ended in another way, and Outdated
         if it is confirmed or not named.
         """
-        claims = self._store.claims(request.instance_uuid)
-        failed = self._state_sync.nodes_of(leaving, claims)
-        self._state_sync.caught_up_with(claims)
-        what = f'instance {request.instance_uuid} on host {leaving}'
-        there = [claim for claim in claims if claim.node_uuid in failed]
-        meant = [claim for claim in there if claim.name == name]
-        if name is None and there:
-            raise _unnamed(what)
-        if meant and meant[0].is_confirmed and not meant[0].resizing:
-            raise _refusal(there, name, what)
-        if meant or name is None:
+        name, there = selector.claim_uuid, self._state_sync.on_host(claims, leaving)
+        meant = next((claim for claim in there if claim.name == name), None)
+        if (not there and name is None) or (meant and (meant.resizing or not meant.is_confirmed)):
             return None
-        for one in claims:
+        for one in claims if name and not meant else ():
             size = one.resizing.new if one.resizing else one.resources
             if one.node_uuid == node.uuid and (not one.is_confirmed or size == request.resources):
                 return one
-        raise _refusal(there, name, what)
+        raise _refusal(there, name, f'instance {request.instance_uuid} on host {leaving}')
 
-    def _check_known(self, consumer, known):
-        for claim in self._store.claims(consumer):
-            if claim.name not in known and (claim.resizing or not claim.is_confirmed):
-                raise errors.Outdated(
-                    f'A claim for instance {consumer}', 'another one was made since'
-                )
-
-    def _running(self, node, claims):
-        """The running instance's claim on the node, given its possible claims; None if it runs
-        nowhere. Raises AlreadyPlaced."""
-        running = [claim for claim in claims if claim.is_confirmed]
-        if not running:
-            return None
-        self._state_sync.catch_up(sorted({claim.node_uuid for claim in running}), {})
-        now = [
-            one for one in self._cluster.claims_of(running[0].consumer_uuid) if one.is_confirmed
-        ]
-        for claim in now:
+    def _running(self, consumer, node):
+        """The instance's confirmed claim on the node; None if it runs nowhere. Raises
+        AlreadyPlaced."""
+        self._state_sync.claims_of(consumer)
+        running = [claim for claim in self._cluster.claims_of(consumer) if claim.is_confirmed]
+        for claim in running:
             if claim.node_uuid != node.uuid:
-                raise errors.AlreadyPlaced(
-                    claim.consumer_uuid, self._cluster.node(claim.node_uuid).host
-                )
-        return now[0] if now else None
+                host = self._cluster.node(claim.node_uuid).host
+                raise errors.AlreadyPlaced(consumer, host)
+        return running[0] if running else None
 
     def _try_claim(self, node, request, request_id, move, new, selector):
-        """The claim, None if it was lost; and whether the loss has updated the host state."""
+        """The claim; None if it was lost, and the host state knows more now."""
         request = self._resolve_member(node, request)
-        releases, ended = [], []
-        for claim in self._of_member(request):
-            releases.append(claim.key)
-            ended.append(claim)
+        lifetime_s, ended = self._settings().pending_ttl_s, self._of_member(request)
         for claim in self._cluster.claims_of(request.instance_uuid):
-            if claim.node_uuid == node.uuid or (claim.is_confirmed and not claim.resizing):
+            is_named = claim.name == selector.claim_uuid
+            if claim.node_uuid == node.uuid or (
+                claim.is_confirmed and not (claim.resizing and is_named)
+            ):
                 continue
-            if claim.name == selector.claim_uuid:
-                releases.append(claim.key)
-                ended.append(claim)
+            is_mine = claim.request_id == request_id is not None
+            if is_named:
                 move = move or claim.move or (RESIZE if claim.resizing else None)
-            elif not claim.is_confirmed:
-                self._check_move(claim, request_id, move)
-                ended.append(claim)  # the store ends it: only one claim may be pending
+            elif move and not (is_mine or self._is_gone(claim)):
+                # A late copy of an earlier move's call must not take it.
+                raise errors.Outdated(
+                    f'A move of instance {claim.consumer_uuid}',
+                    'it has a pending claim on another node: name that, or abort it',
+                )
+            ended.append(claim)  # the store ends it: only one claim may be pending
         for claim in ended:
-            self._cluster.drop(claim)
             if claim.resizing:
-                self._cluster.add(claim.reverted())
-        consumption, there = None, node.claims.get(request.instance_uuid)
-        if self._is_repeat(request, request_id, move, there, node):
-            self._undo(None, ended)
-            return self._kept(there), True
+                self._cluster.adopt(claim.reverted())
+            else:
+                self._cluster.drop(claim)
+        consumption, before = None, node.claims.get(request.instance_uuid)
+        marks = {'request_id': request_id, 'created_s': self._cluster.hosts.now_s}
+        if request.member_placement:
+            marks |= request.member_placement.marks(node.row)
         try:
+            # The instance may run: what it uses must not count against itself.
+            if before and is_made_by(request, {**marks, 'move': move}, before, node):
+                self._undo(None, ended)
+                # It may not be pending any more: the host state has the present one then.
+                is_kept = self.renew_claim(before)
+                return node.claims.get(request.instance_uuid) if is_kept else None
             self._check_policy(node, request)
-            lifetime_s = self._settings().pending_ttl_s
-            marks = {
-                'request_id': request_id,
-                'created_s': self._cluster.hosts.now_s,  # by the store's clock
-                **(request.member_placement.marks(node.row) if request.member_placement else {}),
-            }
             consumption = self._cluster.consume(node, request, lifetime_s, move, **marks)
-            before = consumption.before
-            if before is not None:
-                is_mine = before.request_id == request_id and before.move == move
-                if is_mine and before.is_for(consumption.claim):
-                    self._undo(consumption, ended)
-                    return self._kept(before), True
-                self._check_resize(before, consumption.held, selector)
+            if (
+                before is not None
+                and before.resizing
+                and before.name not in (consumption.held.name, selector.claim_uuid)
+            ):
+                # The instance may have its new size already.
+                raise errors.Outdated(
+                    f'A resize of instance {before.consumer_uuid}',
+                    'another one is open: name that, or revert it',
+                )
             placement = self._state_sync.placement(
-                [consumption.claim],
-                [request],
-                releases,
-                ended if before is None else [*ended, before],
-                new,
+                [consumption.claim], [request], ended, [before] if before else (), new
             )
             (outcome,) = self._store.commit([placement])
         except Exception:
             self._undo(consumption, ended)
             raise
-        if outcome.won and _was_there(outcome):
+        if not outcome.won:
             self._undo(consumption, ended)
-            (there,) = outcome.claims
-            if there.resizing:
-                self._store.renew_claim(there, lifetime_s)
-            self._state_sync.catch_up([node.uuid], {})
-            return there, True
-        if outcome.won:
-            self._state_sync.committed([(placement.claims, ended, outcome)])
-            return outcome.claims[0], False
-        self._undo(consumption, ended)
-        self._state_sync.committed([], [outcome])
-        return None, bool(outcome.fresh or outcome.used or outcome.gone)
+            self._state_sync.committed([], [outcome])
+            return None
+        self._state_sync.committed([outcome])
+        (made,) = outcome.claims
+        if made.resizing and not made.has_uuid(consumption.claim.uuid):
+            self.renew_claim(made)  # the same resize was asked for before
+        return made
 
-    def _is_repeat(self, request, request_id, move, there, node):
-        """Whether a request has made the pending claim on the node already. Its instance may run:
-        what it uses must not count against itself."""
-        return (
-            there is not None
-            and move == there.move
-            and is_made_by(request, request_id, there, node)
-        )
-
-    def _kept(self, claim):
-        """The pending claim that a call asks for again, with a new lifetime; None if it is not
-        pending any more. The host state has the present one then."""
-        is_renewed = self._store.renew_claim(claim, self._settings().pending_ttl_s)
-        self._state_sync.caught_up_with([claim])
-        node = self._cluster.node(claim.node_uuid)
-        return node and node.claims.get(claim.consumer_uuid) if is_renewed else None
-
-    def _check_move(self, pending, request_id, move):
-        """Raise Outdated if the claim of another move would end, although the call does not name
-        it: a late copy of an earlier move's call must not take it."""
-        is_mine = pending.request_id == request_id is not None
-        if not move or is_mine:
-            return
-        # The host state may have a claim that has ended since.
-        if any(one.name == pending.name for one in self._store.claims(pending.consumer_uuid)):
-            raise errors.Outdated(
-                f'A move of instance {pending.consumer_uuid}',
-                'it has a pending claim on another node: name that, or abort it',
-            )
-
-    def _check_resize(self, before, held, selector):
-        """Raise Outdated if an open resize would give way to another one, although the call does
-        not name it: the instance may have its new size already."""
-        if before.resizing and held.name != before.name and selector.claim_uuid != before.name:
-            raise errors.Outdated(
-                f'A resize of instance {before.consumer_uuid}',
-                'another one is open: name that, or revert it',
-            )
+    def _is_gone(self, claim):
+        """Whether a claim of the host state has ended since."""
+        return all(one.name != claim.name for one in self._store.claims(claim.consumer_uuid))
 
     def _resolve_member(self, node, request):
         """The request, with its placement if it is for a group member that may be on the node."""
@@ -265,13 +209,9 @@ class ClaimService:
 
     def _of_member(self, request):
         """The claims that end when a group member's request is claimed: its planned claim."""
-        if request.member_placement is None:
-            return ()
-        return [
-            claim
-            for claim in self._cluster.claims_of(request.member_placement.consumer)
-            if not claim.is_confirmed
-        ]
+        member = request.member_placement
+        mine = self._cluster.claims_of(member.consumer) if member else ()
+        return [claim for claim in mine if not claim.is_confirmed]
 
     def _check_policy(self, node, request):
         """Raise ComputeResourcesUnavailable, with the reason, where the store would refuse without
@@ -290,18 +230,16 @@ class ClaimService:
         if consumption is not None:
             self._cluster.release(consumption)
         for claim in ended:
-            self._cluster.drop(claim)
-            self._cluster.add(claim)
+            self._cluster.adopt(claim)
 
     # Changes of existing claims. ``selector`` (ClaimSelector) names the claim that is meant.
 
     def renew_claim(self, claim):
         """Let a pending claim live for `[claims] pending_ttl` from now on. Returns whether it has
         not expired or ended before."""
-        if not self._store.renew_claim(claim, self._settings().pending_ttl_s):
-            return False
+        is_renewed = self._store.renew_claim(claim, self._settings().pending_ttl_s)
         self._state_sync.caught_up_with([claim])
-        return True
+        return is_renewed
 
     def confirm_claim(self, consumer_uuid, host, selector=ANY):
         """The instance runs on the host permanently: its move to it, or its resize on it, is
@@ -310,19 +248,16 @@ class ClaimService:
         Without a name, only an instance that neither moves nor is resized is confirmed. Returns
         its claims there. Raises ClaimNotFound and Outdated.
         """
-        claims = self._store.claims(consumer_uuid)
-        nodes = self._state_sync.nodes_of(host, claims)
-        there = [claim for claim in claims if claim.node_uuid in nodes]
+        there = self._state_sync.on_host(self._state_sync.claims_of(consumer_uuid), host)
         what, name = f'instance {consumer_uuid} on host {host}', selector.claim_uuid
         if name is None:
-            if any(claim.is_open for claim in there):
-                raise _unnamed(what)
-            if not there:
-                raise errors.ClaimNotFound(what)
+            if not there or any(claim.is_open for claim in there):
+                raise _refusal(there, name, what)
             name = there[0].name
-        edit = self._store.finish(consumer_uuid, sorted(nodes), ClaimSelector(name))
+        nodes = sorted(claim.node_uuid for claim in there)
+        edit = self._store.finish(consumer_uuid, nodes, ClaimSelector(name))
         self._state_sync.caught_up_with(edit.changed)
-        there = [claim for claim in edit.claims if claim.node_uuid in nodes]
+        there = self._state_sync.on_host(edit.claims, host)
         if not any(one.is_confirmed and one.uuid == one.name == name for one in there):
             raise _refusal(there, name, what)
         return there
@@ -335,7 +270,7 @@ class ClaimService:
         what = f'a move or resize of instance {consumer_uuid}'
         if selector.claim_uuid is None:
             claims = self._store.claims(consumer_uuid)
-            self._refuse_unnamed([claim for claim in claims if claim.is_open], what)
+            raise _refusal([claim for claim in claims if claim.is_open], None, what)
         edit = self._store.revert(consumer_uuid, selector)
         if not edit.changed:
             raise _refusal(edit.claims, selector.claim_uuid, what)
@@ -345,14 +280,12 @@ class ClaimService:
     def abort_claim(self, consumer_uuid, host=None, selector=ANY):
         """End a claim of the instance, which is on this host if one is named. Returns it in a
         list. Raises ClaimNotFound and Outdated."""
-        claims = self._store.claims(consumer_uuid)
-        what = f'instance {consumer_uuid}'
+        claims, what = self._state_sync.claims_of(consumer_uuid), f'instance {consumer_uuid}'
         if host is not None:
-            nodes = self._state_sync.nodes_of(host, claims)
-            claims = [claim for claim in claims if claim.node_uuid in nodes]
+            claims = self._state_sync.on_host(claims, host)
             what += f' on host {host}'
         if selector.claim_uuid is None:
-            self._refuse_unnamed(claims, what)
+            raise _refusal(claims, None, what)
         keys = {claim.key for claim in claims}
         edit = self._store.release(sorted(keys), selector=selector)
         if not edit.changed:
@@ -362,36 +295,22 @@ class ClaimService:
         self._state_sync.caught_up_with(edit.claims)
         return edit.changed
 
-    @staticmethod
-    def _refuse_unnamed(claims, what):
-        raise _unnamed(what) if claims else errors.ClaimNotFound(what)
-
-
-def _unnamed(what):
-    """The error for a call that would end, revert or settle something and does not say what."""
-    return errors.Outdated(
-        f'The call about {what}',
-        'it may be older than the claim that is there now; name the claim that it means by its '
-        'UUID, or by its resize_uuid',
-    )
-
 
 def _refusal(claims, name, what):
     """The error for a call that has changed none of these claims: the named one is gone, or is not
-    as the caller knew it."""
-    claim = next((claim for claim in claims if claim.has_uuid(name)), None)
+    as the caller knew it. A call that names none (None) ends, reverts and settles nothing."""
+    claim = next((claim for claim in claims if name is None or claim.has_uuid(name)), None)
     if claim is None:
         return errors.ClaimNotFound(what)
-    why = 'the claim is not confirmed'
-    if claim.name != name:
+    if name is None:
+        why = (
+            'it may be older than the claim that is there now; name the claim that it means by '
+            'its UUID, or by its resize_uuid'
+        )
+    elif claim.name != name:
         why = 'a resize of it is open, which is named by its own UUID'
     elif claim.is_confirmed:
         why = 'the claim is confirmed, and the instance is there'
+    else:
+        why = 'the claim is not confirmed'
     return errors.Outdated(f'The call about {what}', why)
-
-
-def _was_there(outcome):
-    """Whether a placement was won without a change, because its claims existed already."""
-    return bool(outcome.generations) and all(
-        before == after for before, after in outcome.generations.values()
-    )

@@ -67,18 +67,16 @@ class StoreClock:
         return moment + self._ahead_s
 
     def look(self):
-        """Read the store's clock, and warn if this process's own clock is wrong. Returns seconds
-        since the epoch. Raises StoreUnavailable."""
+        """Read the store's clock, and warn if this process's own clock is wrong. Raises
+        StoreUnavailable."""
         asked = self._moments()
-        now_s = self._ask()
-        self._ahead_s = now_s - asked
+        self._ahead_s = self._ask() - asked
         self.offset_s = self._wall() - self.at(self._moments())
         if abs(self.offset_s - self._told_s) > TELL_S:
             self._told_s = self.offset_s
             LOG.warning(
                 'The clock of this process is %+.1f s off that of the database', self.offset_s
             )
-        return now_s
 
 
 class Pauses:
@@ -90,18 +88,17 @@ class Pauses:
 
     def __init__(self, moments=boottime):
         self._moments = moments
-        self._last = moments()
+        self._last = math.inf  # the last tick
         self._begin = self._end = -math.inf
         self._lock = threading.Lock()
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._run, name='nova-sched-pauses', daemon=True)
-        self._started = False
         self.count = 0
 
     def start(self, watch=True):
         """Record pauses from now on: those that a thread detects (``watch``), and those that
         ``tick`` does."""
-        self._last, self._started = self._moments(), True
+        self._last = self._moments()
         if watch:
             self._thread.start()
 
@@ -118,7 +115,7 @@ class Pauses:
         """Record that this process runs. Returns the moment."""
         with self._lock:
             now = self._moments()
-            if self._started and now - self._last > STILL_S:
+            if now - self._last > STILL_S:
                 self._note(self._last, now)
             self._last = now
         return now

@@ -126,10 +126,7 @@ class Cycle:
         for one in won:
             self._answer(one, settings)
         # After the answers: this may remove nodes, and change the rows that answers are made of.
-        self._state_sync.committed(
-            [(one.decision.claims, one.decision.replaced, one.outcome) for one in won],
-            [one.outcome for one in lost],
-        )
+        self._state_sync.committed([one.outcome for one in won], [one.outcome for one in lost])
         again = [one.message for one in lost if self._retry_or_refuse(one, settings)]
         refused = [one for one in attempts if one.refusal]
         again += self._confirm_refusals(refused, settings, bool(lost))
@@ -304,8 +301,8 @@ class Cycle:
         return self._state_sync.placement(
             decision.claims,
             decision.requests,
-            decision.releases,
-            [*decision.replaced, *(one.before for one in decision.consumptions if one.before)],
+            decision.replaced,
+            [one.before for one in decision.consumptions if one.before],
             unplaced=unplaced,
         )
 

@@ -88,13 +88,6 @@ class Decision:
         """Those of its claims that earlier requests have made."""
         return [claim for claim in self.claims if any(claim is old for old in self.replaced)]
 
-    @property
-    def releases(self):
-        """Keys of the removed claims of other consumers than the instances: claims of group
-        members."""
-        own = {request.instance_uuid for request in self.requests}
-        return tuple(claim.key for claim in self.replaced if claim.consumer_uuid not in own)
-
 
 def _is_free(placement, candidates):
     """Whether a member can be placed on its planned row; without a plan, whether any row is left.
@@ -127,16 +120,23 @@ def _is_move(request, claim, host):
     return host.lower() in avoided or bool(wanted and host not in wanted) or is_other
 
 
-def is_made_by(request, request_id, claim, node):
+def is_made_by(request, marks, claim, node):
     """Whether a request has made this pending claim on the node.
 
-    The node need not have the amounts, CPUs and devices once more: the claim has them.
+    ``marks`` are fields of the request's own claim. The node need not have the amounts, CPUs and
+    devices once more: the claim has them.
     """
-    if (
-        request_id is None
-        or (claim.request_id, claim.consumer_uuid) != (request_id, request.instance_uuid)
-        or (claim.state, claim.group_uuid, claim.top_group) != (PENDING, request.group_uuid, None)
-    ):
+    made = {
+        'consumer_uuid': request.instance_uuid,
+        'state': PENDING,
+        'group_uuid': request.group_uuid,
+        'top_group': None,
+        **marks,
+    }
+    del made['created_s']
+    if made['request_id'] is None:
+        return False
+    if any(getattr(claim, name) != value for name, value in made.items()):
         return False
     with contextlib.suppress(Overdrawn):  # its providers may be in use by the instance itself
         return node.demand(request)[0] == claim.resources
@@ -367,12 +367,11 @@ class Placer:
 
         Its instance may run: what it uses must not count against itself.
         """
-        if not decision.repeatable or request.member_placement is not None:
+        if request.member_placement is not None:
             return None
-        request_id = decision.marks.get('request_id')
         for claim in decision.replaced:
             node = self.cluster.node(claim.node_uuid)
-            if node is not None and is_made_by(request, request_id, claim, node):
+            if node is not None and is_made_by(request, decision.marks, claim, node):
                 return claim
         return None
 

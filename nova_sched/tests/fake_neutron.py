@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from keystoneauth1 import adapter, session, token_endpoint
 
-from nova_sched.cloud.neutron import NeutronClient
+from nova_sched.cloud.neutron import TIMEOUTS_S, NeutronClient
 from nova_sched.tests.fixtures.web import serving
 
 
@@ -77,4 +77,5 @@ def served(fake=None):
 def client_of(fake):
     """A NeutronClient for it, which logs in nowhere."""
     auth = token_endpoint.Token(fake.url, 'admin')
-    return NeutronClient(adapter.Adapter(session.Session(auth), service_type='network'))
+    made = adapter.Adapter(session.Session(auth), service_type='network')
+    return NeutronClient(made, TIMEOUTS_S)

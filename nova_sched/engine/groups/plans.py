@@ -276,8 +276,7 @@ class Plans:
         try:
             self._consume(draft, new, consumptions, lifetime_s, record)
             claims = [consumption.claim for consumption in consumptions] + kept
-            keys = tuple(claim.key for claim in ended)
-            placement = self._state_sync.placement(claims, [], keys, [*ended, *kept])
+            placement = self._state_sync.placement(claims, [], ended, kept)
             to_close = tuple(closed for _, closed in sorted(closed_domains.items()))
             (outcome,) = self._store.commit([_guarded(placement, record, to_close, draft.limits)])
         except _Short as short:
@@ -297,7 +296,7 @@ class Plans:
             )
         self._cluster.drop(*kept)
         self._cluster.add(*kept)
-        self._state_sync.committed([(claims, ended, outcome)])
+        self._state_sync.committed([outcome])
         return PlanOutcome(True)
 
     def _consume(self, draft, new, consumptions, lifetime_s, record):
@@ -364,8 +363,7 @@ class Plans:
         PlanOutcome."""
         planned = [claim for claim in self.claims(known.uuid) if claim.state == PLANNED]
         dropped = self._drop(planned)
-        keys = tuple(claim.key for claim in planned)
-        placement = self._state_sync.placement([], [], keys, planned)
+        placement = self._state_sync.placement([], [], planned)
         try:
             (outcome,) = self._store.commit([_guarded(placement, record)])
         except Exception:
@@ -375,7 +373,7 @@ class Plans:
             self._undo([], dropped)
             self._state_sync.committed([], [outcome])
             return PlanOutcome(False, {}, outcome.record, outcome.record_gone)
-        self._state_sync.committed([([], planned, outcome)])
+        self._state_sync.committed([outcome])
         return PlanOutcome(True)
 
     def renew(self, known, expires_s):

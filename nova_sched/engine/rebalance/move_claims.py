@@ -136,9 +136,7 @@ class MoveClaims:
 
     def _claims(self, entry):
         """The server's claims as the store has them; the host state follows."""
-        claims = self._store.claims(entry.server)
-        self._state_sync.caught_up_with(claims)
-        return claims
+        return self._state_sync.claims_of(entry.server)
 
     def _names(self, uuid):
         node = self._find(uuid)

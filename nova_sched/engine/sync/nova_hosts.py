@@ -63,10 +63,11 @@ class NovaHosts:
         before = self._not_up.get(cell_uuid, {})
         for host in before.keys() - not_up.keys():
             self._cluster.set_service(host, False, None, False, now_s)
-        self.services_are_not_up(
-            cell_uuid, {host: one for host, one in not_up.items() if before.get(host) != one}
-        )
-        self._not_up[cell_uuid] = dict(not_up)
+        for host, facts in not_up.items():
+            if before.get(host) != facts:
+                self._cluster.set_service(**dataclasses.asdict(facts))
+                self._cluster.silence(host, facts.seen_s)
+        self._not_up[cell_uuid] = not_up
         hosts.left_out = sum(
             host not in hosts.rows_of_host and self._cluster.service(host).is_left_out
             for services in self._not_up.values()
@@ -115,14 +116,6 @@ class NovaHosts:
             if not (facts := not_up.get(host, ServiceFacts(host))).disabled
             and not self._cluster.nodes_of(host)
         }
-
-    def services_are_not_up(self, cell_uuid, found):
-        """Apply these services of a cell (host -> ServiceFacts), as in ``services_are``; the other
-        ones stay as they are."""
-        self._not_up.setdefault(cell_uuid, {}).update(found)
-        for host, facts in found.items():
-            self._cluster.set_service(**dataclasses.asdict(facts))
-            self._cluster.silence(host, facts.seen_s)
 
     def host_of(self, node_uuid):
         """Returns the host of a compute node, or None. May be called from any thread."""
@@ -252,12 +245,8 @@ class NovaHosts:
 
     def aggregates_are(self, aggregates):
         """Apply all aggregates of Nova to the store and the host state."""
-        known = {one.id: one for one in self._cluster.hosts.aggregates}
-        for one in aggregates:
-            if known.pop(one.id, None) != one:
-                self._state_sync.set_aggregate(one.id, one)
-        for gone in known:
-            self._state_sync.set_aggregate(gone, None)
+        for aggregate_id, aggregate in self._state_sync.changed_aggregates(aggregates):
+            self._state_sync.set_aggregate(aggregate_id, aggregate)
 
     def unsettled_claims(self, before_s, serverless):
         """Returns the claims on some nodes that were made before that time, and are pending or

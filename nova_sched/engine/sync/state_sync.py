@@ -51,11 +51,9 @@ class StateSync:
 
     def refresh(self):
         """Apply all changes of other schedulers in the store to the host state."""
-        self._take_over(self._store.changes(self._generations()))
+        generations = {node.uuid: node.generation for node in self._cluster}
+        self._take_over(self._store.changes(generations))
         self._stale.clear()
-
-    def _generations(self):
-        return {node.uuid: node.generation for node in self._cluster}
 
     def catch_up(self, nodes, seen):
         """Apply the stored state of these nodes and of the small tables, and the signs of life in
@@ -81,7 +79,8 @@ class StateSync:
         if changes.services is not None and not self._reads_nova:
             self._replace_services(changes.services)
         if changes.aggregates is not None:
-            self._replace_aggregates(changes.aggregates)
+            for aggregate_id, aggregate in self.changed_aggregates(changes.aggregates):
+                self._cluster.set_aggregate(aggregate_id, aggregate)
         for uuid in changes.gone:
             self._cluster.remove(uuid)
         # Lists from messages first: a list in a report overrides them, and an unchanged list is
@@ -102,13 +101,13 @@ class StateSync:
         for service in (*services, *map(ServiceFacts, removed)):
             self._cluster.set_service(**dataclasses.asdict(service))
 
-    def _replace_aggregates(self, aggregates):
-        known = {aggregate.id for aggregate in aggregates}
-        for gone in [one.id for one in self._cluster.hosts.aggregates if one.id not in known]:
-            self._cluster.set_aggregate(gone, None)
-        for aggregate in aggregates:
-            if self._cluster.hosts.aggregates.get(aggregate.id) != aggregate:
-                self._cluster.set_aggregate(aggregate.id, aggregate)
+    def changed_aggregates(self, aggregates):
+        """(id, aggregate) where the host state differs from all of these; None for one that is
+        gone."""
+        known = self._cluster.hosts.aggregates
+        there = {aggregate.id: aggregate for aggregate in aggregates}
+        names = [*(one.id for one in known if one.id not in there), *there]
+        return [(one, there.get(one)) for one in names if known.get(one) != there.get(one)]
 
     def _adopt_all(self, nodes):
         for facts in nodes:
@@ -144,16 +143,14 @@ class StateSync:
         )
 
     def committed(self, won, lost=()):
-        """Apply the outcomes of this scheduler's commits to the host state.
+        """Apply the outcomes of this scheduler's commits to the host state: of the placements that
+        ``won``, and of the others.
 
-        ``won`` has for each placement that won its claims, the claims that ended with it, and its
-        outcome. ``lost`` are the outcomes of the others. Reads the nodes that have changed in
-        another way too; rows may change.
+        Reads the nodes that have changed in another way too; rows may change.
         """
-        for _, ended, outcome in won:
-            self._follow(ended, outcome)
-        outcomes = [*(outcome for _, _, outcome in won), *lost]
-        self._follow_up({uuid for outcome in outcomes for uuid in outcome.tokens})
+        for outcome in won:
+            self._follow(outcome)
+        self._follow_up({uuid for outcome in (*won, *lost) for uuid in outcome.tokens})
         for uuid in {uuid for outcome in lost for uuid in outcome.gone}:
             self._cluster.remove(uuid)
         self._adopt_all(
@@ -208,80 +205,69 @@ class StateSync:
             LOG.warning('%d nodes that have changed are read later', len(nodes), exc_info=True)
             self._mark_stale(nodes)
 
-    def _follow(self, ended, outcome):
-        """Record the claims of a commit, and the generations of their nodes.
-
-        A node is stale if commits of other schedulers came in between, or if only a claim that
-        ``ended`` was there: its generation is not known then.
-        """
+    def _follow(self, outcome):
+        """Record the claims of a commit, and the generations of their nodes. A node is stale if
+        commits of other schedulers came in between."""
         for claim in outcome.claims:
             self._cluster.adopt(claim)
-        stale = {claim.node_uuid for claim in ended}
         for uuid, (before, after) in outcome.generations.items():
             node = self._cluster.node(uuid)
             if node is not None and node.generation == before:
                 self._cluster.set_generation(node, after)
-            if before != after:
-                stale.discard(uuid)
-                if node is None or node.generation != after:
-                    stale.add(uuid)
-        self._mark_stale(stale)
+            elif before != after:
+                self._mark_stale([uuid])
 
-    def placement(self, claims, requests, releases=(), replaced=(), new=False, unplaced=False):
+    def placement(self, claims, requests, ended=(), known=(), new=False, unplaced=False):
         """The Placement for the store: the claims, the generations at which their CPUs and devices
-        were picked, and the policies of their server groups. ``new`` and ``unplaced``: as in
-        Placement."""
+        were picked, and the policies of their server groups.
+
+        The claims ``ended`` end with it; it changes no other pending claim or open resize than
+        these and those ``known``. ``new`` and ``unplaced``: as in Placement.
+        """
+        planned = [claim for claim in ended if claim.state == PLANNED]
         # Hardware of a planned claim was not picked now: no other claim has it.
-        planned = [(claim.node_uuid, claim.parts) for claim in replaced if claim.state == PLANNED]
-        picked = {
-            claim.node_uuid
+        has_it = [(one.node_uuid, one.parts) for one in (*ended, *known) if one.state == PLANNED]
+        generations = {
+            claim.node_uuid: self._cluster.node(claim.node_uuid).generation
             for claim in claims
-            if claim.parts and (claim.node_uuid, claim.parts) not in planned
+            if claim.parts and (claim.node_uuid, claim.parts) not in has_it
         }
-        generations = {uuid: self._cluster.node(uuid).generation for uuid in picked}
         groups = (request.group for request in requests)
         policies = {group.uuid: group for group in groups if group is not None and group.is_hard}
-        ending = set(releases)
-        closed_domains, serial = self._entered_domains(requests, claims)
+        # Members of a group that are not on their planned hosts enter other exclusive domains.
+        closed_domains: dict = {}
+        serial = None
+        for request, claim in zip(requests, claims, strict=False):
+            member, row = request.member_placement, self._cluster.node(claim.node_uuid).row
+            if member is not None and row != member.row:
+                serial = member.serial
+                closed_domains |= member.closed_domains(row)
         guard = GroupGuard(
             tuple(
                 ServerGroupPolicy(one.uuid, one.policy, one.max_server_per_host)
                 for one in policies.values()
             ),
-            tuple(
-                claim.key for claim in replaced if claim.state == PLANNED and claim.key in ending
-            ),
+            tuple(claim.key for claim in planned),
             serial=serial,
             closed_domains=tuple(closed_domains.values()),
         )
+        replaced = (one for one in (*ended, *known) if one.resizing or not one.is_confirmed)
         return Placement(
             tuple(claims),
-            tuple(releases),
+            tuple(claim.key for claim in ended),
             generations,
-            frozenset(one.name for one in replaced if one.resizing or not one.is_confirmed),
+            frozenset(claim.name for claim in replaced),
             None if guard == GroupGuard() else guard,
             new=new,
             unplaced=unplaced,
         )
-
-    def _entered_domains(self, requests, claims):
-        """For members of a group that are not on their planned hosts: each ClosedDomain that
-        they enter, by token, and the serial that the group must be at."""
-        closed_domains: dict = {}
-        serial = None
-        for request, claim in zip(requests, claims, strict=False):
-            placement, row = request.member_placement, self._cluster.node(claim.node_uuid).row
-            if placement is not None and row != placement.row:
-                serial = placement.serial
-                closed_domains |= placement.closed_domains(row)
-        return closed_domains, serial
 
     def look_again(self):
         """Apply changes in the store, if it differs from the host state. Returns whether it
         differed."""
         if self._store.digest() == self._cluster.digest:
             return False
-        self._take_over(self._store.changes(self._generations()))
+        self.refresh()
         return True
 
     def expire(self):
@@ -345,24 +331,21 @@ class StateSync:
             raise errors.NodeNotFound(f'{nodename} on host {host}')
         return node
 
-    def nodes_of(self, host, claims=()):
-        """UUIDs of the host's nodes, including those that are known only by these claims of the
-        store."""
-        self._read_unknown(claim.node_uuid for claim in claims)
-        return {node.uuid for node in self._cluster.nodes_of(host)}
+    def on_host(self, claims, host):
+        """Those of these claims that are on the host's nodes."""
+        nodes = {node.uuid for node in self._cluster.nodes_of(host)}
+        return [claim for claim in claims if claim.node_uuid in nodes]
 
-    def _read_unknown(self, node_uuids):
-        """Read those of these nodes that no poll has read yet."""
-        unknown = {uuid for uuid in node_uuids if self._cluster.node(uuid) is None}
-        if unknown:
-            self.catch_up(sorted(unknown), {})
+    def claims_of(self, consumer_uuid):
+        """The consumer's claims as the store has them; the host state has the same then."""
+        claims, known = self._store.claims(consumer_uuid), self._cluster.claims_of(consumer_uuid)
+        if {one.key: one for one in claims} != {one.key: one for one in known}:
+            self.catch_up(sorted({one.node_uuid for one in (*claims, *known)}), {})
+        return claims
 
     def set_aggregates(self, aggregates):
         for aggregate in aggregates:
             self.set_aggregate(aggregate.id, aggregate)
-
-    def delete_aggregate(self, aggregate_id):
-        self.set_aggregate(aggregate_id, None)
 
     def set_aggregate(self, aggregate_id, aggregate):
         """Store and apply an aggregate; None removes it."""
@@ -380,50 +363,45 @@ class StateSync:
 
     def names(self, node_uuids):
         """(host, nodename) of each node; empty names for one that was removed in the meantime."""
-        self._read_unknown(node_uuids)
+        unknown = {uuid for uuid in node_uuids if self._cluster.node(uuid) is None}
+        if unknown:  # no poll has read them yet
+            self.catch_up(sorted(unknown), {})
         nodes = {uuid: self._cluster.node(uuid) for uuid in node_uuids}
         return {
             uuid: (node.host, node.nodename) if node else ('', '') for uuid, node in nodes.items()
         }
 
-    # Instances, as messages of hosts report them. Without track_instances, these messages are
-    # ignored.
-
-    # They come late or twice, and name no claim: they confirm what is pending, and end nothing.
+    # Instances, as messages of hosts report them. They come late or twice, and name no claim: they
+    # confirm what is pending, and end nothing.
 
     def instances_added(self, host, uuids):
         """The host has these instances now: their claims are confirmed."""
-        if self._settings().track_instances:
-            self._tell(host, self._cluster.told(host) | frozenset(uuids))
-            self._confirm(host, uuids)
+        self._tell(host, self._cluster.told(host) | frozenset(uuids), uuids)
 
     def instances_are(self, host, uuids):
         """The host has exactly these instances."""
-        if self._settings().track_instances:
-            self._tell(host, frozenset(uuids))
-            self._confirm(host, uuids)
+        self._tell(host, frozenset(uuids), uuids)
 
     def instance_gone(self, host, uuid):
         """The host does not have the instance any more."""
-        if self._settings().track_instances:
-            self._tell(host, self._cluster.told(host) - {uuid})
+        self._tell(host, self._cluster.told(host) - {uuid})
 
-    def _tell(self, host, instances):
+    def _tell(self, host, instances, confirmed=()):
+        """Without track_instances, such a message is ignored."""
+        if not self._settings().track_instances:
+            return
         if instances != self._lists.get(host) or instances != self._cluster.told(host):
             self._store.set_instances(host, instances)
             self._take_list(host, instances)
+        nodes = self._cluster.nodes_of(host)
+        found = (node.claims[uuid] for uuid in confirmed for node in nodes if uuid in node.claims)
+        waiting = [one.consumer_uuid for one in found if not one.is_confirmed]
+        if waiting:
+            self.caught_up_with(self._store.confirm(waiting, [node.uuid for node in nodes]))
 
     def _take_list(self, host, instances):
         self._lists[host] = instances
         self._cluster.tell(host, instances)
-
-    def _confirm(self, host, uuids):
-        nodes = self._cluster.nodes_of(host)
-        found = (node.claims[uuid] for uuid in uuids for node in nodes if uuid in node.claims)
-        waiting = [one.consumer_uuid for one in found if not one.is_confirmed]
-        if waiting:
-            changed = self._store.confirm(waiting, [node.uuid for node in nodes])
-            self.caught_up_with(changed)
 
     def allocated(self, claims):
         """Another service has allocated what these claims hold: they are confirmed."""

@@ -70,9 +70,8 @@ class SchedulerEndpoint:
 
     @expected
     def delete_aggregate(self, context, aggregate):
-        self._scheduler.call(
-            self._scheduler.state_sync.delete_aggregate, translate.aggregate_id(aggregate)
-        )
+        aggregate_id = translate.aggregate_id(aggregate)
+        self._scheduler.call(self._scheduler.state_sync.set_aggregate, aggregate_id, None)
 
     @expected
     def update_instance_info(self, context, host_name, instance_info):

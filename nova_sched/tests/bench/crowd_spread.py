@@ -165,7 +165,7 @@ class Member:
             claim = dataclasses.replace(claim, parts=PIECES)
         (outcome,) = self._store.commit([self.state_sync.placement([claim], decision.requests)])
         if outcome.won:
-            self.state_sync.committed([(decision.claims, (), outcome)])
+            self.state_sync.committed([outcome])
         else:
             self._placer.undo(decision)
             self.state_sync.catch_up([claim.node_uuid], {})

@@ -17,7 +17,14 @@ import dataclasses
 
 from nova_sched import errors
 from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders, ProviderSummary
-from nova_sched.db.nova_cell import CellLook, InstanceRow, NodeRow, ServiceRow, is_tracked
+from nova_sched.db.nova_cell import (
+    CellLook,
+    InstanceRow,
+    NodeRow,
+    NovaCell,
+    ServiceRow,
+    is_tracked,
+)
 from nova_sched.tests.builders import CELL, NOW, uuid_of
 
 
@@ -141,6 +148,8 @@ class FakeCell:
     def instance(self, uuid):
         self._check()
         return self.servers.get(uuid)
+
+    server = NovaCell.server
 
 
 class FakeCloud:

@@ -11,12 +11,14 @@
 # under the License.
 """What operators are shown of the cloud."""
 
+import dataclasses
+
 import pytest
 
 from nova_sched import errors
 from nova_sched.cloud.status import CloudStatus
 from nova_sched.tests.builders import CELL, NOW
-from nova_sched.tests.unit.cloud.doubles import FakeCell
+from nova_sched.tests.unit.cloud.doubles import FakeCell, node_uuid
 from nova_sched.tests.unit.cloud.test_mirror import OTHER, cloud, make
 
 __all__ = ['cloud', 'make']
@@ -215,6 +217,15 @@ class TestACellOfAnotherScheduler:
         why = {one['host']: one['why'] for one in read(shared)['hosts']}
         assert 'free_disk_gb' in why['host-8']
         assert why['host-9'] == 'another scheduler has not read it yet'
+
+    def test_a_row_without_a_uuid(self, shared):
+        """Placement, which refuses such a name, is not asked for it."""
+        self.far.add('host-8')
+        row = self.far.rows.pop(node_uuid('host-8'))
+        self.far.rows['odd'] = dataclasses.replace(row, uuid='odd')
+        shared.placement.broken = {'odd'}
+        (found,) = [one for one in read(shared)['hosts'] if one['cell_uuid'] == self.far.uuid]
+        assert (found['host'], 'is not a UUID' in found['why']) == ('host-8', True)
 
     def test_it_is_away_since_the_last_look(self, shared):
         self.far.is_away = True

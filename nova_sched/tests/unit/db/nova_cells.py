@@ -258,8 +258,10 @@ class NovaCells:
     )
     def test_an_instance(self, writer, cell, fields, found):
         fill(writer, tables.INSTANCES, instance(**fields), instance('other'))
-        assert cell.instance(uuid_of('server')) == InstanceRow(uuid_of('server'), *found)
-        assert cell.instance(uuid_of('none')) is None
+        row = InstanceRow(uuid_of('server'), *found)
+        assert cell.instance(uuid_of('server')) == row
+        assert cell.server(uuid_of('server')) == (None if row.deleted else row)
+        assert cell.instance(uuid_of('none')) is cell.server(uuid_of('none')) is None
 
     def test_the_instances_that_are_there(self, writer, cell):
         fill(

@@ -16,6 +16,8 @@ Whatever happened, an engine's row of a node is what a scheduler that starts now
 store, as long as their generations are the same; after a refresh they all are.
 """
 
+import math
+
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (

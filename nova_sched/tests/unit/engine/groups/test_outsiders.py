@@ -102,7 +102,7 @@ class TestExclusive:
         call(state_sync.set_aggregates, [aggregate(1, ['h20'], rack=f'r{rack}')])
         with pytest.raises(errors.NoValidHost, match='kept for another group'):
             eight.place('outsider', force_hosts=['h20'])
-        call(state_sync.delete_aggregate, 1)
+        call(state_sync.set_aggregate, 1, None)
         assert eight.place('outsider', force_hosts=['h20']) == 'h20'
 
     @pytest.mark.parametrize('by', ['report', 'aggregate'])

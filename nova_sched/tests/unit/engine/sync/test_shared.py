@@ -19,7 +19,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED
-from nova_sched.claims import ClaimSelector
+from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Received, handling
 from nova_sched.tests.builders import claim, report, request, uuid_of
@@ -251,7 +251,7 @@ class TestPolicies:
         (world,) = worlds(1)
         near = group('affinity')
         source = claim(A, uuid_of('node host-0'), state=CONFIRMED, group_uuid=uuid_of('group'))
-        world.cluster.add(source)
+        assert world.store.commit([Placement((source,))])[0].won
         world.call(
             world.claim_service.claim,
             asks(A, group=near),

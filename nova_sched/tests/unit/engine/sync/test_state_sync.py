@@ -150,15 +150,15 @@ class TestOwnCommits:
         assert used(world) == [2, 0]
         assert not world.state_sync.wake.is_set()
 
-    def test_a_node_that_a_claim_left_is_read(self, world):
-        """The store does not say to which generation that node rose."""
+    def test_a_node_that_a_claim_left_need_not_be_read(self, world):
+        """The outcome has its generation too."""
         for host in ('host-0', 'host-1'):
             world.call(world.claim_service.claim, asks(A), host, host)
-        assert world.state_sync.wake.is_set()
-        world.call(world.state_sync.heal)
+        assert not world.state_sync.wake.is_set()
         assert {one.uuid: one.generation for one in world.cluster} == {
             uuid: generation for uuid, (generation, _) in world.store.heads().items()
         }
+        assert picture(world.cluster) == picture(fresh(world.store))
 
     def test_some_stale_nodes_are_read_at_once(self, world):
         looked = []
@@ -285,8 +285,8 @@ class TestNodesAndServices:
         world.call(world.state_sync.set_aggregates, [one, two])
         assert world.store.changes({}).aggregates == (one, two)
         assert world.cluster.hosts.in_zone('z', 'nova').tolist() == [True, False]
-        world.call(world.state_sync.delete_aggregate, 1)
-        world.call(world.state_sync.delete_aggregate, 99)
+        world.call(world.state_sync.set_aggregate, 1, None)
+        world.call(world.state_sync.set_aggregate, 99, None)
         assert world.store.changes({}).aggregates == (two,)
         assert not world.cluster.hosts.has_zone('z')
 

@@ -327,7 +327,7 @@ def everything(world, later_s):
         state_sync.set_aggregates,
         [aggregate(1, ['host-9']), aggregate(3, ['host-0', 'host-10'], zone='x')],
     )
-    world.call(state_sync.delete_aggregate, 2)
+    world.call(state_sync.set_aggregate, 2, None)
     world.call(state_sync.instances_are, 'host-9', [uuid_of('told')])
 
 
