@@ -342,9 +342,7 @@ class MemoryClaimStore(ClaimStore):
                 claim
                 for claims in self._claims.values()
                 for claim in claims.values()
-                if (claim.resizing or not claim.is_confirmed)
-                and claim.expires_s
-                and claim.created_s <= watched_s
+                if claim.expires_s and claim.created_s <= watched_s
             ]
             return self._amend(
                 changed_claims.RENEWAL,
@@ -548,7 +546,7 @@ class MemoryClaimStore(ClaimStore):
         found = [claim for consumer in consumers for claim in self._of(consumer)]
         held, usages = Held(found), self._usages({claim.node_uuid for claim in found})
         for claim in found:
-            held.put(claim.key, claim)
+            held.put(claim.key, claim.returning(now_s + self.lifetime_s()))
         held.stamp(now_s, usages)
         self._write(held, usages, ExclusiveDomains(usages))
 

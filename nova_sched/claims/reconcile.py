@@ -131,9 +131,10 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     With a list of instances: a claim whose instance is listed is confirmed, unless the report may
     be older than the claim. A confirmed claim that is evidently no longer listed ends (see
     ``absent``). A claim that the node does not know yet stays as it is. Without a list, no state
-    changes. The claims in ``moving``, by (consumer, node), stay, listed or not. A resize in place
-    that was not settled in time is taken back if the report tells that the old size runs; else
-    both sizes stay: a clock that has jumped tells nothing of the guest.
+    changes. The claims in ``moving``, by (consumer, node), stay, listed or not, and so do those
+    that are ``awaited``. A resize in place that was not settled in time is taken back if the
+    report tells that the old size runs; else both sizes stay: a clock that has jumped tells
+    nothing of the guest.
 
     For a node of a stock Nova cloud: see ``nova_node``.
     """
@@ -142,7 +143,7 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     gone = {
         consumer
         for consumer in absent(report, claims, before)
-        if (consumer, report.node_uuid) not in moving
+        if (consumer, report.node_uuid) not in moving and not claims[consumer].awaited(now_s)
     }
     kept = {}
     for consumer, was in claims.items():

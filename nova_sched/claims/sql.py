@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claim import CONFIRMED, PLANNED
+from nova_sched.claim import PLANNED
 from nova_sched.claims import (
     ANY,
     Changes,
@@ -301,9 +301,7 @@ class SqlClaimStore(ClaimStore):
             if missed_s <= most_s:
                 return []
             query = sa.select(CLAIMS).where(
-                sa.or_(CLAIMS.c.state != CONFIRMED, CLAIMS.c.resizing.is_not(None)),
-                CLAIMS.c.expires_s > 0,
-                CLAIMS.c.created_s <= watched_s,
+                CLAIMS.c.expires_s > 0, CLAIMS.c.created_s <= watched_s
             )
             return [sql.claim(row) for row in connection.execute(query)]
 
@@ -414,7 +412,9 @@ class SqlClaimStore(ClaimStore):
         latest = newest(reports)
         try:
             with self._sessions.transaction() as connection:
-                changes, twins = sql_reports.take_all(connection, latest, now_s, self.locator)
+                changes, twins = sql_reports.take_all(
+                    connection, latest, now_s, self.lifetime_s(), self.locator
+                )
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreBusy(
                 'another scheduler takes the first report of a node now'
@@ -451,7 +451,8 @@ class SqlClaimStore(ClaimStore):
                 is_meant = max(row.reported_at, *written, 0) <= generation
             gone = sql_nodes.forget(connection, NODES.c.uuid == uuid) if is_meant else []
             now_s = clock.read(connection) if self.clock is None else self.clock()
-            sql_nodes.free_sources(connection, claims if gone else (), now_s)
+            ended = claims if gone else ()
+            sql_nodes.free_sources(connection, ended, now_s, self.lifetime_s())
         self._tell_removed(gone, now_s)
         return bool(gone)
 
