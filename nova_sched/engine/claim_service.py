@@ -182,6 +182,9 @@ class ClaimService:
                     self._undo(consumption, ended)
                     return self._kept(before), True
                 self._check_resize(before, consumption.held, selector)
+                is_other = before.resources != consumption.claim.resources
+                if is_other and not before.is_confirmed and before.name != selector.claim_uuid:
+                    self._check_move(before, request_id, move)  # the instance may run already
             placement = self._state_sync.placement(
                 [consumption.claim],
                 [request],
@@ -235,7 +238,7 @@ class ClaimService:
         if any(one.name == pending.name for one in self._store.claims(pending.consumer_uuid)):
             raise errors.Outdated(
                 f'A move of instance {pending.consumer_uuid}',
-                'it has a pending claim on another node: name that, or abort it',
+                'its claim for another place or size is pending: confirm it, name it, or abort it',
             )
 
     def _check_resize(self, before, held, selector):
