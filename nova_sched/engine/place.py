@@ -89,6 +89,17 @@ class Decision:
         return [claim for claim in self.claims if any(claim is old for old in self.replaced)]
 
     @property
+    def superseded(self):
+        """The pending claims of other requests that end with it: nothing tells which of them is
+        the later one."""
+        kept, mine = self.repeated, self.marks.get('request_id')
+        return [
+            claim
+            for claim in (self.replaced if self.claiming else ())
+            if claim.state == PENDING and claim.request_id != mine and claim not in kept
+        ]
+
+    @property
     def releases(self):
         """Keys of the removed claims of other consumers than the instances: claims of group
         members."""
