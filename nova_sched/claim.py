@@ -87,16 +87,16 @@ class Claim:
     the epoch by the store's clock, which sets the first two. ``changed_s`` is the time when the
     claim was made or last replaced by another one, and ``changed_at`` is the generation that the
     node got when the store last wrote the claim; ``number`` orders the claims of a consumer. These
-    two are not part of a comparison. ``expires_s`` None never expires. ``parts`` are the CPUs,
-    pages and devices that it holds in addition. ``counted``: the usage in the node's report
-    includes them. ``image_properties`` are those of the consumer's image, as text. ``move`` is the
-    reason why the consumer comes from another node (one of MOVES). During a resize on this node,
-    ``resizing`` has both sizes: ``resources`` is their combined need, ``parts`` are the old ones.
-    For a member of a group, ``top_group`` is the group's UUID, and ``member`` its path there.
-    ``fences`` are the tokens of the exclusive domains that the claim belongs to. An exclusive
-    domain lasts as long as any claim has its token. ``ends_s`` is when the consumer is expected to
-    end, in seconds since the epoch by the store's clock; None: not known. ``life`` is for learning
-    how long servers last; None: nothing is learned.
+    two are not part of a comparison. ``expires_s`` None never expires; of a confirmed claim: see
+    ``awaited``. ``parts`` are the CPUs, pages and devices that it holds in addition. ``counted``:
+    the usage in the node's report includes them. ``image_properties`` are those of the consumer's
+    image, as text. ``move`` is the reason why the consumer comes from another node (one of MOVES).
+    During a resize on this node, ``resizing`` has both sizes: ``resources`` is their combined
+    need, ``parts`` are the old ones. For a member of a group, ``top_group`` is the group's UUID,
+    and ``member`` its path there. ``fences`` are the tokens of the exclusive domains that the
+    claim belongs to. An exclusive domain lasts as long as any claim has its token. ``ends_s`` is
+    when the consumer is expected to end, in seconds since the epoch by the store's clock; None:
+    not known. ``life`` is for learning how long servers last; None: nothing is learned.
     """
 
     consumer_uuid: str
@@ -239,7 +239,7 @@ class Claim:
     def confirmed(self):
         """Returns the claim confirmed: the node has the consumer. A move or a resize stays open
         until it is settled."""
-        if self.is_confirmed:
+        if self.is_confirmed and (self.resizing or self.expires_s is None):
             return self
         return dataclasses.replace(self, state=CONFIRMED, expires_s=None)
 
@@ -269,10 +269,34 @@ class Claim:
         until_s = None if lifetime_s is None else now_s + lifetime_s
         return dataclasses.replace(self, expires_s=until_s, changed_s=now_s, changed_at=generation)
 
+    def returning(self, until_s):
+        """Returns the claim on the source of a move when the other node does not have the consumer
+        any more: it may be on its way back."""
+        if not self.is_confirmed or self.resizing:
+            return self
+        return dataclasses.replace(self, expires_s=until_s)
+
+    @property
+    def awaited(self):
+        """Returns whether the consumer may be on its way back to this node, which has not listed
+        it since."""
+        return self.is_confirmed and self.resizing is None and self.expires_s is not None
+
     def overdue(self, now_s):
-        """Returns whether the claim has expired: it waited too long for a confirmation."""
-        waits = not self.is_confirmed or self.resizing is not None
-        return waits and self.expires_s is not None and self.expires_s <= now_s
+        """Returns whether the claim has just expired by this time: it waited too long."""
+        return self.expires_s is not None and 0 < self.expires_s <= now_s
+
+    def expired(self):
+        """Returns the claim after it has waited too long; None: it ends. A resize in place stays
+        open until it is evident which size runs."""
+        if not self.is_confirmed:
+            return None
+        return dataclasses.replace(self, expires_s=0.0 if self.resizing else None)
+
+    @property
+    def is_given_up(self):
+        """Returns whether a resize in place was not settled in time."""
+        return self.resizing is not None and self.expires_s == 0.0
 
 
 _NAMES = [field.name for field in dataclasses.fields(Claim)]

@@ -195,9 +195,14 @@ class NodeReports(StoreTransactions):
     no claim that has changed since its sender looked (see claims.reconcile). With a ``locator``,
     each node carries the tokens of all exclusive domains that it is in, from the transaction that
     closes the domain, or that brings the node into it by a report or an aggregate.
+
+    A report or a removal that ends the claim on the target of a move that keeps its source leaves
+    the source's claim to ``lifetime_s`` seconds more: until then, or until the source lists the
+    consumer, the silence of the source does not count. The consumer may be on its way back.
     """
 
     locator: NodeLocator | None = None
+    lifetime_s: Callable[[], float] = staticmethod(lambda: 3600.0)
 
     @abc.abstractmethod
     def report(self, reports: Sequence[Report], now_s: float | None = None) -> list[NodeFacts]:

@@ -77,7 +77,7 @@ def reverting(claims, selector=ANY):
     return change
 
 
-def expiring(claim):
-    """The change that ends overdue claims. A confirmed one among them is the source of a move that
-    ends with them."""
-    return claim if claim.is_confirmed else None
+def expiring(now_s):
+    """The change that ends overdue claims, or notes that the time of a confirmed one is over.
+    Others among them are the sources of moves that end with them."""
+    return lambda claim: claim.expired() if claim.overdue(now_s) else claim

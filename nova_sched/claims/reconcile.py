@@ -129,9 +129,10 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     With a list of instances: a claim whose instance is listed is confirmed, unless the report may
     be older than the claim. A confirmed claim that is evidently no longer listed ends (see
     ``absent``). A claim that the node does not know yet stays as it is. Without a list, no state
-    changes. The claims in ``moving``, by (consumer, node), stay, listed or not. A resize in place
-    that was not settled in time is taken back if the report tells that the old size runs; else
-    both sizes stay: a clock that has jumped tells nothing of the guest.
+    changes. The claims in ``moving``, by (consumer, node), stay, listed or not, and so do those
+    that are ``awaited``. A resize in place that was not settled in time is taken back if the
+    report tells that the old size runs; else both sizes stay: a clock that has jumped tells
+    nothing of the guest.
 
     For a node of a stock Nova cloud: see ``nova_node``.
     """
@@ -140,14 +141,14 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     gone = {
         consumer
         for consumer in absent(report, claims, before)
-        if (consumer, report.node_uuid) not in moving
+        if (consumer, report.node_uuid) not in moving and not claims[consumer].awaited
     }
     kept, generation = {}, before.generation + 1
     for consumer, was in claims.items():
         if consumer in gone:
             continue
         claim = was
-        if claim.overdue(now_s) and _runs_old_size(report, claim, before):
+        if claim.is_given_up and _runs_old_size(report, claim, before):
             claim = claim.reverted()
         is_listed = report.instances is not None and consumer in report.instances
         if is_listed and before.may_tell(report, was):
@@ -179,7 +180,7 @@ def _runs_old_size(report, claim, before):
 
 def _settle_nova(report, claims, now_s, before):
     has_seen = functools.partial(before.has_seen, report)
-    found = nova_node.settle(report.nova, claims, has_seen, now_s)
+    found = nova_node.settle(report.nova, claims, has_seen)
     kept, generation = {}, before.generation + 1
     for consumer, claim in found.claims.items():
         was = claims[consumer]

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claim import CONFIRMED, PLANNED
+from nova_sched.claim import PLANNED
 from nova_sched.claims import (
     ANY,
     Changes,
@@ -256,7 +256,7 @@ class SqlClaimStore(ClaimStore):
         return bool(renewed)
 
     def expire(self, now_s=None):
-        now_s = self._given(now_s)
+        now_s = self.now_s() if now_s is None else now_s
 
         def overdue(connection):
             found = []
@@ -269,7 +269,8 @@ class SqlClaimStore(ClaimStore):
             kept = sql.read_claims(connection, sql.CLAIMS_OF, moving)
             return found + [one for one in kept if one.is_confirmed]
 
-        return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: expiring).changed
+        edit = self._amend(changed_claims.TIMEOUT, overdue, lambda claims: expiring(now_s))
+        return [claim for claim in edit.changed if not claim.is_confirmed]
 
     def keep_lifetimes(self, most_s):
         now_s = watched_s = 0.0
@@ -292,11 +293,7 @@ class SqlClaimStore(ClaimStore):
         def waiting(connection):
             if now_s - watched_s <= most_s:
                 return []
-            query = sa.select(CLAIMS).where(
-                sa.or_(CLAIMS.c.state != CONFIRMED, CLAIMS.c.resizing.is_not(None)),
-                CLAIMS.c.expires_s > 0,
-                CLAIMS.c.changed_s < now_s,
-            )
+            query = sa.select(CLAIMS).where(CLAIMS.c.expires_s > 0, CLAIMS.c.changed_s < now_s)
             return [sql.claim(row) for row in connection.execute(query)]
 
         def change(claim):
@@ -416,7 +413,9 @@ class SqlClaimStore(ClaimStore):
         latest = newest(reports)
         try:
             with self._sessions.transaction() as connection:
-                changes, twins = sql_reports.take_all(connection, latest, now_s, self.locator)
+                changes, twins = sql_reports.take_all(
+                    connection, latest, now_s, self.lifetime_s(), self.locator
+                )
         except db_error.DBDuplicateEntry as error:
             raise errors.StoreBusy(
                 'another scheduler takes the first report of a node now'
@@ -453,7 +452,8 @@ class SqlClaimStore(ClaimStore):
                 is_meant = max(row.reported_at, *written, 0) <= generation
             gone = sql_nodes.forget(connection, NODES.c.uuid == uuid) if is_meant else []
             now_s = clock.read(connection) if self.clock is None else self.clock()
-            sql_nodes.free_sources(connection, claims if gone else (), now_s)
+            ended = claims if gone else ()
+            sql_nodes.free_sources(connection, ended, now_s, self.lifetime_s())
         self._tell_removed(gone, now_s)
         return bool(gone)
 

@@ -50,10 +50,9 @@ def write(connection, usages, held=None):
     sql.WRITE_PIECES.run(connection, pieces)
 
 
-def free_sources(connection, ended, now_s):
+def free_sources(connection, ended, now_s, lifetime_s):
     """Write the other claims of moves that keep their source again, if a report or a removal has
-    ended them: the sources may have reported, until now, that they do not have the consumers (see
-    ``Held.stamp``)."""
+    ended them: the consumers may not be back on their sources yet, see NodeReports."""
     consumers = {claim.consumer_uuid for claim in ended if claim.keeps_source}
     if not consumers:
         return
@@ -62,7 +61,7 @@ def free_sources(connection, ended, now_s):
     found = sql.read_claims(connection, sql.CLAIMS_OF, consumers)
     held = Held(claim for claim in found if claim.node_uuid in usages)
     for claim in held.claims:
-        held.put(claim.key, claim)
+        held.put(claim.key, claim.returning(now_s + lifetime_s))
     held.stamp(now_s, usages)
     write(connection, usages, held)
 

@@ -183,13 +183,13 @@ def _pieces_differ(text, text_before):
 # The transaction.
 
 
-def take_all(connection, latest, now_s, locator=None):
+def take_all(connection, latest, now_s, lifetime_s, locator=None):
     """Apply reports (node UUID -> Report). Returns a ReportChanges for each, by the UUIDs of the
     reports, and the nodes (Forgotten) that had the name of one of them: they were rebuilt.
 
     A report of a new node that may be from before the node of that name was made changes nothing:
-    its ReportChanges is of that node. ``now_s`` replaces the database's clock; ``locator``: see
-    NodeReports.
+    its ReportChanges is of that node. ``now_s`` replaces the database's clock; ``lifetime_s`` and
+    ``locator``: see NodeReports.
     """
     rows = sql.read_nodes(connection, latest, lock=True)
     # Of the locked nodes only: another scheduler may make a node that is missing here, and remove
@@ -226,7 +226,7 @@ def take_all(connection, latest, now_s, locator=None):
     sql_domains.enter(connection, locator, taken.values())
     _write(connection, taken.values())
     ended = [one.facts.ended for one in taken.values()] + [one.claims for one in forgotten]
-    sql_nodes.free_sources(connection, itertools.chain(*ended), now_s)
+    sql_nodes.free_sources(connection, itertools.chain(*ended), now_s, lifetime_s)
     return taken, forgotten
 
 

@@ -51,6 +51,15 @@ class Answers:
         hosts = dict.fromkeys(chosen[0].host for chosen in answer)
         what = 'chose ' + ', '.join(hosts)
         self._log(message, PLACED, decision.steps, what, len(decision.rows))
+        for claim in decision.superseded:
+            LOG.info(
+                'Request %s has replaced claim %s of request %s for instance %s',
+                message.work.request_id,
+                claim.uuid,
+                claim.request_id,
+                claim.consumer_uuid,
+                extra={'context': message.work.context},
+            )
         if decision.noted:
             self._keep(message, PLACED, lambda: reasons.placement(decision, answer), settings)
         elif MEASURES.is_on:

@@ -131,15 +131,10 @@ class ClaimService:
                 claim.is_confirmed and not (claim.resizing and is_named)
             ):
                 continue
-            is_mine = claim.request_id == request_id is not None
             if is_named:
                 move = move or claim.move or (RESIZE if claim.resizing else None)
-            elif move and not (is_mine or self._is_gone(claim)):
-                # A late copy of an earlier move's call must not take it.
-                raise errors.Outdated(
-                    f'A move of instance {claim.consumer_uuid}',
-                    'it has a pending claim on another node: name that, or abort it',
-                )
+            else:
+                self._check_move(claim, request_id, move)
             ended.append(claim)  # the store ends it: only one claim may be pending
         for claim in ended:
             if claim.resizing:
@@ -169,6 +164,9 @@ class ClaimService:
                     f'A resize of instance {before.consumer_uuid}',
                     'another one is open: name that, or revert it',
                 )
+            is_other = before is not None and before.resources != consumption.claim.resources
+            if is_other and not before.is_confirmed and before.name != selector.claim_uuid:
+                self._check_move(before, request_id, move)  # the instance may run already
             placement = self._state_sync.placement(
                 [consumption.claim], [request], ended, [before] if before else (), new
             )
@@ -186,9 +184,17 @@ class ClaimService:
             self.renew_claim(made)  # the same resize was asked for before
         return made
 
-    def _is_gone(self, claim):
-        """Whether a claim of the host state has ended since."""
-        return all(one.name != claim.name for one in self._store.claims(claim.consumer_uuid))
+    def _check_move(self, pending, request_id, move):
+        """Raise Outdated if the pending claim of another request would end by a move that does not
+        name it: a late copy of an earlier move's call must not take it."""
+        if not move or pending.request_id == request_id is not None:
+            return
+        # The host state may have a claim that has ended since.
+        if any(one.name == pending.name for one in self._store.claims(pending.consumer_uuid)):
+            raise errors.Outdated(
+                f'A move of instance {pending.consumer_uuid}',
+                'its claim for another place or size is pending: confirm it, name it, or abort it',
+            )
 
     def _resolve_member(self, node, request):
         """The request, with its placement if it is for a group member that may be on the node."""

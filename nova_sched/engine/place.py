@@ -88,6 +88,17 @@ class Decision:
         """Those of its claims that earlier requests have made."""
         return [claim for claim in self.claims if any(claim is old for old in self.replaced)]
 
+    @property
+    def superseded(self):
+        """The pending claims of other requests that end with it: nothing tells which of them is
+        the later one."""
+        kept, mine = self.repeated, self.marks.get('request_id')
+        return [
+            claim
+            for claim in (self.replaced if self.claiming else ())
+            if claim.state == PENDING and claim.request_id != mine and claim not in kept
+        ]
+
 
 def _is_free(placement, candidates):
     """Whether a member can be placed on its planned row; without a plan, whether any row is left.

@@ -101,6 +101,7 @@ class Scheduler:
         context.store.locator = DomainLocator(
             context.topology, lambda: self._settings().default_zone
         )
+        context.store.lifetime_s = lambda: self._settings().pending_ttl_s or 0.0
 
         handlers = {REPORT: self._report, RULES: self._follow}
         self.loop = Loop(handlers, max_batch, self._wake_up)

@@ -74,8 +74,8 @@ class ClaimsEndpoint:
         instance is, the claim holds the resources of both sizes together. On another node the new
         claim exists in addition to the old one. For a resize or migration the source is kept until
         `confirm_claim` or `revert_claim`, whatever its node reports. Raises as instance_claim
-        does. Another resize that is open on the node, or the pending claim of another request on
-        another node, ends only if ``claim`` names it (since 1.3); else raises Outdated.
+        does. Another resize that is open on the node, or the pending claim of another request for
+        another node or size, ends only if ``claim`` names it (since 1.3); else raises Outdated.
         """
         if move not in MOVES:
             raise errors.InvalidRequest(

@@ -192,7 +192,7 @@ class Books:
         key = tuple(
             self._plain(value)
             for name, value in vars(store).items()
-            if name not in ('clock', '_lock', 'on_changes', 'locator')
+            if name not in ('clock', '_lock', 'on_changes', 'locator', 'lifetime_s')
         )
         found = self._ids.setdefault(key, len(self._stores))
         if found == len(self._stores):

@@ -143,23 +143,18 @@ class ExplorerStore(ChangeFeed):
 
     def expire(self, now_s=None):
         now_s = self.now_s() if now_s is None else now_s
-        overdue = [one for one in self._every if not one.is_confirmed and one.overdue(now_s)]
+        overdue = [one for one in self._every if one.overdue(now_s)]
         moving = {claim.consumer_uuid for claim in overdue if claim.keeps_source}
         kept = [one for one in self._of(moving) if one.is_confirmed]
-        return self._amend(overdue + kept, expiring).changed
+        changed = self._amend(overdue + kept, expiring(now_s)).changed
+        return [one for one in changed if not one.is_confirmed]
 
     def keep_lifetimes(self, most_s):
         now_s = self.now_s()
         watched_s, self._watched_s = self._watched_s, now_s
         if watched_s is None or now_s - watched_s <= most_s:
             return now_s, []
-        waiting = [
-            claim
-            for claim in self._every
-            if (claim.resizing or not claim.is_confirmed)
-            and claim.expires_s
-            and claim.changed_s < now_s
-        ]
+        waiting = [claim for claim in self._every if claim.expires_s and claim.changed_s < now_s]
         return now_s, self._amend(waiting, lambda claim: claim.spared(watched_s, now_s)).changed
 
     def claims(self, consumer_uuid=None):
@@ -236,7 +231,7 @@ class ExplorerStore(ChangeFeed):
         found = self._of({claim.consumer_uuid for claim in ended if claim.keeps_source})
         held, usages = Held(found), self._usages({claim.node_uuid for claim in found})
         for claim in found:
-            held.put(claim.key, claim)
+            held.put(claim.key, claim.returning(self.now_s() + self.lifetime_s()))
         held.stamp(self.now_s(), usages)
         self._write(held, usages)
 

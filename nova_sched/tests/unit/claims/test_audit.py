@@ -107,7 +107,8 @@ ONE_MORE = (
     f"WHERE uuid = '{ONE}'"
 )
 A_CONFIRMED = (
-    f"UPDATE claims SET state = 'confirmed', unconfirmed = NULL WHERE consumer_uuid = '{A}'"
+    "UPDATE claims SET state = 'confirmed', unconfirmed = NULL, expires_s = NULL "
+    f"WHERE consumer_uuid = '{A}'"
 )
 OF_A = {'consumer_uuid': A, 'claim_uuid': uuid_of('claim a'), 'node_uuid': ZERO, 'host': 'host-0'}
 

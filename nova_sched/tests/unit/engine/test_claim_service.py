@@ -459,6 +459,24 @@ class TestConfirmAndAbort:
         with pytest.raises(errors.Outdated, match='another one is open'):
             resize(3)
 
+    @pytest.mark.parametrize('knows', [True, False], ids=['known here', 'not known here'])
+    def test_a_resize_before_the_instance_is_confirmed(self, world, knows):
+        """It may run, with the size that its claim has."""
+        if knows:
+            world.place(asks(A, vcpus=4, force_hosts=['host-0']))
+        else:
+            commit(world.store, claim(A, node(), vcpus=4, request_id='req-1'))
+        (there,) = world.store.claims()
+
+        def resize(meant=ANY):
+            place = 'host-0', 'host-0', 'req-2', None, 'resize', False, meant
+            return world.call(world.claim_service.claim, asks(A, vcpus=2), *place)
+
+        with pytest.raises(errors.Outdated, match='another place or size is pending'):
+            resize()
+        assert world.store.claims() == [there]
+        assert resize(ClaimSelector(there.name)).resources[VCPU] == 2
+
     @pytest.mark.parametrize('new', [False, True])
     def test_a_pending_claim_is_what_the_call_asks_for(self, world, new):
         """It keeps its name, and lives on."""

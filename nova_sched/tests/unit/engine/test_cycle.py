@@ -12,6 +12,7 @@
 """Batches of orders: lost races, requests that claim nothing, and a store that is away."""
 
 import logging
+import re
 import types
 
 import pytest
@@ -408,6 +409,25 @@ class TestLog:
         assert line.getMessage().startswith(words)
         assert 'attempt 1,' in line.getMessage()
         assert line.context is context
+
+    @pytest.mark.parametrize(
+        'then, is_told',
+        [
+            pytest.param(('req-2', {}), False, id='the claim satisfies it'),
+            pytest.param(('req-2', {'vcpus': 2}), True, id='another size'),
+            pytest.param(('req-2', {'force_hosts': ['host-1']}), True, id='another host'),
+            pytest.param(('req-1', {'force_hosts': ['host-1']}), False, id='the same request'),
+        ],
+    )
+    def test_the_claim_of_another_request_does_not_end_silently(self, caplog, then, is_told):
+        caplog.set_level(logging.INFO)
+        made = world({}, {})
+        for request_id, words in (('req-1', {}), then):
+            context = types.SimpleNamespace(request_id=request_id)
+            asked = Order([asks(A, **words)], context=context)
+            made.turn_until(made.loop.send('place', asked))
+        words = f'Request req-2 has replaced claim .* of request req-1 for instance {A}'
+        assert bool(re.search(words, caplog.text)) == is_told
 
     def test_the_request_id_is_kept_with_the_claim(self):
         made = world({})

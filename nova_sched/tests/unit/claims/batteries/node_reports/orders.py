@@ -31,6 +31,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     facts,
     generation,
     kept,
+    move,
     node,
     place,
     ready,
@@ -41,6 +42,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
 )
 
 NONE = ReportOrder()
+LIFETIME_S = 100.0  # of a claim that waits
 
 
 def counted(boot, sequence, seen=None):
@@ -49,6 +51,26 @@ def counted(boot, sequence, seen=None):
 
 def knows(seen):
     return ReportOrder(seen)
+
+
+# Ends of a move from HOST to OTHER that no call asks for.
+TARGET_IS_GONE = [
+    pytest.param(
+        lambda store: (
+            ready(store, OTHER, instances=frozenset([A])),
+            ready(store, OTHER, instances=frozenset()),
+        ),
+        id='the target no longer has it',
+    ),
+    pytest.param(
+        lambda store: store.remove_node(node(OTHER), seen(store, OTHER).seen),
+        id='the target was removed',
+    ),
+    pytest.param(
+        lambda store: ready(store, OTHER, node_uuid=node('rebuilt'), order=NONE),
+        id='the target was rebuilt',
+    ),
+]
 
 
 class ReportOrders:
@@ -235,25 +257,13 @@ class ReportOrders:
             pytest.param(lambda store: store.release([(A, node(OTHER))]), id='aborted'),
             pytest.param(lambda store: store.expire(NOW + DAY), id='never confirmed'),
             pytest.param(lambda store: place(store, claim(A, node(THIRD))), id='moved elsewhere'),
-            pytest.param(
-                lambda store: (
-                    ready(store, OTHER, instances=frozenset([A])),
-                    ready(store, OTHER, instances=frozenset()),
-                ),
-                id='the target no longer has it',
-            ),
-            pytest.param(
-                lambda store: store.remove_node(node(OTHER), seen(store, OTHER).seen),
-                id='the target was removed',
-            ),
-            pytest.param(
-                lambda store: ready(store, OTHER, node_uuid=node('rebuilt'), order=NONE),
-                id='the target was rebuilt',
-            ),
+            *TARGET_IS_GONE,
         ],
     )
-    def test_a_report_from_a_move_that_is_over(self, store, end):
+    @pytest.mark.parametrize('is_back', [True, False], ids=['it comes back', 'it never does'])
+    def test_a_report_from_a_move_that_is_over(self, store, end, is_back):
         """During the move, its source did not have the instance."""
+        store.lifetime_s = lambda: LIFETIME_S
         ready(store, HOST, OTHER, THIRD)
         settled(store)
         asked = claim(A, node(OTHER), move=RESIZE, created_s=NOW, expires_s=NOW + 60)
@@ -264,7 +274,24 @@ class ReportOrders:
         end(store)
         ready(store, instances=frozenset(), order=away)
         assert kept(store)[A, node()] == CONFIRMED
+        if is_back:
+            ready(store, instances=frozenset([A]))
+        ready(store, instances=frozenset(), now_s=NOW if is_back else NOW + LIFETIME_S)
+        assert (A, node()) not in kept(store)
+
+    @pytest.mark.parametrize('end', TARGET_IS_GONE)
+    def test_an_instance_that_comes_back_later_than_its_move_ends(self, store, end):
+        store.lifetime_s = lambda: LIFETIME_S
+        at(store, NOW)
+        ready(store, HOST, OTHER, THIRD)
+        settled(store)
+        move(store)
         ready(store, instances=frozenset())
+        end(store)
+        for listed in ([], [], [A], [A]):
+            ready(store, instances=frozenset(listed), now_s=NOW + LIFETIME_S - 1)
+            assert kept(store)[A, node()] == CONFIRMED
+        ready(store, instances=frozenset(), now_s=NOW + LIFETIME_S - 1)
         assert (A, node()) not in kept(store)
 
     def test_a_claim_has_the_generation_that_its_change_gave_its_node(self, store, another):

@@ -249,7 +249,14 @@ TABLE = [
     pytest.param(
         [*THERE, lists(HOST), lists(OTHER)], {HOST: CONFIRMED}, id='resize: deleted there'
     ),
-    pytest.param([*THERE, lists(OTHER), lists(HOST)], {}, id='resize: deleted on both'),
+    pytest.param(
+        [*THERE, lists(OTHER), lists(HOST)], {HOST: CONFIRMED}, id='resize: on its way back'
+    ),
+    pytest.param(
+        [*THERE, lists(OTHER), lists(HOST, now_s=LATE_S)],
+        {},
+        id='resize: deleted on both',
+    ),
     pytest.param([*THERE, leaves()], {OTHER: CONFIRMED}, id='resize: source node removed'),
     pytest.param(
         [*THERE, leaves(OTHER)], {HOST: CONFIRMED}, id='resize: destination node removed'
