@@ -283,8 +283,9 @@ class Claim:
         return self.is_confirmed and self.resizing is None and self.expires_s is not None
 
     def overdue(self, now_s):
-        """Returns whether the claim has just expired by this time: it waited too long."""
-        return self.expires_s is not None and 0 < self.expires_s <= now_s
+        """Returns whether the claim has waited too long by this time, and that is not noted."""
+        is_over = self.expires_s is not None and self.expires_s <= now_s
+        return is_over and not self.is_given_up
 
     def expired(self):
         """Returns the claim after it has waited too long; None: it ends. A resize in place stays

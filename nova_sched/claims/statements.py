@@ -20,7 +20,7 @@ import operator
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claim import Claim, Resizing
+from nova_sched.claim import CONFIRMED, Claim, Resizing
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.judge import NodeUsage
 from nova_sched.db import bulk, clock
@@ -79,7 +79,8 @@ MEMBERS_OF = (
 )
 OVERDUE = (
     sa.select(CLAIMS)
-    .where(CLAIMS.c.expires_s > 0, CLAIMS.c.expires_s <= sa.bindparam('now_s', type_=sa.Double()))
+    .where(CLAIMS.c.expires_s <= sa.bindparam('now_s', type_=sa.Double()))
+    .where(sa.or_(CLAIMS.c.state != CONFIRMED, CLAIMS.c.expires_s > 0))
     .order_by(CLAIMS.c.expires_s, CLAIMS.c.uuid)
     .limit(CHUNK)
 )

@@ -162,10 +162,9 @@ class Books:
         """The number of the state, and the generations of each node before they were ranked."""
         times = {value: 2 * rank for rank, value in enumerate(sorted(self._times(store)), 1)}
         lists = [self._generations(store, node) for node in range(self.nodes)]
-        orders = {
-            consumer: sorted(claim.number for claim in store._of(consumer))
-            for consumer in store._places
-        }
+        orders: dict[str, list[int]] = {}
+        for claim in sorted(store._every, key=lambda claim: claim.number):
+            orders.setdefault(claim.consumer_uuid, []).append(claim.number)
         for numbers, host in zip(lists, self.hosts, strict=True):
             uuid = store._names.get((host, host))
             if uuid is None:
@@ -185,7 +184,7 @@ class Books:
                     'changed_at': ranks[claim.changed_at],
                     'number': 1 + orders[consumer].index(claim.number),
                 }
-                if claim.expires_s not in (None, OVER):
+                if claim.expires_s not in (None, OVER, 0.0):  # 0: it is over
                     changes['expires_s'] = NEVER
                 store._claims[uuid][consumer] = _replaced(claim, changes)
         store._last_generation = ABOVE_ALL
