@@ -24,6 +24,7 @@ import bisect
 import dataclasses
 import functools
 import itertools
+import random
 import types
 from collections.abc import Mapping
 from unittest import mock
@@ -36,20 +37,30 @@ from nova_sched.claim import CONFIRMED, VCPU
 from nova_sched.claims import ClaimSelector, NodeFacts
 from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.values import NAMELESS
+from nova_sched.engine import Settings
 from nova_sched.engine.catalog import always
-from nova_sched.engine.cycle import PLACE, Order
+from nova_sched.engine.claim_service import ClaimService
+from nova_sched.engine.context import Context
+from nova_sched.engine.cycle import PLACE, Cycle, Order
+from nova_sched.engine.explain.decision_log import DecisionLog
+from nova_sched.engine.figures import Figures
+from nova_sched.engine.groups.member_resolver import MemberResolver
+from nova_sched.engine.loop import Message
+from nova_sched.engine.place import Placer
+from nova_sched.engine.sync.membership import SchedulerMembership
+from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
+from nova_sched.groups.topology import DomainTopology
 from nova_sched.hardware import pci
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests import builders
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.engine.world import World as SchedulerWorld
-from nova_sched.tests.unit.engine.world import rules
+from nova_sched.tests.unit.engine.world import SETTINGS, rules
 from nova_sched.tests.unit.hardware import builders as hardware
 from nova_sched.weighers import Weigher
 
-NEVER, OVER = 1e9, -1.0
+NOW_S, NEVER, OVER = 100.0, 1e9, -1.0
 ABOVE_ALL = 10**6  # the generation above which new nodes start: above all that was seen
 UNREAD = 0  # the position of a generation that a scheduler does not know
 BY_NODE = ('_pieces_at', '_made_at', '_reported_at')  # generations that the store has by node
@@ -60,6 +71,48 @@ DEVICES = hardware.wanted(requests=[hardware.request(1)])
 # has seen; with a list alone; with totals alone.
 NUMBERED, SEEN, MIRROR = 'numbered', 'seen', 'mirror'
 UNNUMBERED, BARE = 'unnumbered', 'bare'
+
+
+class Scheduler:
+    """What a scheduler changes claims with: its host state, and what works on it. The parts that
+    are shared keep nothing that decides."""
+
+    settings = Settings(**{**SETTINGS, 'retry_interval_s': 0.0})
+    topology, membership = DomainTopology(), SchedulerMembership()
+    decision_log, figures = DecisionLog(), Figures()
+
+    def __init__(self, store, rules):
+        self.cluster = Cluster(capacity=2)
+        self.cluster.hosts.now_s = store.clock()
+        context = Context(
+            self.cluster,
+            store,
+            settings=lambda: self.settings,
+            clock=store.clock,
+            random=random.Random(1),
+            topology=self.topology,
+            membership=self.membership,
+            decision_log=self.decision_log,
+            figures=self.figures,
+        )
+        self.state_sync = StateSync(context)
+        placer = Placer(self.cluster, rules, context.random)
+        members = MemberResolver(self.cluster, None, None, _at_once)
+        self.claim_service = ClaimService(context, self.state_sync, members)
+        loop = types.SimpleNamespace(has_waiting=False)
+        self._cycle = Cycle(context, loop, placer, self.state_sync, members, _at_once)
+
+    def place(self, order):
+        """The hosts of each instance."""
+        message = Message(PLACE, order)
+        waiting = [message]
+        while waiting:
+            waiting = self._cycle.run(waiting)
+        return message.future.result()
+
+
+def _at_once(work, *args):
+    return work(*args)
 
 
 class Prefers(Weigher):
@@ -122,11 +175,10 @@ class Books:
 
     def _step(self, at, event):
         store = _copy(self._stores[at])
-        now_s = max(self._times(store), default=0) + 2
-        store.clock = lambda: now_s
+        store.clock = lambda: NOW_S
         before = [self._generations(store, node) for node in range(self.nodes)]
         answer, view = getattr(self, f'do_{event[0]}')(store, *event[1:]), None
-        if isinstance(answer, SchedulerWorld):
+        if isinstance(answer, Scheduler):
             answer, view = answer.answer, answer
         after, moved = self._intern(store)
         if view is not None:
@@ -140,14 +192,6 @@ class Books:
 
     # Numbers.
 
-    @staticmethod
-    def _times(store):
-        found = {facts.seen_s for facts in store._nodes.values()}
-        for some in store._claims.values():
-            for claim in some.values():
-                found |= {claim.created_s, claim.changed_s}
-        return found
-
     def _generations(self, store, node):
         """All that the store has of a node, in order."""
         uuid = store._names.get((self.hosts[node],) * 2)
@@ -160,8 +204,8 @@ class Books:
 
     def _intern(self, store):
         """The number of the state, and the generations of each node before they were ranked."""
-        times = {value: 2 * rank for rank, value in enumerate(sorted(self._times(store)), 1)}
         lists = [self._generations(store, node) for node in range(self.nodes)]
+        ages = {one: sorted(claim.created_s for claim in store._of(one)) for one in store._places}
         for numbers, host in zip(lists, self.hosts, strict=True):
             uuid = store._names.get((host, host))
             if uuid is None:
@@ -170,14 +214,14 @@ class Books:
             for name in BY_NODE:
                 getattr(store, name)[uuid] = ranks[getattr(store, name)[uuid]]
             facts = store._nodes[uuid]
-            changes = {'generation': ranks[facts.generation], 'seen_s': times[facts.seen_s]}
+            changes = {'generation': ranks[facts.generation], 'seen_s': 0.0}
             if facts.report.order != (order := _settled(facts.report.order)):
                 changes['report'] = dataclasses.replace(facts.report, order=order)
             store._nodes[uuid] = _replaced(facts, changes)
             for consumer, claim in store._claims[uuid].items():
                 changes = {
-                    'created_s': times[claim.created_s],
-                    'changed_s': times[claim.changed_s],
+                    'created_s': ages[consumer].index(claim.created_s),
+                    'changed_s': 0.0,
                     'changed_at': ranks[claim.changed_at],
                 }
                 if claim.expires_s not in (None, OVER):
@@ -258,25 +302,17 @@ class Books:
 
     def _scheduler(self, store, view, name, prefers=0):
         """A scheduler that has read this; each claim that it makes gets the UUID ``name``."""
-        world = SchedulerWorld(
-            store,
-            self._chains[prefers],
-            cluster=Cluster(),
-            clock=store.clock,
-            retry_interval_s=0.0,
-        )
-        world.state_sync.wake = types.SimpleNamespace(set=lambda: None, clear=lambda: None)
+        scheduler = Scheduler(store, self._chains[prefers])
         for position, number in view:
             facts = self.views[number]
             if facts is not None:
-                world.state_sync.adopt(dataclasses.replace(facts, generation=position or -1))
-        world.now_s = store.clock()
-        return world
+                scheduler.state_sync.adopt(dataclasses.replace(facts, generation=position or -1))
+        return scheduler
 
-    def _view_of(self, world, generations):
+    def _view_of(self, scheduler, generations):
         found = []
         for host, numbers in zip(self.hosts, generations, strict=True):
-            node = world.cluster.find(host, host)
+            node = scheduler.cluster.find(host, host)
             if node is None:
                 found.append((UNREAD, 0))
                 continue
@@ -313,9 +349,9 @@ class Books:
 
     def do_boot(self, store, view, consumer, device, name, prefers):
         """The node that the server gets, or an error."""
-        world = self._scheduler(store, view, name, prefers)
-        world.answer = self._answer(name, self._place, world, str(consumer), device)
-        return world
+        scheduler = self._scheduler(store, view, name, prefers)
+        scheduler.answer = self._answer(name, self._place, scheduler, str(consumer), device)
+        return scheduler
 
     @staticmethod
     @functools.cache
@@ -323,62 +359,62 @@ class Books:
         pieces = {'pieces': DEVICES} if device else {}
         return builders.request(instance_uuid=consumer, vcpus=vcpus, **pieces)
 
-    def _place(self, world, consumer, device):
+    def _place(self, scheduler, consumer, device):
         order = Order([self._request(consumer, 1, device)], context=BOOT)
-        placed = world.loop.send(PLACE, order)
-        world.turn_until(placed)
-        ((chosen,),) = placed.result()
+        ((chosen,),) = scheduler.place(order)
         host = chosen.host
         node = self.hosts.index(host)
-        (claim,) = (one for one in world.store.claims(consumer)
+        (claim,) = (one for one in scheduler.claim_service.claims_of(consumer)
                     if self.lives[one.node_uuid][0] == node)  # fmt: skip
         return node, _row(claim)[0]
 
     def do_resize(self, store, view, consumer, node, size, device, name, move, named):
         """The UUID that its caller is told."""
-        world = self._scheduler(store, view, name)
+        scheduler = self._scheduler(store, view, name)
         request = self._request(str(consumer), size, device)
         host = self.hosts[node]
 
         def work():
-            claim = world.claim_service.claim(
+            claim = scheduler.claim_service.claim(
                 request, host, host, f'{move} {node}', None, move, False, ClaimSelector(named)
             )
             return (claim.resizing and claim.resizing.uuid) or claim.uuid
 
-        world.answer = self._answer(name, work)
-        return world
+        scheduler.answer = self._answer(name, work)
+        return scheduler
 
     def do_confirm(self, store, view, consumer, node, name):
-        world = self._scheduler(store, view, None)
-        work = world.claim_service.confirm_claim
-        world.answer = self._answer(
+        scheduler = self._scheduler(store, view, None)
+        work = scheduler.claim_service.confirm_claim
+        scheduler.answer = self._answer(
             None, lambda: bool(work(str(consumer), self.hosts[node], ClaimSelector(name)))
         )
-        return world
+        return scheduler
 
     def do_revert(self, store, view, consumer, node, name):
-        world = self._scheduler(store, view, None)
-        work = world.claim_service.revert_claim
-        world.answer = self._answer(None, lambda: bool(work(str(consumer), ClaimSelector(name))))
-        return world
+        scheduler = self._scheduler(store, view, None)
+        work = scheduler.claim_service.revert_claim
+        scheduler.answer = self._answer(
+            None, lambda: bool(work(str(consumer), ClaimSelector(name)))
+        )
+        return scheduler
 
     def do_abort(self, store, view, consumer, node, name):
-        world = self._scheduler(store, view, None)
-        work = world.claim_service.abort_claim
+        scheduler = self._scheduler(store, view, None)
+        work = scheduler.claim_service.abort_claim
         meant = ClaimSelector(name, unconfirmed=True)
-        world.answer = self._answer(
+        scheduler.answer = self._answer(
             None, lambda: bool(work(str(consumer), self.hosts[node], meant))
         )
-        return world
+        return scheduler
 
     def do_remove(self, store, view, node, seen):
-        world = self._scheduler(store, view, None)
+        scheduler = self._scheduler(store, view, None)
         host = self.hosts[node]
-        world.answer = self._answer(
-            None, lambda: world.state_sync.remove_node(host, host, seen) is None
+        scheduler.answer = self._answer(
+            None, lambda: scheduler.state_sync.remove_node(host, host, seen) is None
         )
-        return world
+        return scheduler
 
     @staticmethod
     def _answer(name, work, *args):

@@ -12,12 +12,13 @@
 """The world beside the store: what runs where, what callers were told, which messages are in
 flight.
 
-A world is a tuple of tuples. ``World.after`` yields each next one with a sentence, and
-``World.wrong`` says which promise a world breaks.
+A world is made of Parts. Each kind of events is a function of some of them: it gets no others,
+and returns each next world with a sentence. ``World.wrong`` says which promise a world breaks.
 """
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 from nova_sched.claim import KEEPING_THE_SOURCE
 from nova_sched.tests.explorer.books import MIRROR, NUMBERED, SEEN, UNREAD, Books
@@ -78,6 +79,30 @@ class Scope:
         return self.sender == MIRROR
 
 
+class Parts(NamedTuple):
+    """A world, or those parts of it that matter; the others are None.
+
+    ``at``: the state of the store. ``reports`` by node: those on the bus, oldest first, and the
+    number of those that are not newer than the last one that was applied. ``agents``: what the
+    sender of each node's reports keeps. ``views`` by scheduler: what it has read of each node.
+    ``lives`` by node: the number of its UUID, and whether it is up. ``luck``: the size of what
+    nobody claims, and how often time may pass, and nodes be rebuilt, stop and be removed.
+
+    ``moved`` by node: how an event has moved the numbers of generations, in those parts too that
+    it did not get.
+    """
+
+    at: int | None = None
+    callers: tuple | None = None
+    calls: tuple | None = None
+    reports: tuple | None = None
+    agents: tuple | None = None
+    views: tuple | None = None
+    lives: tuple | None = None
+    luck: tuple | None = None
+    moved: tuple | None = None
+
+
 class World:
     def __init__(self, scope, books=Books):
         self.scope = scope
@@ -85,7 +110,26 @@ class World:
         self.names = [[f'{one}.{number}' for number in range(9)] for one in range(scope.consumers)]
         self._names_in = functools.cache(self.books.names_in)
         self.keeps_source = bool(KEEPING_THE_SOURCE.intersection(scope.moves))
-        self._rests, self._listed, self._wrongs = {}, {}, {}
+        self._rests, self._listed = {}, {}
+
+    def kinds(self):
+        """(function of a world that returns the next ones, the parts that it gets) of each kind of
+        events."""
+        scope = self.scope
+        comes = ('callers', 'calls', 'agents', *(['reports'] if scope.mirrors else []))
+        of_node = 'at', 'callers', 'reports', 'agents', 'lives', 'luck'
+        if scope.removals:
+            of_node += ('calls',)
+        return [
+            (self._by_callers, comes),
+            (self._by_calls, ('at', 'callers', 'calls', 'views', 'lives')),
+            *((functools.partial(self._by_node, node), of_node) for node in range(scope.nodes)),
+            (self._by_reading, ('at', 'views')),
+            (self._by_time, ('at', 'callers', 'views', 'luck')),
+            (self._by_expiry, ('at',)),
+        ]
+
+    JUDGED = 'at', 'callers', 'agents', 'lives', 'luck'  # the parts that ``wrong`` gets
 
     def first(self):
         scope = self.scope
@@ -95,17 +139,18 @@ class World:
             event = 'report', node, 0, listed, False, scope.sender, True, 0
             at, _, _ = self.books.step(at, event)
         views = tuple(self._view(at, node) for node in range(scope.nodes))
-        return (
+        return Parts(
             at,
-            (NOTHING,) * scope.consumers,
-            (),
-            (((), 0),) * scope.nodes,
-            ((0, 1, *self._memory(at)),) * scope.nodes,
-            (views,) * scope.schedulers,
-            (scope.stranger, scope.time_passes, scope.rebuilds, scope.stops, scope.removals),
+            callers=(NOTHING,) * scope.consumers,
+            calls=(),
+            reports=(((), 0),) * scope.nodes,
+            agents=(self._memory(),) * scope.nodes,
+            views=(views,) * scope.schedulers,
+            lives=((0, 1),) * scope.nodes,
+            luck=(scope.stranger, scope.time_passes, scope.rebuilds, scope.stops, scope.removals),
         )
 
-    def _memory(self, at):
+    def _memory(self):
         """What the sender of a node's reports keeps at first.
 
         A mirror keeps what each scheduler has read. An agent keeps the generation that it was told
@@ -150,13 +195,7 @@ class World:
 
     def wrong(self, world):
         """The promise that this world breaks; None."""
-        at, callers, _, _, agents, _, luck = world
-        key = at, callers, luck[0], agents
-        if key not in self._wrongs:
-            self._wrongs[key] = self._wrong(at, callers, agents, luck)
-        return self._wrongs[key]
-
-    def _wrong(self, at, callers, agents, luck):
+        at, callers, luck = world.at, world.callers, world.luck
         facts, scope = self.books.look(at), self.scope
         needs, devices = [0] * scope.nodes, [0] * scope.nodes
         for consumer, caller in enumerate(callers):
@@ -208,13 +247,13 @@ class World:
                     f'{needs[node] + stranger} are in use'
                 )
         if all(caller[0] in AT_REST for caller in callers):
-            return self._wrong_at_rest(at, callers, luck, agents)
+            return self._wrong_at_rest(at, callers, luck, world.agents, world.lives)
         return None
 
-    def _wrong_at_rest(self, at, callers, luck, agents):
+    def _wrong_at_rest(self, at, callers, luck, agents, lives):
         """What is wrong after two more reports of each node, and after all that waits is over."""
         lists = tuple(self.listed(callers, node, luck) for node in range(self.scope.nodes))
-        key = at, lists, agents
+        key = at, lists, agents, lives
         if key in self._rests:
             return self._rests[key]
         step = self.books.step
@@ -222,9 +261,9 @@ class World:
             facts = self.books.look(at)[node]
             if facts is None:
                 continue
-            untold = [] if self.scope.mirrors else [agents[node][3]]
+            untold = [] if self.scope.mirrors else [agents[node][1]]
             ends = ['report', 'report', 'report', ('overdue',), 'report', ('expire',), 'report']
-            if self.scope.mirrors and all((listed, device) == one for one in agents[node][2:]):
+            if self.scope.mirrors and all((listed, device) == one for one in agents[node]):
                 ends = [('overdue',), ('expire',)]  # nothing has changed: nobody reads it again
             for then in ends:
                 if then == 'report':
@@ -234,7 +273,7 @@ class World:
                     if untold and not self.scope.mirrors:
                         gone = set(untold.pop()).difference(one for one, _ in listed)
                         said = (*listed, *((one, 0) for one in sorted(gone)))
-                    then = 'report', node, agents[node][0], said, device, sender, True, seen
+                    then = 'report', node, lives[node][0], said, device, sender, True, seen
                 at, _, _ = step(at, then)
         found = None
         for node, (listed, _) in enumerate(lists):
@@ -255,56 +294,46 @@ class World:
 
     def _moved(self, world, event):
         """The world after an event in the store, and its answer."""
-        at, callers, calls, reports, agents, views, luck = world
-        after, answer, remaps = self.books.step(at, event)
-        if after == at and not any(remaps):
+        after, answer, moved = self.books.step(world.at, event)
+        if after == world.at and not any(moved):
             return world, answer
-        for node, remap in enumerate(remaps):
-            if remap is None:
+        return self.moved(world, moved)._replace(at=after, moved=moved), answer
+
+    def moved(self, world, moved):
+        """The world after the numbers of generations have moved, in the parts that it has."""
+        _, _, calls, reports, agents, views, *_ = world
+        for node, to in enumerate(moved):
+            if to is None:
                 continue
-            views = tuple(
-                (*one[:node], (remap[one[node][0]], one[node][1]), *one[node + 1 :])
-                for one in views
-            )
-            if self.scope.sender in (SEEN, MIRROR):
+            if views is not None:
+                views = tuple(_with(one, node, (to[one[node][0]], one[node][1])) for one in views)
+            if reports is not None and self.scope.sender in (SEEN, MIRROR):
                 queue, done = reports[node]
-                queue = tuple((*one[:3], remap[one[3]], *one[4:]) for one in queue)
+                queue = tuple((*one[:3], to[one[3]], *one[4:]) for one in queue)
                 reports = _with(reports, node, (queue, done))
-                if not self.scope.mirrors:
-                    life, up, seen, untold = agents[node]
-                    agents = _with(agents, node, (life, up, remap[seen], untold))
-            if self.scope.removals:
+            if agents is not None and self.scope.sender == SEEN:
+                seen, untold = agents[node]
+                agents = _with(agents, node, (to[seen], untold))
+            if calls is not None and self.scope.removals:
                 calls = tuple(
-                    (*call[:4], remap[call[4]], *call[5:])
-                    if call[0] == REMOVE and call[2] == node else call
+                    _with(call, 4, to[call[4]]) if call[0] == REMOVE and call[2] == node else call
                     for call in calls
-                )  # fmt: skip
-        return (after, callers, calls, reports, agents, views, luck), answer
+                )
+        return world._replace(calls=calls, reports=reports, agents=agents, views=views)
 
     def _handled(self, world, number, kind, *how):
         """The world after a scheduler has handled a call, and its answer."""
-        after, (answer, view) = self._moved(world, (kind, world[5][number], *how))
-        if after[5][number] != view:
-            after = (*after[:5], _with(after[5], number, view), after[6])
-        return after, answer
-
-    def _fresh(self, world, number):
-        """The world after a scheduler has read all nodes."""
-        at, *rest, views, luck = world
-        now = tuple(self._view(at, node) for node in range(self.scope.nodes))
-        if views[number] == now:
-            return world
-        return (at, *rest, (*views[:number], now, *views[number + 1 :]), luck)
+        after, (answer, view) = self._moved(world, (kind, world.views[number], *how))
+        return after._replace(views=_with(after.views, number, view)), answer
 
     def _name(self, world, consumer):
         """A UUID that nothing refers to."""
-        at, callers, calls, _, _, views, _ = world
-        used = {callers[consumer][2], callers[consumer][5]}
-        used.update(call[3] for call in calls)
-        for facts in self.books.look(at):
+        used = {world.callers[consumer][2], world.callers[consumer][5]}
+        used.update(call[3] for call in world.calls)
+        for facts in self.books.look(world.at):
             if facts is not None and consumer in facts.claims:
                 used.update(facts.claims[consumer][0])
-        for view in views:
+        for view in world.views:
             for _, number in view:
                 used.update(self._names_in(number, consumer))
         for name in self.names[consumer]:
@@ -312,13 +341,16 @@ class World:
                 return name
         raise AssertionError('too few names')
 
-    def after(self, world):
-        """(sentence, world) of each next event."""
-        at, callers, calls, _, _, _, luck = world
+    # Each returns (sentence, world) of each next event.
+
+    def _by_callers(self, world):
         found = []
-        for consumer, caller in enumerate(callers):
+        for consumer, caller in enumerate(world.callers):
             self._by_caller(world, consumer, caller, found)
-        facts = self.books.look(at)
+        return found
+
+    def _by_calls(self, world):
+        found, calls = [], world.calls
         for place, call in enumerate(calls):
             if place and calls[place - 1] == call:
                 continue
@@ -328,34 +360,39 @@ class World:
                 if self.scope.doubles and not call[6]:
                     twice = _sorted((*left, (*call[:5], 0, 1)))
                     self._by_call(world, number, call, twice, found, ' (a copy stays on the bus)')
-        for node in range(self.scope.nodes):
-            self._by_node(world, node, facts[node], found)
-        for number in range(self.scope.schedulers):
-            fresh = self._fresh(world, number)
-            if fresh is not world:
-                found.append((('{s} reads the nodes', 0, 0, number), fresh))
-        if luck[1] and all(caller[0] in HAS_TIME for caller in callers):
-            passed, _ = self._moved(world, ('overdue',))
-            if passed is not world:
-                less = luck[0], luck[1] - 1, *luck[2:]
-                aged = tuple(tuple((place, self.books.aged(one)) for place, one in view)
-                             for view in passed[5])  # fmt: skip
-                after = (*passed[:5], aged, less)
-                found.append((('the time to confirm claims is over', 0, 0, 0), after))
-        ended, count = self._moved(world, ('expire',))
-        if count:
-            found.append((('the claims whose time is over expire', 0, 0, 0), ended))
         return found
+
+    def _by_reading(self, world):
+        now = tuple(self._view(world.at, node) for node in range(self.scope.nodes))
+        return [
+            (('{s} reads the nodes', 0, 0, number),
+             world._replace(views=_with(world.views, number, now)))
+            for number in range(self.scope.schedulers)
+        ]  # fmt: skip
+
+    def _by_time(self, world):
+        if not world.luck[1] or any(caller[0] not in HAS_TIME for caller in world.callers):
+            return []
+        passed, _ = self._moved(world, ('overdue',))
+        if passed is world:
+            return []
+        aged = tuple(tuple((place, self.books.aged(one)) for place, one in view)
+                     for view in passed.views)  # fmt: skip
+        after = passed._replace(views=aged, luck=_with(world.luck, 1, world.luck[1] - 1))
+        return [(('the time to confirm claims is over', 0, 0, 0), after)]
+
+    def _by_expiry(self, world):
+        ended, count = self._moved(world, ('expire',))
+        return [(('the claims whose time is over expire', 0, 0, 0), ended)] if count else []
 
     def _send(self, world, consumer, caller, kind, node, name, size):
         """The world after a caller has sent a call; it waits for no earlier one."""
-        at, callers, calls, *rest = world
-        old = [(*call[:5], 0, call[6]) if call[1] == consumer else call for call in calls]
+        old = [(*call[:5], 0, call[6]) if call[1] == consumer else call for call in world.calls]
         calls = _sorted((*old, (kind, consumer, node, name, size, 1, 0)))
-        return (at, _with(callers, consumer, caller), calls, *rest)
+        return world._replace(callers=_with(world.callers, consumer, caller), calls=calls)
 
     def _by_caller(self, world, consumer, caller, found):
-        scope, calls = self.scope, world[2]
+        scope, calls = self.scope, world.calls
         phase, here, name, size, there, other, _ = caller
         said = name if scope.names else None
         said_other = other if scope.names else None
@@ -380,7 +417,7 @@ class World:
                     text = f'{{c}} calls {TEXTS[kind]} again'
                     send(text, caller, kind, node, uuid, amount)
         if phase == IDLE:
-            is_next = not consumer or world[1][consumer - 1][0] != IDLE
+            is_next = not consumer or world.callers[consumer - 1][0] != IDLE
             alike = (consumer in scope.with_device) == (consumer - 1 in scope.with_device)
             if room and (is_next or not alike):
                 send('{c} calls boot', (ASKED, *caller[1:]), BOOT, 0, None, 1)
@@ -465,18 +502,17 @@ class World:
         """The world after a server has come to a node. What a mirror has read of it before has
         another generation of Placement then, and is read again."""
         if self.scope.mirrors:
-            waiting, done = world[3][node]
+            waiting, done = world.reports[node]
             old = tuple((*one[:5], 'old') for one in waiting), done
-            kept = (*world[4][node][:2], *self._memory(world[0]))
-            found = _with(world[3], node, old), _with(world[4], node, kept)
-            return (*world[:3], *found, *world[5:])
-        life, up, seen, untold = world[4][node]
-        kept = life, up, seen, tuple(sorted({*untold, consumer}))
-        return (*world[:4], _with(world[4], node, kept), *world[5:])
+            agents = _with(world.agents, node, self._memory())
+            return world._replace(reports=_with(world.reports, node, old), agents=agents)
+        seen, untold = world.agents[node]
+        kept = seen, tuple(sorted({*untold, consumer}))
+        return world._replace(agents=_with(world.agents, node, kept))
 
     def _by_call(self, world, number, call, left, found, twice):
         kind, consumer, node, name, size, live, _ = call
-        rest = (*world[:2], left, *world[3:])
+        rest = world._replace(calls=left)
         late = f'{"" if live or kind == REMOVE else " (late: nobody waits for it)"}{twice}'
         if kind == BOOT:
             self._boot(rest, number, consumer, live, found, late)
@@ -499,10 +535,11 @@ class World:
     def _answered(self, world, call, answer):
         """The world after a caller has got its answer."""
         consumer, named = call[1], call[3] is not None
-        phase, here, name, size, there, other, larger = world[1][consumer]
+        caller = world.callers[consumer]
+        phase, here, name, size, there, other, larger = caller
         if answer is not True and not named:  # it looks which claim it means, and says so
             meant = name if phase in (BUILT, ABORTS) else other
-            return self._send(world, consumer, world[1][consumer], *call[:1], call[2], meant, 0)
+            return self._send(world, consumer, caller, call[0], call[2], meant, 0)
         is_gone = answer == 'ClaimNotFound'
         if phase == BUILT and answer is True:
             after = (RUNS, here, None, size, 0, None, 0)
@@ -515,14 +552,12 @@ class World:
         elif phase == SETTLES and answer is True:
             after = (RUNS, there, None, size, 0, None, 0)
         else:
-            after = (REFUSED, *world[1][consumer][1:])
+            after = (REFUSED, *caller[1:])
         return self._set(world, consumer, after)
 
     @staticmethod
     def _set(world, consumer, caller):
-        if world[1][consumer] == caller:
-            return world
-        return (world[0], _with(world[1], consumer, caller), *world[2:])
+        return world._replace(callers=_with(world.callers, consumer, caller))
 
     def _boot(self, world, number, consumer, live, found, late):
         """A scheduler chooses a node by what it has read; each node is once the one it prefers."""
@@ -552,8 +587,8 @@ class World:
 
     def _takes_servers(self, world, node):
         """Whether a node may get servers: it is up, and the store knows the node that is there."""
-        life, up, *_ = world[4][node]
-        facts = self.books.look(world[0])[node]
+        life, up = world.lives[node]
+        facts = self.books.look(world.at)[node]
         return up and (facts is None or facts.life == life)
 
     def _resize(self, world, number, consumer, node, size, is_move, live, found, late):
@@ -562,7 +597,7 @@ class World:
         after, answer = self._handled(
             world, number, 'resize', consumer, node, size, device, name, move, None
         )
-        caller = world[1][consumer][1:]
+        caller = world.callers[consumer][1:]
         if answer in REFUSALS:
             text, told = f'refused, {answer}', (RUNS, *caller[:3], 0, None, 0)
         elif is_move:
@@ -575,50 +610,50 @@ class World:
         text = f'{what} of {{c}} to {{n}} arrives at {{s}}{late}: {text}'
         found.append(((text, consumer, node, number), after))
 
-    def _by_node(self, world, node, facts, found):
-        at, callers, calls, reports, agents, views, luck = world
-        scope = self.scope
-        (waiting, done), (life, up, *memory) = reports[node], agents[node]
-        listed, device = self.listed(callers, node, luck)
-        is_mirror = scope.mirrors
+    def _by_node(self, node, world):
+        return [*self._sends(world, node), *self._arrives(world, node), *self._lives(world, node)]
+
+    def _sends(self, world, node):
+        """What the sender of a node's reports may send next."""
+        scope, (waiting, done), (life, up) = self.scope, world.reports[node], world.lives[node]
+        listed, device = self.listed(world.callers, node, world.luck)
         if not up:
             senders = []
-        elif is_mirror:
+        elif scope.mirrors:
+            facts = self.books.look(world.at)[node]
             position = 0 if facts is None else facts.position
             senders = [(life, listed, device, position, one) for one in range(scope.schedulers)
-                       if (listed, device) != memory[one]]  # fmt: skip
+                       if (listed, device) != world.agents[node][one]]  # fmt: skip
         else:
-            position, untold = memory
+            position, untold = world.agents[node]
             gone = set(untold).difference(one for one, _ in listed)
             said = (*listed, *((one, 0) for one in sorted(gone)))
             senders = [(life, said, device, position, 0)]
+        found = []
         for message in senders:
             if waiting and waiting[-1] == message and len(waiting) > done:
                 continue
-            if is_mirror and any(one[4] == message[4] for one in waiting):
+            if scope.mirrors and any(one[4] == message[4] for one in waiting):
                 continue  # it applies one reading before it begins the next
             queue, applied = (*waiting, message), done
             if len(queue) > scope.reports:
                 queue, applied = queue[1:], max(applied - 1, 0)
-            after = (
-                at,
-                callers,
-                calls,
-                _with(reports, node, (queue, applied)),
-                agents,
-                views,
-                luck,
-            )
-            if after != world:
-                text = '{s} reads {n}: ' if is_mirror else '{n} sends a report: '
-                found.append(((text + _list(listed), 0, node, message[4]), after))
+            after = world._replace(reports=_with(world.reports, node, (queue, applied)))
+            text = '{s} reads {n}: ' if scope.mirrors else '{n} sends a report: '
+            found.append(((text + _list(listed), 0, node, message[4]), after))
+        return found
+
+    def _arrives(self, world, node):
+        """What may come of the reports of a node that wait."""
+        found, scope, is_mirror = [], self.scope, self.scope.mirrors
+        (waiting, done), life = world.reports[node], world.lives[node][0]
         for place, message in enumerate(waiting):
             is_later = place >= done
-            life_then, then, device_then, position, who, *is_old = message
-            event = (
-                'report', node, life_then, then, device_then, scope.sender, is_later, position,
-            )  # fmt: skip
-            after, answer = self._moved(world, event)
+            life_then, then, device, position, who, *is_old = message
+            after, answer = self._moved(
+                world,
+                ('report', node, life_then, then, device, scope.sender, is_later, position),
+            )
             if answer == 'stale' and scope.sender not in (SEEN, MIRROR):
                 continue
             whose = '' if life_then == life else ', of its former UUID'
@@ -627,71 +662,66 @@ class World:
                 text = f'what {{s}} has read of {{n}} ({_list(then)}) arrives'
             if answer == 'stale':
                 text += ', and is refused as older'
-            waiting_after, _ = after[3][node]
+            waiting_after, _ = after.reports[node]
             for keeps in (0, 1) if scope.double_reports and not is_mirror else (0,):
-                memories = after[4]
+                agents = after.agents
                 if keeps:
                     queue, applied = waiting_after, max(done, place + 1)
-                    if after[0] == at and applied == done:
+                    if after.at == world.at and applied == done:
                         continue
                 else:
                     queue = (*waiting_after[:place], *waiting_after[place + 1 :])
                     applied = place if is_later else done - 1
                     if not is_mirror and place == len(waiting) - 1 and life_then == life:
-                        told = self.books.look(after[0])[node].position
+                        told = self.books.look(after.at)[node].position
                         told = told if scope.sender == SEEN else 2
-                        untold = memories[node][3]
+                        untold = agents[node][1]
                         if answer != 'stale':
-                            listed_then = {one for one, _ in then}
-                            untold = tuple(one for one in untold if one not in listed_then)
-                        memories = _with(memories, node, (life, up, told, untold))
+                            listed = {one for one, _ in then}
+                            untold = tuple(one for one in untold if one not in listed)
+                        agents = _with(agents, node, (told, untold))
                 if is_mirror:
                     applied = 0
-                    if not (is_old or answer == 'stale' or self._is_behind(after[0], node, then)):
-                        kept = _with(memories[node], 2 + who, (then, device_then))
-                        memories = _with(memories, node, kept)
+                    if not (is_old or answer == 'stale' or self._is_behind(after.at, node, then)):
+                        kept = _with(agents[node], who, (then, device))
+                        agents = _with(agents, node, kept)
                 said = text + (' (a copy stays on the bus)' if keeps else '')
-                now = (*after[:3], _with(after[3], node, (queue, applied)), memories, *after[5:])
+                reports = _with(after.reports, node, (queue, applied))
+                now = after._replace(reports=reports, agents=agents)
                 found.append(((said, 0, node, who), now))
-        if up and not (luck[2] or luck[3]):
-            return
-        busy = any(
+        return found
+
+    def _lives(self, world, node):
+        """What may happen to a node itself."""
+        found, scope, luck, (life, up) = [], self.scope, world.luck, world.lives[node]
+        facts, stands = self.books.look(world.at)[node], (0, node, 0)
+        is_busy = any(
             caller[0] not in (IDLE, GONE, ASKED) and node in (caller[1], caller[4])
-            for caller in callers
+            for caller in world.callers
         )
-        if luck[2] and not busy and up and life == 0:
+        if luck[2] and not is_busy and up and life == 0:
             less = (0 if node == 0 else luck[0], luck[1], luck[2] - 1, *luck[3:])
-            kept = 1, 1, *(memory if is_mirror else (1, ()))
-            after = (at, callers, calls, reports, _with(agents, node, kept), views, less)
-            found.append((('{n} is rebuilt, with a new UUID', 0, node, 0), after))
-        if up and luck[3] and not busy and facts is not None and not listed:
-            less = (*luck[:3], luck[3] - 1, luck[4])
-            after = (
-                at,
-                callers,
-                calls,
-                reports,
-                _with(agents, node, (life, 0, *memory)),
-                views,
-                less,
+            agents = world.agents
+            if not scope.mirrors:
+                agents = _with(agents, node, (1, ()))
+            after = world._replace(
+                agents=agents, lives=_with(world.lives, node, (1, 1)), luck=less
             )
-            found.append((('{n} stops', 0, node, 0), after))
+            found.append((('{n} is rebuilt, with a new UUID', *stands), after))
+        listed, _ = self.listed(world.callers, node, luck)
+        if up and luck[3] and not is_busy and facts is not None and not listed:
+            less = _with(luck, 3, luck[3] - 1)
+            after = world._replace(lives=_with(world.lives, node, (life, 0)), luck=less)
+            found.append((('{n} stops', *stands), after))
         if not up:
-            after = (
-                at,
-                callers,
-                calls,
-                reports,
-                _with(agents, node, (life, 1, *memory)),
-                views,
-                luck,
-            )
-            found.append((('{n} starts again', 0, node, 0), after))
-            if luck[4] and facts is not None and len(calls) < scope.calls:
-                less = (*luck[:4], luck[4] - 1)
+            after = world._replace(lives=_with(world.lives, node, (life, 1)))
+            found.append((('{n} starts again', *stands), after))
+            if luck[4] and facts is not None and len(world.calls) < scope.calls:
                 call = (REMOVE, 9, node, None, facts.position, 0, 0)
-                after = (at, callers, _sorted((*calls, call)), reports, agents, views, less)
-                found.append((('the operator calls remove_node of {n}', 0, node, 0), after))
+                calls, less = _sorted((*world.calls, call)), _with(luck, 4, luck[4] - 1)
+                after = world._replace(calls=calls, luck=less)
+                found.append((('the operator calls remove_node of {n}', *stands), after))
+        return found
 
 
 _C, _N = 'ABC', ('N1', 'N2')
