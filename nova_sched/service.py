@@ -20,7 +20,6 @@ import time
 from oslo_service import service as oslo_service
 
 from nova_sched import errors, rpc
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import claims as claims_conf
 from nova_sched.conf.cluster import reads_nova
@@ -148,7 +147,12 @@ def stores(conf):
     A scheduler that shares no store has none of the last five.
     """
     if conf.claims.store == 'memory':
-        return MemoryClaimStore(), MemoryDecisionLog(), MemoryCandidates(), *[None] * 5
+        return (
+            SqlClaimStore(schema.in_memory()),
+            MemoryDecisionLog(),
+            MemoryCandidates(),
+            *[None] * 5,
+        )
     engine = database(conf)
     return (
         SqlClaimStore(engine),

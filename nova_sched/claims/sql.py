@@ -54,7 +54,7 @@ from nova_sched.claims.lifecycle import (
 )
 from nova_sched.claims.reconcile import newest
 from nova_sched.db import clock, quotas
-from nova_sched.db.engine import Sessions
+from nova_sched.db import engine as db_engine
 from nova_sched.db.tables import (
     AGGREGATES,
     CLAIMS,
@@ -84,7 +84,7 @@ class SqlClaimStore(ClaimStore):
     """Claims and node facts in the tables of nova_sched.db."""
 
     def __init__(self, engine, clock=None):
-        self._sessions = Sessions(engine)
+        self._sessions = db_engine.sessions(engine)
         self.clock = clock
         self._seen_revisions = {}
 

@@ -92,6 +92,15 @@ def for_command(connection, limits=db_limits.DEFAULT):
     return engine
 
 
+def in_memory():
+    """An engine for a new database in the memory of this process. SharedSession has its rules."""
+    shared = {'check_same_thread': False}
+    engine = sa.create_engine('sqlite://', poolclass=sa.StaticPool, connect_args=shared)
+    _begin_as_oslo_db(engine)
+    exc_filters.register_engine(engine)
+    return engine
+
+
 def reader(connection, limits=db_limits.DEFAULT, **options):
     """An engine for a database that belongs to another service, as ``create`` makes it: it only
     reads, and connects when it is first used. Raises BadConfig for a bad URL."""
@@ -308,6 +317,24 @@ class Sessions:
                     connection.invalidate()
                     connection.close()
                 raise
+
+
+class SharedSession(Sessions):
+    """The only connection to a database in memory: threads have it in turn."""
+
+    def __init__(self, engine):
+        super().__init__(engine)
+        self._connection, self._turn = engine.connect(), threading.Lock()
+
+    @contextlib.contextmanager
+    def _kept(self):
+        with faults.told_apart(self._engine.dialect), self._turn:
+            yield self._connection
+
+
+def sessions(engine):
+    """The Sessions that fit the engine."""
+    return (SharedSession if isinstance(engine.pool, sa.StaticPool) else Sessions)(engine)
 
 
 def _begin_sqlite(connection, reads):

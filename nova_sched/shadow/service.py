@@ -19,9 +19,10 @@ import threading
 from oslo_service import service as oslo_service
 
 from nova_sched import errors, nova_service, rpc, service
-from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cloud.choices import Choices
 from nova_sched.conf.cluster import reads_nova
+from nova_sched.db import schema
 from nova_sched.logs import MINUTE_S
 from nova_sched.rpc import servers
 from nova_sched.rpc.copies import CallCopies
@@ -74,7 +75,7 @@ class ShadowService(oslo_service.ServiceBase):
         self._nova = self._scheduler = None
 
     def start(self):
-        conf, store = self._conf, MemoryClaimStore()
+        conf, store = self._conf, SqlClaimStore(schema.in_memory())
         bus = rpc.transport(conf)
         self._parts.callback(bus.cleanup)
         self._nova = nova_service.NovaReader(conf)

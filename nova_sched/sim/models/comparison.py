@@ -28,7 +28,6 @@ import resource
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import counting, schema
 from nova_sched.db import engine as db_engine
@@ -124,7 +123,7 @@ class Run:
         self._statements = counting.Statements(database)
         database.dispose()
         self.job_table = SqlJobTable(database)
-        store = SqlClaimStore(database) if settings.database else MemoryClaimStore()
+        store = SqlClaimStore(database if settings.database else schema.in_memory())
         engine = SimulatedScheduler(conf, store, self.tally.meter, plan.seed)
         self.cloud = SimulatedCloud.of(
             settings.plan, engine, nodes, node_apis, large(self.flavors), settings.build_s

@@ -21,7 +21,8 @@ from typing import Any
 
 from nova_sched import errors, service
 from nova_sched.claims import ClaimSelector
-from nova_sched.claims.memory import MemoryClaimStore
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.db import schema
 from nova_sched.engine.context import Context
 from nova_sched.sim.inline import InlineScheduler
 from nova_sched.sim.replay import Clock
@@ -106,15 +107,16 @@ class EngineReplay:
         self._hourly, self._until_refusal = hourly, until_refusal
         self._clock, self._used, self._asked = Clock(), 0, 0
         settings = dataclasses.replace(service.settings(conf), explain_retention_s=0)
-        self._cluster, self._store = Cluster(), MemoryClaimStore(self._now_s)
+        self._cluster, self._store = Cluster(), SqlClaimStore(schema.in_memory(), self._now_s)
         self._building: dict[str, str] = {}  # host by server
         context = Context(
             self._cluster, self._store, lambda: settings, self._now_s, random.Random(seed)
         )
         self.scheduler = InlineScheduler(context, service.rules(conf))
         self._hosts = self._cluster.hosts
-        self._store.report(workload.reports, self._now_s())
         self.scheduler.state_sync.refresh()
+        for facts in self._store.report(workload.reports, self._now_s()):
+            self.scheduler.state_sync.adopt(facts)  # in the order of the workload
 
     def _now_s(self):
         return EPOCH_S + self._clock()

@@ -15,7 +15,6 @@ import random
 import time
 
 from nova_sched import service
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.conf import CONF
 from nova_sched.engine import catalog
 from nova_sched.engine.place import Placer
@@ -28,6 +27,7 @@ from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.decisions import Decide, row
 from nova_sched.tests.bench.floor import Floor
 from nova_sched.tests.options import settings
+from nova_sched.tests.stores import MemoryClaimStore
 
 SIZES = (1_000, 10_000, 100_000)
 CORES, GIB = 16, 1024

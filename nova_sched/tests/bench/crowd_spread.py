@@ -24,7 +24,6 @@ import time
 import uuid
 
 from nova_sched import errors, service
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.conf import CONF
 from nova_sched.engine import slices
 from nova_sched.engine.context import Context
@@ -37,6 +36,7 @@ from nova_sched.sim import trace
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Inventory, Report
 from nova_sched.tests.bench import fleet
+from nova_sched.tests.stores import MemoryClaimStore
 
 HOSTS = 200
 # vCPUs and GiB of each kind of host; nothing is oversubscribed.

@@ -18,12 +18,12 @@ import time
 import uuid
 
 from nova_sched.claims import ServiceFacts
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.context import Context
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
+from nova_sched.tests.stores import MemoryClaimStore
 
 SUPPORTED = (('x86_64', 'kvm', 'hvm'), ('i686', 'kvm', 'hvm'))
 

@@ -31,7 +31,6 @@ import time
 import warnings
 
 from nova_sched import errors, service
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
@@ -43,6 +42,7 @@ from nova_sched.tests.bench import joint_groups
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 from nova_sched.tests.builders import report
 from nova_sched.tests.options import settings
+from nova_sched.tests.stores import MemoryClaimStore
 
 SETTINGS = {
     'topology.levels': list(joint_groups.LEVELS),

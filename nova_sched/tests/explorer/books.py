@@ -35,7 +35,6 @@ from nova_sched import claim as claims_module
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, VCPU
 from nova_sched.claims import ClaimSelector, NodeFacts
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.values import NAMELESS
 from nova_sched.engine import Settings
 from nova_sched.engine.catalog import always
@@ -56,6 +55,7 @@ from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests import builders
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import SETTINGS, rules
 from nova_sched.tests.unit.hardware import builders as hardware
 from nova_sched.weighers import Weigher

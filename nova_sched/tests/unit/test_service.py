@@ -22,7 +22,6 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors, rpc, service
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import schema
@@ -105,7 +104,7 @@ def test_settings(option, value, setting, found):
     [
         pytest.param(
             'memory',
-            [MemoryClaimStore, MemoryDecisionLog, MemoryCandidates, *[type(None)] * 5],
+            [SqlClaimStore, MemoryDecisionLog, MemoryCandidates, *[type(None)] * 5],
             id='in memory',
         ),
         pytest.param(

@@ -27,7 +27,6 @@ from nova_sched.claims import (
     PlacementOutcome,
     ServerGroupPolicy,
 )
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import Machine
@@ -35,6 +34,7 @@ from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.clean import assert_clean
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.claims.batteries.steps import remove, seen
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted

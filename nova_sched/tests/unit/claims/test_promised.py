@@ -21,8 +21,8 @@ import random
 
 from nova_sched.claim import VCPU
 from nova_sched.claims import ClaimSelector, Placement
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.tests.builders import claim, report, uuid_of
+from nova_sched.tests.stores import MemoryClaimStore
 
 NODE = uuid_of('node host-0')
 SERVERS = [uuid_of(name) for name in 'AB']

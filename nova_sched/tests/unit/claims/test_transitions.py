@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from nova_sched.claim import PLANNED
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.tests.builders import still
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.claims.batteries.steps import A
 from nova_sched.tests.unit.claims.batteries.transactions.lifecycle import (
     IN_PLACE,

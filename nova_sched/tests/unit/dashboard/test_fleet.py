@@ -19,7 +19,6 @@ import time
 import pytest
 
 from nova_sched import errors
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.claims.values import ServiceFacts
 from nova_sched.dashboard import fleet
 from nova_sched.dashboard.fleet import HEADS_S, OLD_S, REFRESH_S, Fleet
@@ -27,6 +26,7 @@ from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory, Report
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.stores import MemoryClaimStore
 
 
 def report(host, used=0, **fields):

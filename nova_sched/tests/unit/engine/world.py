@@ -18,7 +18,6 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.claims import ClaimSelector
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine import Settings
 from nova_sched.engine.catalog import Rules, always
 from nova_sched.engine.clock import StoreClock
@@ -34,6 +33,7 @@ from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, of_now
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.weighers import Weigher
 from nova_sched.weighers.ram import RAMWeigher
 

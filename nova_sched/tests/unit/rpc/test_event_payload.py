@@ -20,13 +20,13 @@ from oslo_context.context import RequestContext
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PLANNED, RESIZE, Resizing
 from nova_sched.claims import ClaimChanges, Placement
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.cycle import Order
 from nova_sched.rpc.claim_notifications import ClaimNotifications
 from nova_sched.rpc.event_notifications import EventNotifications
 from nova_sched.rpc.event_payload import claims, refusal
 from nova_sched.tests import manual
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.groups.group_cloud import SMALL, Cloud, definition, members
 from nova_sched.tests.unit.engine.world import World
 from nova_sched.tests.unit.rpc.test_notifications import Notifier

@@ -16,7 +16,6 @@ import random
 import pytest
 
 from nova_sched import errors
-from nova_sched.claims.memory import MemoryClaimStore
 from nova_sched.engine.explain import capacity
 from nova_sched.filters.aggregate_num_instances import AggregateNumInstancesFilter
 from nova_sched.filters.core import CoreFilter
@@ -30,6 +29,7 @@ from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.tests.builders import aggregate, report, request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import Opened, World, picture, rules
 from nova_sched.tests.unit.filters.test_child_providers import GPU, devices, gpu
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
