@@ -27,13 +27,14 @@ import itertools
 import random
 import types
 from collections.abc import Mapping
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
 
 from nova_sched import claim as claims_module
 from nova_sched import errors
-from nova_sched.claim import CONFIRMED, VCPU
+from nova_sched.claim import VCPU
 from nova_sched.claims import ClaimSelector, NodeFacts
 from nova_sched.claims.values import NAMELESS
 from nova_sched.engine import Settings
@@ -48,9 +49,10 @@ from nova_sched.engine.loop import Message
 from nova_sched.engine.place import Placer
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.engine.sync.state_sync import StateSync
+from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
+from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.groups.topology import DomainTopology
-from nova_sched.hardware import pci
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests import builders
@@ -65,7 +67,18 @@ ABOVE_ALL = 10**6  # the generation above which new nodes start: above all that 
 UNREAD = 0  # the position of a generation that a scheduler does not know
 BY_NODE = ('_pieces_at', '_made_at', '_reported_at')  # generations that the store has by node
 BOOT = types.SimpleNamespace(request_id='boot')
-DEVICES = hardware.wanted(requests=[hardware.request(1)])
+
+# What a consumer may want beside a CPU: the device of its node, one of two CPUs for itself, a node
+# without another member of its server group.
+DEVICE, PINNED, APART = 'device', 'pinned', 'apart'
+WANTS = {
+    None: {},
+    DEVICE: {'pieces': hardware.wanted(requests=[hardware.request(1)])},
+    PINNED: {'pieces': hardware.wanted(hardware.dedicated(1))},
+    APART: {'group': {'uuid': uuid_of('a group'), 'policy': 'anti-affinity', 'members': []}},
+}
+CPUS = {0: 'CPU 0', 1: 'CPU 1'}
+FILTERS = PciPassthroughFilter, NUMATopologyFilter, ServerGroupAntiAffinityFilter
 
 # Senders of reports: with numbers, and with what they have seen; what reads a node for it, which
 # has seen; with a list alone; with totals alone.
@@ -81,10 +94,9 @@ class Scheduler:
     topology, membership = DomainTopology(), SchedulerMembership()
     decision_log, figures = DecisionLog(), Figures()
 
-    def __init__(self, store, rules):
+    def __init__(self, store):
         self.cluster = Cluster(capacity=2)
-        self.cluster.hosts.now_s = store.clock()
-        context = Context(
+        self._context = Context(
             self.cluster,
             store,
             settings=lambda: self.settings,
@@ -95,19 +107,19 @@ class Scheduler:
             decision_log=self.decision_log,
             figures=self.figures,
         )
-        self.state_sync = StateSync(context)
-        placer = Placer(self.cluster, rules, context.random)
-        members = MemberResolver(self.cluster, None, None, _at_once)
-        self.claim_service = ClaimService(context, self.state_sync, members)
-        loop = types.SimpleNamespace(has_waiting=False)
-        self._cycle = Cycle(context, loop, placer, self.state_sync, members, _at_once)
+        self.state_sync = StateSync(self._context)
+        self._members = MemberResolver(self.cluster, None, None, _at_once)
+        self.claim_service = ClaimService(self._context, self.state_sync, self._members)
 
-    def place(self, order):
+    def place(self, order, rules):
         """The hosts of each instance."""
+        placer = Placer(self.cluster, rules, self._context.random)
+        loop = types.SimpleNamespace(has_waiting=False)
+        cycle = Cycle(self._context, loop, placer, self.state_sync, self._members, _at_once)
         message = Message(PLACE, order)
         waiting = [message]
         while waiting:
-            waiting = self._cycle.run(waiting)
+            waiting = cycle.run(waiting)
         return message.future.result()
 
 
@@ -128,10 +140,13 @@ class Prefers(Weigher):
         return 1.0
 
 
-class Row(tuple):
-    """A claim in plain values: (UUIDs that it has, confirmed, CPUs, has a device, move)."""
+class Row(NamedTuple):
+    """A claim in plain values: its UUIDs, and the names of its pieces."""
 
-    __slots__ = ()
+    names: tuple
+    is_confirmed: bool
+    cpus: int
+    pieces: tuple
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,7 +171,7 @@ class Books:
         self._stores, self._ids, self._steps, self._looks = [], {}, {}, {}
         self.views, self._view_ids = [None], {None: 0}
         self._chains = [
-            rules([PciPassthroughFilter()], [Prefers(host)], always()) for host in self.hosts
+            rules([one() for one in FILTERS], [Prefers(host)], always()) for host in self.hosts
         ]
         self._plain = _Plain()
         self.first, _ = self._intern(MemoryClaimStore(clock=lambda: 0))
@@ -174,15 +189,19 @@ class Books:
         return found
 
     def _step(self, at, event):
-        store = _copy(self._stores[at])
+        store, (kind, *how) = _copy(self._stores[at]), event
         store.clock = lambda: NOW_S
         before = [self._generations(store, node) for node in range(self.nodes)]
-        answer, view = getattr(self, f'do_{event[0]}')(store, *event[1:]), None
-        if isinstance(answer, Scheduler):
-            answer, view = answer.answer, answer
+        scheduler, do = None, getattr(self, f'do_{kind}')
+        if kind in ('report', 'overdue', 'expire'):
+            answer = do(store, *how)
+        else:
+            view, name, *how = how
+            scheduler = self._scheduler(store, view)
+            answer = _answer(name, do, scheduler, *how)
         after, moved = self._intern(store)
-        if view is not None:
-            answer = answer, self._view_of(view, moved)
+        if scheduler is not None:
+            answer = answer, self._view_of(scheduler, moved)
         remaps = []
         for old, new in zip(before, moved, strict=True):
             positions = range((old[-1] if old else 0) + 2)
@@ -297,12 +316,15 @@ class Books:
         facts = self.views[view]
         claims = () if facts is None else facts.claims
         return [
-            name for one in claims if one.consumer_uuid == str(consumer) for name in _row(one)[0]
+            name
+            for one in claims
+            if one.consumer_uuid == str(consumer)
+            for name in _row(one).names
         ]
 
-    def _scheduler(self, store, view, name, prefers=0):
-        """A scheduler that has read this; each claim that it makes gets the UUID ``name``."""
-        scheduler = Scheduler(store, self._chains[prefers])
+    def _scheduler(self, store, view):
+        """A scheduler that has read this."""
+        scheduler = Scheduler(store)
         for position, number in view:
             facts = self.views[number]
             if facts is not None:
@@ -327,9 +349,10 @@ class Books:
 
     # Events: a report.
 
-    def do_report(self, store, node, life, listed, uses_device, sender, is_later=True, seen=0):
-        """``listed``: (consumer, CPUs) of all that runs there; ``is_later``: than the last report
-        that was applied, by its number; ``seen``: the generation that its sender had seen."""
+    def do_report(self, store, node, life, listed, pieces, sender, is_later=True, seen=0):
+        """``listed``: (consumer, CPUs) of all that runs there, ``pieces``: the names of those that
+        it holds; ``is_later``: than the last report that was applied, by its number; ``seen``: the
+        generation that its sender had seen."""
         made = builders.report(
             self.hosts[node],
             node_uuid=self.uuids[node, life],
@@ -337,94 +360,52 @@ class Books:
             vcpus_used=sum(size for _, size in listed),
             instances=None if sender == BARE else frozenset(str(one) for one, _ in listed),
             num_instances=len(listed),
-            pci_pools=pci.pools_to_json([hardware.pool(0 if uses_device else 1)]),
             order=_order(sender, life, is_later, seen),
+            **_machine(pieces),
         )
         if sender in (SEEN, MIRROR):
             made = dataclasses.replace(made, held={str(one): {VCPU: size} for one, size in listed})
         (facts,) = store.report([made])
         return 'stale' if facts.stale else 'taken'
 
-    # Calls that a scheduler handles, which has read ``view``.
+    # Calls that a scheduler handles. Each returns the answer.
 
-    def do_boot(self, store, view, consumer, device, name, prefers):
-        """The node that the server gets, or an error."""
-        scheduler = self._scheduler(store, view, name, prefers)
-        scheduler.answer = self._answer(name, self._place, scheduler, str(consumer), device)
-        return scheduler
-
-    @staticmethod
-    @functools.cache
-    def _request(consumer, vcpus, device):
-        pieces = {'pieces': DEVICES} if device else {}
-        return builders.request(instance_uuid=consumer, vcpus=vcpus, **pieces)
-
-    def _place(self, scheduler, consumer, device):
-        order = Order([self._request(consumer, 1, device)], context=BOOT)
-        ((chosen,),) = scheduler.place(order)
-        host = chosen.host
-        node = self.hosts.index(host)
-        (claim,) = (one for one in scheduler.claim_service.claims_of(consumer)
+    def do_boot(self, scheduler, consumer, wants, prefers):
+        """The node that the server gets, and its Row."""
+        order = Order([_request(consumer, 1, wants)], context=BOOT)
+        ((chosen,),) = scheduler.place(order, self._chains[prefers])
+        node = self.hosts.index(chosen.host)
+        (claim,) = (one for one in scheduler.claim_service.claims_of(str(consumer))
                     if self.lives[one.node_uuid][0] == node)  # fmt: skip
-        return node, _row(claim)[0]
+        return node, _row(claim)
 
-    def do_resize(self, store, view, consumer, node, size, device, name, move, named):
+    def do_resize(self, scheduler, consumer, wants, size, node, move):
         """The UUID that its caller is told."""
-        scheduler = self._scheduler(store, view, name)
-        request = self._request(str(consumer), size, device)
-        host = self.hosts[node]
+        request, host = _request(consumer, size, wants), self.hosts[node]
+        work = scheduler.claim_service.claim
+        return work(request, host, host, f'{move} {node}', move=move).name
 
-        def work():
-            claim = scheduler.claim_service.claim(
-                request, host, host, f'{move} {node}', None, move, False, ClaimSelector(named)
-            )
-            return (claim.resizing and claim.resizing.uuid) or claim.uuid
+    def do_alternate(self, scheduler, consumer, wants, failed, node, name):
+        """The Row of the claim."""
+        request, host = _request(consumer, 1, wants), self.hosts[node]
+        how = BOOT.request_id, self.hosts[failed]
+        work = scheduler.claim_service.claim
+        return _row(work(request, host, host, *how, selector=ClaimSelector(name)))
 
-        scheduler.answer = self._answer(name, work)
-        return scheduler
-
-    def do_confirm(self, store, view, consumer, node, name):
-        scheduler = self._scheduler(store, view, None)
+    def do_confirm(self, scheduler, consumer, node, name):
         work = scheduler.claim_service.confirm_claim
-        scheduler.answer = self._answer(
-            None, lambda: bool(work(str(consumer), self.hosts[node], ClaimSelector(name)))
-        )
-        return scheduler
+        return bool(work(str(consumer), self.hosts[node], ClaimSelector(name)))
 
-    def do_revert(self, store, view, consumer, node, name):
-        scheduler = self._scheduler(store, view, None)
-        work = scheduler.claim_service.revert_claim
-        scheduler.answer = self._answer(
-            None, lambda: bool(work(str(consumer), ClaimSelector(name)))
-        )
-        return scheduler
+    def do_revert(self, scheduler, consumer, node, name):
+        return bool(scheduler.claim_service.revert_claim(str(consumer), ClaimSelector(name)))
 
-    def do_abort(self, store, view, consumer, node, name):
-        scheduler = self._scheduler(store, view, None)
-        work = scheduler.claim_service.abort_claim
+    def do_abort(self, scheduler, consumer, node, name):
         meant = ClaimSelector(name, unconfirmed=True)
-        scheduler.answer = self._answer(
-            None, lambda: bool(work(str(consumer), self.hosts[node], meant))
-        )
-        return scheduler
+        return bool(scheduler.claim_service.abort_claim(str(consumer), self.hosts[node], meant))
 
-    def do_remove(self, store, view, node, seen):
-        scheduler = self._scheduler(store, view, None)
+    def do_remove(self, scheduler, node, seen):
         host = self.hosts[node]
-        scheduler.answer = self._answer(
-            None, lambda: scheduler.state_sync.remove_node(host, host, seen) is None
-        )
-        return scheduler
-
-    @staticmethod
-    def _answer(name, work, *args):
-        """The answer of a call, or the name of its error; claims get this UUID."""
-        maker = types.SimpleNamespace(uuid4=lambda: name)
-        with mock.patch.object(claims_module, 'uuid', maker):
-            try:
-                return work(*args)
-            except errors.SchedError as error:
-                return type(error).__name__
+        return scheduler.state_sync.remove_node(host, host, seen) is None
 
     # Time.
 
@@ -438,6 +419,29 @@ class Books:
     @staticmethod
     def do_expire(store):
         return len(store.expire())
+
+
+def _answer(name, work, *args):
+    """The answer of a call, or the name of its error; claims get this UUID."""
+    maker = types.SimpleNamespace(uuid4=lambda: name)
+    with mock.patch.object(claims_module, 'uuid', maker):
+        try:
+            return work(*args)
+        except errors.SchedError as error:
+            return type(error).__name__
+
+
+@functools.cache
+def _request(consumer, vcpus, wants):
+    return builders.request(instance_uuid=str(consumer), vcpus=vcpus, **WANTS[wants])
+
+
+@functools.cache
+def _machine(pieces):
+    """The device and the CPUs of a node, as a report tells of them."""
+    pinned = [cpu for cpu in CPUS if CPUS[cpu] in pieces]
+    cell = hardware.cell(pcpuset=CPUS, pinned=pinned)
+    return hardware.told(hardware.machine(cell, pools=[hardware.pool(int(DEVICE not in pieces))]))
 
 
 def _order(sender, life, is_later, seen):
@@ -457,8 +461,12 @@ def _settled(order):
 def _row(claim):
     resize = claim.resizing and claim.resizing.uuid
     names = (claim.uuid, resize) if resize else (claim.uuid,)
-    has_device = bool(claim.all_parts)
-    return Row((names, claim.state == CONFIRMED, claim.resources[VCPU], has_device, claim.move))
+    pieces = []
+    for parts in claim.all_parts:
+        pieces += [DEVICE for _ in parts.devices]
+        for cell in parts.cells.cells if parts.cells else ():
+            pieces += [CPUS[cpu] for cpu in sorted(cell.pinning.values())]
+    return Row(names, claim.is_confirmed, claim.resources[VCPU], tuple(pieces))
 
 
 def _unclaimed(one):

@@ -25,7 +25,7 @@ from nova_sched.claims import ClaimSelector, judge, reconcile
 from nova_sched.engine import place
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.cases import IS_THOROUGH
-from nova_sched.tests.explorer.books import BARE, MIRROR, NUMBERED, UNNUMBERED
+from nova_sched.tests.explorer.books import BARE, DEVICE, MIRROR, NUMBERED, UNNUMBERED
 from nova_sched.tests.explorer.search import explore
 from nova_sched.tests.explorer.world import Scope, World
 
@@ -33,10 +33,10 @@ MORE = 20 if IS_THOROUGH else 1
 
 ONE = Scope(consumers=1, time_passes=1)
 QUIET = {'doubles': False, 'calls': 1}  # where reports are what a scope is about
-DEVICE = Scope(consumers=2, schedulers=2, with_device=frozenset([0, 1]), doubles=False)
+ONE_DEVICE = Scope(consumers=2, schedulers=2, wants=(DEVICE, DEVICE), doubles=False)
 RESIZES = Scope(consumers=2, resize=True, deletes=False, aborts=False)
 MOVES = Scope(consumers=1, nodes=2, moves=('migration',), aborts=False)
-THREE = Scope(consumers=3, nodes=2, schedulers=2, with_device=frozenset([0]))
+THREE = Scope(consumers=3, nodes=2, schedulers=2, wants=(DEVICE,))
 TWO_NODES = dataclasses.replace(THREE, consumers=1)
 REBUILD = Scope(consumers=1, rebuilds=1, reports=2, aborts=False, **QUIET)
 SCOPES = {
@@ -44,7 +44,7 @@ SCOPES = {
     'calls that name nothing': (Scope(consumers=1, names=False, resize=True), 15_000),
     'two servers': (Scope(), 20_000),
     'three servers, two nodes, two schedulers': (THREE, 35_000),
-    'one device': (DEVICE, 20_000),
+    'one device': (ONE_DEVICE, 20_000),
     'resizes': (RESIZES, 20_000),
     'resizes beside what nobody claims': (
         Scope(consumers=1, capacity=4, stranger=1, resize=True, **QUIET),
@@ -104,7 +104,7 @@ def subtract_twice(usage, resources, sign=1):
 
 
 PLANTED = [
-    (judge._BatchValidator, '_is_current', lambda self, placement: True, DEVICE),
+    (judge._BatchValidator, '_is_current', lambda self, placement: True, ONE_DEVICE),
     (judge.NodeUsage, 'take', subtract_twice, dataclasses.replace(RESIZES, schedulers=2, **QUIET)),
     (reconcile.Before, 'has_seen', lambda self, report, claim: True, ONE),
     (ReportOrder, 'is_of_later_life', lambda self, boot, made_at: True, REBUILD),

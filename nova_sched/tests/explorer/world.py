@@ -21,21 +21,45 @@ import functools
 from typing import NamedTuple
 
 from nova_sched.claim import KEEPING_THE_SOURCE
-from nova_sched.tests.explorer.books import MIRROR, NUMBERED, SEEN, UNREAD, Books
+from nova_sched.tests.explorer.books import APART, MIRROR, NUMBERED, SEEN, UNREAD, Books
 
-# A caller: (phase, node, UUID, size, other node, UUID of its move or resize, other size).
+# What a caller waits for, or has.
 (IDLE, ASKED, TOLD, BUILT, RUNS, GONE, ABORTS, ASKED_RESIZE, TOLD_RESIZE, GROWN, KEEPS, REVERTS,
- ASKED_MOVE, TOLD_MOVE, MOVED, SETTLES, REFUSED) = range(17)  # fmt: skip
+ ASKED_MOVE, TOLD_MOVE, MOVED, SETTLES, ASKED_ALTERNATE, REFUSED) = range(18)  # fmt: skip
+
+
+class Caller(NamedTuple):
+    """A server: the UUID by which its claim on ``here`` is named, its size and its pieces there;
+    the other node, the UUID and the size of its move or resize."""
+
+    phase: int = IDLE
+    here: int = 0
+    name: str | None = None
+    size: int = 0
+    pieces: tuple = ()
+    there: int = 0
+    other: str | None = None
+    larger: int = 0
+
+    def now(self, phase, **changes):
+        return self._replace(phase=phase, **changes)
+
+    def settled(self, phase, **changes):
+        """After a call that has named what it meant."""
+        rest = {'name': None, 'there': 0, 'other': None, 'larger': 0}
+        return self._replace(phase=phase, **{**rest, **changes})
+
+
 EXACT = SEEN, NUMBERED, MIRROR  # senders after whose reports nothing stays
 AT_REST = frozenset([IDLE, RUNS, GONE])
-WAITS = frozenset([ASKED, ABORTS, ASKED_RESIZE, KEEPS, REVERTS, ASKED_MOVE, SETTLES, BUILT])
+WAITS = frozenset([ASKED, ABORTS, ASKED_RESIZE, KEEPS, REVERTS, ASKED_MOVE, SETTLES, BUILT,
+                   ASKED_ALTERNATE])  # fmt: skip
 HAS_TIME = AT_REST | {ASKED, ASKED_RESIZE, ASKED_MOVE}
-NOTHING = (IDLE, 0, None, 0, 0, None, 0)
-DONE = (GONE, 0, None, 0, 0, None, 0)
+NOTHING, DONE = Caller(), Caller(GONE)
 
 LAST = 999  # a generation above all that there are
 
-BOOT, CONFIRM, ABORT, RESIZE, MOVE, REVERT, REMOVE = range(7)
+BOOT, CONFIRM, ABORT, RESIZE, MOVE, REVERT, REMOVE, ALTERNATE = range(8)
 REFUSALS = 'ComputeResourcesUnavailable', 'Outdated', 'NodeNotFound', 'ClaimNotFound'
 TEXTS = {
     BOOT: 'boot',
@@ -45,6 +69,7 @@ TEXTS = {
     MOVE: 'resize_claim for a move',
     REVERT: 'revert_claim',
     REMOVE: 'remove_node',
+    ALTERNATE: 'claim_alternate',
 }
 
 
@@ -56,7 +81,7 @@ class Scope:
     nodes: int = 1
     schedulers: int = 1
     capacity: int = 2
-    with_device: frozenset = frozenset()  # consumers that want the device of their node
+    wants: tuple = ()  # of each consumer: what it wants beside a CPU; those of pinned CPUs stay
     stranger: int = 0  # the size of an instance on the first node that nobody claims
     sender: str = SEEN
     names: bool = True  # calls name their claims
@@ -64,6 +89,7 @@ class Scope:
     reports: int = 1  # of a node, in flight at once
     resize: bool = False
     moves: tuple = ()
+    alternates: bool = False
     aborts: bool = True
     deletes: bool = True
     doubles: bool = True  # calls may arrive twice
@@ -107,6 +133,7 @@ class World:
     def __init__(self, scope, books=Books):
         self.scope = scope
         self.books = books(scope.nodes, scope.capacity)
+        self.wants = (*scope.wants, *[None] * (scope.consumers - len(scope.wants)))
         self.names = [[f'{one}.{number}' for number in range(9)] for one in range(scope.consumers)]
         self._names_in = functools.cache(self.books.names_in)
         self.keeps_source = bool(KEEPING_THE_SOURCE.intersection(scope.moves))
@@ -136,7 +163,7 @@ class World:
         at = self.books.first
         for node in range(scope.nodes):
             listed = self._strangers(node, (scope.stranger,))
-            event = 'report', node, 0, listed, False, scope.sender, True, 0
+            event = 'report', node, 0, listed, (), scope.sender, True, 0
             at, _, _ = self.books.step(at, event)
         views = tuple(self._view(at, node) for node in range(scope.nodes))
         return Parts(
@@ -170,7 +197,7 @@ class World:
     # What really is.
 
     def listed(self, callers, node, luck):
-        """(what runs on the node: consumers with sizes, whether its device is in use)"""
+        """(what runs on the node: consumers with sizes, the names of the pieces in use)"""
         key = callers, node, luck[0]
         found = self._listed.get(key)
         if found is None:
@@ -178,18 +205,16 @@ class World:
         return found
 
     def _lists(self, callers, node, stranger):
-        found, device = [], False
-        for consumer, (phase, here, _, size, there, _, other) in enumerate(callers):
-            if phase in (IDLE, ASKED, TOLD, ABORTS, GONE):
+        found, pieces = [], []
+        for consumer, caller in enumerate(callers):
+            if caller.phase in (IDLE, ASKED, TOLD, ABORTS, GONE, ASKED_ALTERNATE):
                 continue
-            if phase in (MOVED, SETTLES):
-                here = there
-            elif phase in (GROWN, KEEPS):
-                size = other
+            here = caller.there if caller.phase in (MOVED, SETTLES) else caller.here
             if here == node:
+                size = caller.larger if caller.phase in (GROWN, KEEPS) else caller.size
                 found.append((consumer, size))
-                device = device or consumer in self.scope.with_device
-        return (*found, *self._strangers(node, (stranger,))), device
+                pieces += caller.pieces
+        return (*found, *self._strangers(node, (stranger,))), tuple(sorted(pieces))
 
     # What is promised.
 
@@ -197,10 +222,16 @@ class World:
         """The promise that this world breaks; None."""
         at, callers, luck = world.at, world.callers, world.luck
         facts, scope = self.books.look(at), self.scope
-        needs, devices = [0] * scope.nodes, [0] * scope.nodes
+        needs, pieces = [0] * scope.nodes, [[] for _ in range(scope.nodes)]
         for consumer, caller in enumerate(callers):
-            phase, here, name, size, there, other, larger = caller
+            phase, here, name, size, mine, there, other, larger = caller
             if phase in (IDLE, ASKED, GONE, ABORTS):
+                continue
+            if phase == ASKED_ALTERNATE:
+                if not any(
+                    consumer in facts[node].claims for node in (here, there) if facts[node]
+                ):
+                    return f'{_C[consumer]} asks for an alternate, and has no claim left'
                 continue
             if phase == REFUSED:
                 return f'{_C[consumer]} is refused what it was told'
@@ -221,32 +252,38 @@ class World:
                 places = ((here, None, size),)
             for node, named, least in places:
                 needs[node] += least
-                devices[node] += consumer in scope.with_device
+                pieces[node] += mine
+                if self.wants[consumer] == APART:
+                    pieces[node].append('place of the group')
                 row = facts[node] and facts[node].claims.get(consumer)
                 if row is None:
                     if phase in (TOLD, TOLD_MOVE):
                         return f'{_C[consumer]} was told {_N[node]}, and has no claim there'
                     return f'{_C[consumer]} runs on {_N[node]}, and has no claim there'
-                if named is not None and scope.names and named not in row[0]:
+                if named is not None and scope.names and named not in row.names:
                     what = 'resize' if phase in (TOLD_RESIZE, GROWN) else 'claim'
                     told = f'{_C[consumer]} was told a UUID on {_N[node]}'
                     return f'{told} that is not that of its {what}'
-                if phase == RUNS and not row[1]:
+                if phase == RUNS and not row.is_confirmed:
                     return f'the claim of {_C[consumer]} was confirmed, and may expire'
-                if row[2] < least:
-                    return f'{_C[consumer]} has {least} on {_N[node]}, and a claim of {row[2]}'
+                if row.cpus < least:
+                    return f'{_C[consumer]} has {least} on {_N[node]}, and a claim of {row.cpus}'
+                for piece in mine:
+                    if piece not in row.pieces:
+                        return f'{_C[consumer]} has the {piece} of {_N[node]}, and no claim of it'
         for node in range(scope.nodes):
             stranger = luck[0] if node == 0 else 0
             if needs[node] + stranger > scope.capacity:
                 return f'{needs[node] + stranger} of {scope.capacity} are given away on {_N[node]}'
-            if devices[node] > 1:
-                return f'the device of {_N[node]} is given to two'
+            for piece in pieces[node]:
+                if pieces[node].count(piece) > 1:
+                    return f'the {piece} of {_N[node]} is given to two'
             if facts[node] and facts[node].promised < needs[node] + stranger:
                 return (
                     f'{facts[node].promised} are promised on {_N[node]}, and '
                     f'{needs[node] + stranger} are in use'
                 )
-        if all(caller[0] in AT_REST for caller in callers):
+        if all(caller.phase in AT_REST for caller in callers):
             return self._wrong_at_rest(at, callers, luck, world.agents, world.lives)
         return None
 
@@ -257,13 +294,13 @@ class World:
         if key in self._rests:
             return self._rests[key]
         step = self.books.step
-        for node, (listed, device) in enumerate(lists):
+        for node, (listed, pieces) in enumerate(lists):
             facts = self.books.look(at)[node]
             if facts is None:
                 continue
             untold = [] if self.scope.mirrors else [agents[node][1]]
             ends = ['report', 'report', 'report', ('overdue',), 'report', ('expire',), 'report']
-            if self.scope.mirrors and all((listed, device) == one for one in agents[node]):
+            if self.scope.mirrors and all((listed, pieces) == one for one in agents[node]):
                 ends = [('overdue',), ('expire',)]  # nothing has changed: nobody reads it again
             for then in ends:
                 if then == 'report':
@@ -273,7 +310,7 @@ class World:
                     if untold and not self.scope.mirrors:
                         gone = set(untold.pop()).difference(one for one, _ in listed)
                         said = (*listed, *((one, 0) for one in sorted(gone)))
-                    then = 'report', node, lives[node][0], said, device, sender, True, seen
+                    then = 'report', node, lives[node][0], said, pieces, sender, True, seen
                 at, _, _ = step(at, then)
         found = None
         for node, (listed, _) in enumerate(lists):
@@ -321,18 +358,19 @@ class World:
                 )
         return world._replace(calls=calls, reports=reports, agents=agents, views=views)
 
-    def _handled(self, world, number, kind, *how):
-        """The world after a scheduler has handled a call, and its answer."""
-        after, (answer, view) = self._moved(world, (kind, world.views[number], *how))
+    def _handled(self, world, number, name, kind, *how):
+        """The world after a scheduler has handled a call, and its answer. A claim that it makes
+        gets this name."""
+        after, (answer, view) = self._moved(world, (kind, world.views[number], name, *how))
         return after._replace(views=_with(after.views, number, view)), answer
 
     def _name(self, world, consumer):
         """A UUID that nothing refers to."""
-        used = {world.callers[consumer][2], world.callers[consumer][5]}
+        used = {world.callers[consumer].name, world.callers[consumer].other}
         used.update(call[3] for call in world.calls)
         for facts in self.books.look(world.at):
             if facts is not None and consumer in facts.claims:
-                used.update(facts.claims[consumer][0])
+                used.update(facts.claims[consumer].names)
         for view in world.views:
             for _, number in view:
                 used.update(self._names_in(number, consumer))
@@ -371,7 +409,7 @@ class World:
         ]  # fmt: skip
 
     def _by_time(self, world):
-        if not world.luck[1] or any(caller[0] not in HAS_TIME for caller in world.callers):
+        if not world.luck[1] or any(caller.phase not in HAS_TIME for caller in world.callers):
             return []
         passed, _ = self._moved(world, ('overdue',))
         if passed is world:
@@ -393,110 +431,73 @@ class World:
 
     def _by_caller(self, world, consumer, caller, found):
         scope, calls = self.scope, world.calls
-        phase, here, name, size, there, other, _ = caller
+        phase, here, name, size, _, there, other, _ = caller
         said = name if scope.names else None
         said_other = other if scope.names else None
         room = len(calls) < scope.calls
 
         def send(text, after, kind, node, uuid, amount=0):
+            if not room:
+                return
             sent = self._send(world, consumer, after, kind, node, uuid, amount)
-            if after[0] == BUILT != phase:
+            if after.phase == BUILT != phase:
                 sent = self._comes(sent, consumer, node)
             found.append(((text, consumer, node, 0), sent))
 
         def change(text, after):
             changed = self._set(world, consumer, after)
-            if after[0] == MOVED:
+            if after.phase == MOVED:
                 changed = self._comes(changed, consumer, there)
             found.append(((text, consumer, here, 0), changed))
 
-        if phase in WAITS and room:
+        if phase in WAITS:
             for call in calls:
                 if call[1] == consumer and call[5]:
                     kind, _, node, uuid, amount, _, _ = call
-                    text = f'{{c}} calls {TEXTS[kind]} again'
-                    send(text, caller, kind, node, uuid, amount)
+                    send(f'{{c}} calls {TEXTS[kind]} again', caller, kind, node, uuid, amount)
         if phase == IDLE:
-            is_next = not consumer or world.callers[consumer - 1][0] != IDLE
-            alike = (consumer in scope.with_device) == (consumer - 1 in scope.with_device)
-            if room and (is_next or not alike):
-                send('{c} calls boot', (ASKED, *caller[1:]), BOOT, 0, None, 1)
+            is_next = not consumer or world.callers[consumer - 1].phase != IDLE
+            if is_next or self.wants[consumer] != self.wants[consumer - 1]:
+                send('{c} calls boot', caller.now(ASKED), BOOT, 0, None, 1)
         elif phase == TOLD:
-            if room:
-                send(
-                    '{c} is built on {n}, and its host calls confirm_claim',
-                    (BUILT, *caller[1:]), CONFIRM, here, said,
-                )  # fmt: skip
-                if scope.aborts:
-                    send(
-                        'the build of {c} on {n} fails, and its host calls abort_claim',
-                        (ABORTS, here, name, size, 0, None, 0), ABORT, here, said,
-                    )  # fmt: skip
+            text = '{c} is built on {n}, and its host calls confirm_claim'
+            send(text, caller.now(BUILT), CONFIRM, here, said)
+            if scope.aborts:
+                text = 'the build of {c} on {n} fails, and its host calls abort_claim'
+                send(text, caller.now(ABORTS), ABORT, here, said)
+            if scope.alternates:
+                text = 'the build of {c} fails, and its conductor calls claim_alternate for {n}'
+                after = caller.now(ASKED_ALTERNATE, there=1 - here)
+                send(text, after, ALTERNATE, 1 - here, said)
         elif phase == RUNS:
             if scope.deletes:
                 change('{c} is deleted on {n}', DONE)
-            if room and scope.resize and size == 1:
-                send(
-                    '{c} calls resize_claim to 2 on {n}',
-                    (ASKED_RESIZE, *caller[1:]),
-                    RESIZE,
-                    here,
-                    None,
-                    2,
-                )
-            if room and scope.moves:
-                send(
-                    '{c} calls resize_claim for a move to {n}',
-                    (ASKED_MOVE, *caller[1:4], 1 - here, None, 0), MOVE, 1 - here, None, size,
-                )  # fmt: skip
+            if scope.resize and size == 1:
+                text = '{c} calls resize_claim to 2 on {n}'
+                send(text, caller.now(ASKED_RESIZE), RESIZE, here, None, 2)
+            if scope.moves:
+                text = '{c} calls resize_claim for a move to {n}'
+                after = caller.now(ASKED_MOVE, there=1 - here)
+                send(text, after, MOVE, 1 - here, None, size)
         elif phase == TOLD_RESIZE:
-            change('{c} grows to its new size on {n}', (GROWN, *caller[1:]))
-            if room:
-                send(
-                    '{c} keeps its size, and calls revert_claim',
-                    (REVERTS, *caller[1:]),
-                    REVERT,
-                    here,
-                    said_other,
-                )
-        elif phase == GROWN and room:
-            send(
-                '{c} keeps its new size, and calls confirm_claim',
-                (KEEPS, *caller[1:]),
-                CONFIRM,
-                here,
-                said_other,
-            )
-            send(
-                '{c} gets its old size back, and calls revert_claim',
-                (REVERTS, *caller[1:]), REVERT, here, said_other,
-            )  # fmt: skip
+            change('{c} grows to its new size on {n}', caller.now(GROWN))
+            text = '{c} keeps its size, and calls revert_claim'
+            send(text, caller.now(REVERTS), REVERT, here, said_other)
+        elif phase == GROWN:
+            text = '{c} keeps its new size, and calls confirm_claim'
+            send(text, caller.now(KEEPS), CONFIRM, here, said_other)
+            text = '{c} gets its old size back, and calls revert_claim'
+            send(text, caller.now(REVERTS), REVERT, here, said_other)
         elif phase == TOLD_MOVE:
-            change('{c} moves from {n}', (MOVED, *caller[1:]))
-            if room:
-                send(
-                    '{c} does not move, and calls revert_claim',
-                    (REVERTS, *caller[1:]),
-                    REVERT,
-                    there,
-                    said_other,
-                )
-        elif phase == MOVED and room:
-            send(
-                '{c} stays on {n}, and calls confirm_claim',
-                (SETTLES, *caller[1:]),
-                CONFIRM,
-                there,
-                said_other,
-            )
+            change('{c} moves from {n}', caller.now(MOVED))
+            text = '{c} does not move, and calls revert_claim'
+            send(text, caller.now(REVERTS), REVERT, there, said_other)
+        elif phase == MOVED:
+            text = '{c} stays on {n}, and calls confirm_claim'
+            send(text, caller.now(SETTLES), CONFIRM, there, said_other)
             if self.keeps_source:
-                send(
-                    '{c} goes back, and calls revert_claim',
-                    (REVERTS, *caller[1:]),
-                    REVERT,
-                    there,
-                    said_other,
-                )
+                text = '{c} goes back, and calls revert_claim'
+                send(text, caller.now(REVERTS), REVERT, there, said_other)
 
     def _comes(self, world, consumer, node):
         """The world after a server has come to a node. What a mirror has read of it before has
@@ -517,14 +518,17 @@ class World:
         if kind == BOOT:
             self._boot(rest, number, consumer, live, found, late)
             return
+        if kind == ALTERNATE:
+            self._alternate(rest, number, call, found, late)
+            return
         if kind in (RESIZE, MOVE):
             self._resize(rest, number, consumer, node, size, kind == MOVE, live, found, late)
             return
         if kind == REMOVE:
-            after, answer = self._handled(rest, number, 'remove', node, size)
+            after, answer = self._handled(rest, number, None, 'remove', node, size)
         else:
             verb = {CONFIRM: 'confirm', ABORT: 'abort', REVERT: 'revert'}[kind]
-            after, answer = self._handled(rest, number, verb, consumer, node, name)
+            after, answer = self._handled(rest, number, None, verb, consumer, node, name)
             if live:
                 after = self._answered(after, call, answer)
         text = f'{TEXTS[kind]} of {{c}} arrives at {{s}}{late}: {_said(answer)}'
@@ -536,23 +540,23 @@ class World:
         """The world after a caller has got its answer."""
         consumer, named = call[1], call[3] is not None
         caller = world.callers[consumer]
-        phase, here, name, size, there, other, larger = caller
+        phase = caller.phase
         if answer is not True and not named:  # it looks which claim it means, and says so
-            meant = name if phase in (BUILT, ABORTS) else other
+            meant = caller.name if phase in (BUILT, ABORTS) else caller.other
             return self._send(world, consumer, caller, call[0], call[2], meant, 0)
         is_gone = answer == 'ClaimNotFound'
         if phase == BUILT and answer is True:
-            after = (RUNS, here, None, size, 0, None, 0)
+            after = caller.settled(RUNS)
         elif phase == ABORTS and (answer is True or is_gone):
             after = NOTHING
         elif phase == KEEPS and answer is True:
-            after = (RUNS, here, None, larger, 0, None, 0)
+            after = caller.settled(RUNS, size=caller.larger)
         elif phase == REVERTS and (answer is True or is_gone):
-            after = (RUNS, here, None, size, 0, None, 0)
+            after = caller.settled(RUNS)
         elif phase == SETTLES and answer is True:
-            after = (RUNS, there, None, size, 0, None, 0)
+            after = caller.settled(RUNS, here=caller.there)
         else:
-            after = (REFUSED, *caller[1:])
+            after = caller.now(REFUSED)
         return self._set(world, consumer, after)
 
     @staticmethod
@@ -562,18 +566,19 @@ class World:
     def _boot(self, world, number, consumer, live, found, late):
         """A scheduler chooses a node by what it has read; each node is once the one it prefers."""
         name = self._name(world, consumer)
-        device = consumer in self.scope.with_device
         for prefers in range(self.scope.nodes):
             if not self._takes_servers(world, prefers):
                 continue
-            after, answer = self._handled(world, number, 'boot', consumer, device, name, prefers)
+            after, answer = self._handled(
+                world, number, name, 'boot', consumer, self.wants[consumer], prefers
+            )
             if isinstance(answer, str):
                 text, caller, node = f'refused, {answer}', NOTHING, 0
             else:
-                node, names = answer
+                node, row = answer
                 if not self._takes_servers(world, node):
                     continue
-                text, caller = 'placed on {n}', (TOLD, node, names[0], 1, 0, None, 0)
+                text, caller = 'placed on {n}', Caller(TOLD, node, row.names[0], 1, row.pieces)
             if live:
                 after = self._set(after, consumer, caller)
             text = f'boot of {{c}} arrives at {{s}}{late}: {text}'
@@ -583,7 +588,7 @@ class World:
         """Whether claims on a node were newer than what was read of it: it is read again."""
         names = {one for one, _ in listed}
         claims = self.books.look(at)[node].claims
-        return any(row[1] != (one in names) for one, row in claims.items())
+        return any(row.is_confirmed != (one in names) for one, row in claims.items())
 
     def _takes_servers(self, world, node):
         """Whether a node may get servers: it is up, and the store knows the node that is there."""
@@ -592,22 +597,36 @@ class World:
         return up and (facts is None or facts.life == life)
 
     def _resize(self, world, number, consumer, node, size, is_move, live, found, late):
-        name, device = self._name(world, consumer), consumer in self.scope.with_device
         move = self.scope.moves[0] if is_move else 'resize'
-        after, answer = self._handled(
-            world, number, 'resize', consumer, node, size, device, name, move, None
-        )
-        caller = world.callers[consumer][1:]
+        how = consumer, self.wants[consumer], size, node, move
+        after, answer = self._handled(world, number, self._name(world, consumer), 'resize', *how)
+        caller = world.callers[consumer]
         if answer in REFUSALS:
-            text, told = f'refused, {answer}', (RUNS, *caller[:3], 0, None, 0)
+            text, told = f'refused, {answer}', caller.settled(RUNS)
         elif is_move:
-            text, told = 'done', (TOLD_MOVE, *caller[:3], node, answer, 0)
+            text, told = 'done', caller.settled(TOLD_MOVE, there=node, other=answer)
         else:
-            text, told = 'done', (TOLD_RESIZE, *caller[:3], 0, answer, size)
+            text, told = 'done', caller.settled(TOLD_RESIZE, other=answer, larger=size)
         if live:
             after = self._set(after, consumer, told)
         what = 'resize_claim for a move' if is_move else 'resize_claim'
         text = f'{what} of {{c}} to {{n}} arrives at {{s}}{late}: {text}'
+        found.append(((text, consumer, node, number), after))
+
+    def _alternate(self, world, number, call, found, late):
+        _, consumer, node, named, _, live, _ = call
+        how = consumer, self.wants[consumer], 1 - node, node, named
+        name, caller = self._name(world, consumer), world.callers[consumer]
+        after, answer = self._handled(world, number, name, 'alternate', *how)
+        if not isinstance(answer, str):
+            text, told = 'done', Caller(TOLD, node, answer.names[0], 1, answer.pieces)
+        elif answer in ('ComputeResourcesUnavailable', 'NodeNotFound'):
+            text, told = f'refused, {answer}', caller.now(TOLD, there=0)
+        else:
+            text, told = f'refused, {answer}', caller.now(REFUSED)
+        if live:
+            after = self._set(after, consumer, told)
+        text = f'claim_alternate of {{c}} for {{n}} arrives at {{s}}{late}: {text}'
         found.append(((text, consumer, node, number), after))
 
     def _by_node(self, node, world):
@@ -616,19 +635,19 @@ class World:
     def _sends(self, world, node):
         """What the sender of a node's reports may send next."""
         scope, (waiting, done), (life, up) = self.scope, world.reports[node], world.lives[node]
-        listed, device = self.listed(world.callers, node, world.luck)
+        listed, pieces = self.listed(world.callers, node, world.luck)
         if not up:
             senders = []
         elif scope.mirrors:
             facts = self.books.look(world.at)[node]
             position = 0 if facts is None else facts.position
-            senders = [(life, listed, device, position, one) for one in range(scope.schedulers)
-                       if (listed, device) != world.agents[node][one]]  # fmt: skip
+            senders = [(life, listed, pieces, position, one) for one in range(scope.schedulers)
+                       if (listed, pieces) != world.agents[node][one]]  # fmt: skip
         else:
             position, untold = world.agents[node]
             gone = set(untold).difference(one for one, _ in listed)
             said = (*listed, *((one, 0) for one in sorted(gone)))
-            senders = [(life, said, device, position, 0)]
+            senders = [(life, said, pieces, position, 0)]
         found = []
         for message in senders:
             if waiting and waiting[-1] == message and len(waiting) > done:
@@ -649,10 +668,10 @@ class World:
         (waiting, done), life = world.reports[node], world.lives[node][0]
         for place, message in enumerate(waiting):
             is_later = place >= done
-            life_then, then, device, position, who, *is_old = message
+            life_then, then, pieces, position, who, *is_old = message
             after, answer = self._moved(
                 world,
-                ('report', node, life_then, then, device, scope.sender, is_later, position),
+                ('report', node, life_then, then, pieces, scope.sender, is_later, position),
             )
             if answer == 'stale' and scope.sender not in (SEEN, MIRROR):
                 continue
@@ -683,7 +702,7 @@ class World:
                 if is_mirror:
                     applied = 0
                     if not (is_old or answer == 'stale' or self._is_behind(after.at, node, then)):
-                        kept = _with(agents[node], who, (then, device))
+                        kept = _with(agents[node], who, (then, pieces))
                         agents = _with(agents, node, kept)
                 said = text + (' (a copy stays on the bus)' if keeps else '')
                 reports = _with(after.reports, node, (queue, applied))
@@ -696,7 +715,7 @@ class World:
         found, scope, luck, (life, up) = [], self.scope, world.luck, world.lives[node]
         facts, stands = self.books.look(world.at)[node], (0, node, 0)
         is_busy = any(
-            caller[0] not in (IDLE, GONE, ASKED) and node in (caller[1], caller[4])
+            caller.phase not in (IDLE, GONE, ASKED) and node in (caller.here, caller.there)
             for caller in world.callers
         )
         if luck[2] and not is_busy and up and life == 0:
