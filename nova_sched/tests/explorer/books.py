@@ -78,7 +78,11 @@ WANTS = {
     APART: {'group': {'uuid': uuid_of('a group'), 'policy': 'anti-affinity', 'members': []}},
 }
 CPUS = {0: 'CPU 0', 1: 'CPU 1'}
-FILTERS = PciPassthroughFilter, NUMATopologyFilter, ServerGroupAntiAffinityFilter
+FILTERS = {
+    DEVICE: PciPassthroughFilter,
+    PINNED: NUMATopologyFilter,
+    APART: ServerGroupAntiAffinityFilter,
+}
 
 # Senders of reports: with numbers, and with what they have seen; what reads a node for it, which
 # has seen; with a list alone; with totals alone.
@@ -161,8 +165,10 @@ class Facts:
 
 
 class Books:
-    def __init__(self, nodes=2, capacity=2):
-        self.nodes, self.capacity = nodes, capacity
+    """``wants``: what consumers may want; nodes have nothing else for them."""
+
+    def __init__(self, nodes, capacity, wants):
+        self.nodes, self.capacity, self.wants = nodes, capacity, wants
         self.hosts = [f'host-{node}' for node in range(nodes)]
         self.lives, self.uuids = {}, {}
         for node, life in itertools.product(range(nodes), range(3)):
@@ -170,9 +176,8 @@ class Books:
             self.lives[uuid], self.uuids[node, life] = (node, life), uuid
         self._stores, self._ids, self._steps, self._looks = [], {}, {}, {}
         self.views, self._view_ids = [None], {None: 0}
-        self._chains = [
-            rules([one() for one in FILTERS], [Prefers(host)], always()) for host in self.hosts
-        ]
+        filters = [FILTERS[one]() for one in sorted(wants)]
+        self._chains = [rules(filters, [Prefers(host)], always()) for host in self.hosts]
         self._plain = _Plain()
         self.first, _ = self._intern(MemoryClaimStore(clock=lambda: 0))
 
@@ -361,7 +366,7 @@ class Books:
             instances=None if sender == BARE else frozenset(str(one) for one, _ in listed),
             num_instances=len(listed),
             order=_order(sender, life, is_later, seen),
-            **_machine(pieces),
+            **_machine(pieces, self.wants),
         )
         if sender in (SEEN, MIRROR):
             made = dataclasses.replace(made, held={str(one): {VCPU: size} for one, size in listed})
@@ -437,11 +442,12 @@ def _request(consumer, vcpus, wants):
 
 
 @functools.cache
-def _machine(pieces):
-    """The device and the CPUs of a node, as a report tells of them."""
+def _machine(pieces, wants):
+    """The CPUs and the device of a node that are wanted, as a report tells of them."""
     pinned = [cpu for cpu in CPUS if CPUS[cpu] in pieces]
-    cell = hardware.cell(pcpuset=CPUS, pinned=pinned)
-    return hardware.told(hardware.machine(cell, pools=[hardware.pool(int(DEVICE not in pieces))]))
+    cells = [hardware.cell(pcpuset=CPUS, pinned=pinned)] if PINNED in wants else []
+    pools = [hardware.pool(int(DEVICE not in pieces))] if DEVICE in wants else []
+    return hardware.told(hardware.machine(*cells, pools=pools))
 
 
 def _order(sender, life, is_later, seen):

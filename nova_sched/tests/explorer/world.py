@@ -132,7 +132,7 @@ class Parts(NamedTuple):
 class World:
     def __init__(self, scope, books=Books):
         self.scope = scope
-        self.books = books(scope.nodes, scope.capacity)
+        self.books = books(scope.nodes, scope.capacity, frozenset(scope.wants))
         self.wants = (*scope.wants, *[None] * (scope.consumers - len(scope.wants)))
         self.names = [[f'{one}.{number}' for number in range(9)] for one in range(scope.consumers)]
         self._names_in = functools.cache(self.books.names_in)
