@@ -24,42 +24,111 @@ import bisect
 import dataclasses
 import functools
 import itertools
+import random
 import types
 from collections.abc import Mapping
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
 
 from nova_sched import claim as claims_module
 from nova_sched import errors
-from nova_sched.claim import CONFIRMED, VCPU
+from nova_sched.claim import VCPU
 from nova_sched.claims import ClaimSelector, NodeFacts
 from nova_sched.claims.values import NAMELESS
+from nova_sched.engine import Settings
 from nova_sched.engine.catalog import always
-from nova_sched.engine.cycle import PLACE, Order
+from nova_sched.engine.claim_service import ClaimService
+from nova_sched.engine.context import Context
+from nova_sched.engine.cycle import PLACE, Cycle, Order
+from nova_sched.engine.explain.decision_log import DecisionLog
+from nova_sched.engine.figures import Figures
+from nova_sched.engine.groups.member_resolver import MemberResolver
+from nova_sched.engine.loop import Message
+from nova_sched.engine.place import Placer
+from nova_sched.engine.sync.membership import SchedulerMembership
+from nova_sched.engine.sync.state_sync import StateSync
+from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
-from nova_sched.hardware import pci
+from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
+from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests import builders
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.explorer.store import ExplorerStore
-from nova_sched.tests.unit.engine.world import World as SchedulerWorld
-from nova_sched.tests.unit.engine.world import rules
+from nova_sched.tests.unit.engine.world import SETTINGS, rules
 from nova_sched.tests.unit.hardware import builders as hardware
 from nova_sched.weighers import Weigher
 
-NEVER, OVER = 1e9, -1.0
+NOW_S, NEVER, OVER = 100.0, 1e9, -1.0
 ABOVE_ALL = 10**6  # the generation above which new nodes start: above all that was seen
 UNREAD = 0  # the position of a generation that a scheduler does not know
 BY_NODE = ('_pieces_at', '_made_at', '_reported_at')  # generations that the store has by node
 BOOT = types.SimpleNamespace(request_id='boot')
-DEVICES = hardware.wanted(requests=[hardware.request(1)])
+
+# What a consumer may want beside a CPU: the device of its node, one of two CPUs for itself, a node
+# without another member of its server group.
+DEVICE, PINNED, APART = 'device', 'pinned', 'apart'
+WANTS = {
+    None: {},
+    DEVICE: {'pieces': hardware.wanted(requests=[hardware.request(1)])},
+    PINNED: {'pieces': hardware.wanted(hardware.dedicated(1))},
+    APART: {'group': {'uuid': uuid_of('a group'), 'policy': 'anti-affinity', 'members': []}},
+}
+CPUS = {0: 'CPU 0', 1: 'CPU 1'}
+FILTERS = {
+    DEVICE: PciPassthroughFilter,
+    PINNED: NUMATopologyFilter,
+    APART: ServerGroupAntiAffinityFilter,
+}
 
 # Senders of reports: with numbers, and with what they have seen; what reads a node for it, which
 # has seen; with a list alone; with totals alone.
 NUMBERED, SEEN, MIRROR = 'numbered', 'seen', 'mirror'
 UNNUMBERED, BARE = 'unnumbered', 'bare'
+
+
+class Scheduler:
+    """What a scheduler changes claims with: its host state, and what works on it. The parts that
+    are shared keep nothing that decides."""
+
+    settings = Settings(**{**SETTINGS, 'retry_interval_s': 0.0})
+    topology, membership = DomainTopology(), SchedulerMembership()
+    decision_log, figures = DecisionLog(), Figures()
+
+    def __init__(self, store):
+        self.cluster = Cluster(capacity=2)
+        self._context = Context(
+            self.cluster,
+            store,
+            settings=lambda: self.settings,
+            clock=store.clock,
+            random=random.Random(1),
+            topology=self.topology,
+            membership=self.membership,
+            decision_log=self.decision_log,
+            figures=self.figures,
+        )
+        self.state_sync = StateSync(self._context)
+        self._members = MemberResolver(self.cluster, None, None, _at_once)
+        self.claim_service = ClaimService(self._context, self.state_sync, self._members)
+
+    def place(self, order, rules):
+        """The hosts of each instance."""
+        placer = Placer(self.cluster, rules, self._context.random)
+        loop = types.SimpleNamespace(has_waiting=False)
+        cycle = Cycle(self._context, loop, placer, self.state_sync, self._members, _at_once)
+        message = Message(PLACE, order)
+        waiting = [message]
+        while waiting:
+            waiting = cycle.run(waiting)
+        return message.future.result()
+
+
+def _at_once(work, *args):
+    return work(*args)
 
 
 class Prefers(Weigher):
@@ -75,10 +144,13 @@ class Prefers(Weigher):
         return 1.0
 
 
-class Row(tuple):
-    """A claim in plain values: (UUIDs that it has, confirmed, CPUs, has a device, move)."""
+class Row(NamedTuple):
+    """A claim in plain values: its UUIDs, and the names of its pieces."""
 
-    __slots__ = ()
+    names: tuple
+    is_confirmed: bool
+    cpus: int
+    pieces: tuple
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,8 +165,10 @@ class Facts:
 
 
 class Books:
-    def __init__(self, nodes=2, capacity=2):
-        self.nodes, self.capacity = nodes, capacity
+    """``wants``: what consumers may want; nodes have nothing else for them."""
+
+    def __init__(self, nodes, capacity, wants):
+        self.nodes, self.capacity, self.wants = nodes, capacity, wants
         self.hosts = [f'host-{node}' for node in range(nodes)]
         self.lives, self.uuids = {}, {}
         for node, life in itertools.product(range(nodes), range(3)):
@@ -102,9 +176,8 @@ class Books:
             self.lives[uuid], self.uuids[node, life] = (node, life), uuid
         self._stores, self._ids, self._steps, self._looks = [], {}, {}, {}
         self.views, self._view_ids = [None], {None: 0}
-        self._chains = [
-            rules([PciPassthroughFilter()], [Prefers(host)], always()) for host in self.hosts
-        ]
+        filters = [FILTERS[one]() for one in sorted(wants)]
+        self._chains = [rules(filters, [Prefers(host)], always()) for host in self.hosts]
         self._plain = _Plain()
         self.first, _ = self._intern(ExplorerStore(clock=lambda: 0))
 
@@ -121,16 +194,19 @@ class Books:
         return found
 
     def _step(self, at, event):
-        store = _copy(self._stores[at])
-        now_s = max(self._times(store), default=0) + 2
-        store.clock = lambda: now_s
+        store, (kind, *how) = _copy(self._stores[at]), event
+        store.clock = lambda: NOW_S
         before = [self._generations(store, node) for node in range(self.nodes)]
-        answer, view = getattr(self, f'do_{event[0]}')(store, *event[1:]), None
-        if isinstance(answer, SchedulerWorld):
-            answer, view = answer.answer, answer
+        scheduler, do = None, getattr(self, f'do_{kind}')
+        if kind in ('report', 'overdue', 'expire'):
+            answer = do(store, *how)
+        else:
+            view, name, *how = how
+            scheduler = self._scheduler(store, view)
+            answer = _answer(name, do, scheduler, *how)
         after, moved = self._intern(store)
-        if view is not None:
-            answer = answer, self._view_of(view, moved)
+        if scheduler is not None:
+            answer = answer, self._view_of(scheduler, moved)
         remaps = []
         for old, new in zip(before, moved, strict=True):
             positions = range((old[-1] if old else 0) + 2)
@@ -139,14 +215,6 @@ class Books:
         return after, answer, tuple(remaps)
 
     # Numbers.
-
-    @staticmethod
-    def _times(store):
-        found = {facts.seen_s for facts in store._nodes.values()}
-        for some in store._claims.values():
-            for claim in some.values():
-                found |= {claim.created_s, claim.changed_s}
-        return found
 
     def _generations(self, store, node):
         """All that the store has of a node, in order."""
@@ -160,7 +228,6 @@ class Books:
 
     def _intern(self, store):
         """The number of the state, and the generations of each node before they were ranked."""
-        times = {value: 2 * rank for rank, value in enumerate(sorted(self._times(store)), 1)}
         lists = [self._generations(store, node) for node in range(self.nodes)]
         orders: dict[str, list[int]] = {}
         for claim in sorted(store._every, key=lambda claim: claim.number):
@@ -173,14 +240,14 @@ class Books:
             for name in BY_NODE:
                 getattr(store, name)[uuid] = ranks[getattr(store, name)[uuid]]
             facts = store._nodes[uuid]
-            changes = {'generation': ranks[facts.generation], 'seen_s': times[facts.seen_s]}
+            changes = {'generation': ranks[facts.generation], 'seen_s': 0.0}
             if facts.report.order != (order := _settled(facts.report.order)):
                 changes['report'] = dataclasses.replace(facts.report, order=order)
             store._nodes[uuid] = _replaced(facts, changes)
             for consumer, claim in store._claims[uuid].items():
                 changes = {
-                    'created_s': times[claim.created_s],
-                    'changed_s': times[claim.changed_s],
+                    'created_s': float(orders[consumer].index(claim.number)),
+                    'changed_s': 0.0,
                     'changed_at': ranks[claim.changed_at],
                     'number': 1 + orders[consumer].index(claim.number),
                 }
@@ -259,30 +326,25 @@ class Books:
         facts = self.views[view]
         claims = () if facts is None else facts.claims
         return [
-            name for one in claims if one.consumer_uuid == str(consumer) for name in _row(one)[0]
+            name
+            for one in claims
+            if one.consumer_uuid == str(consumer)
+            for name in _row(one).names
         ]
 
-    def _scheduler(self, store, view, name, prefers=0):
-        """A scheduler that has read this; each claim that it makes gets the UUID ``name``."""
-        world = SchedulerWorld(
-            store,
-            self._chains[prefers],
-            cluster=Cluster(),
-            clock=store.clock,
-            retry_interval_s=0.0,
-        )
-        world.state_sync.wake = types.SimpleNamespace(set=lambda: None, clear=lambda: None)
+    def _scheduler(self, store, view):
+        """A scheduler that has read this."""
+        scheduler = Scheduler(store)
         for position, number in view:
             facts = self.views[number]
             if facts is not None:
-                world.state_sync.adopt(dataclasses.replace(facts, generation=position or -1))
-        world.now_s = store.clock()
-        return world
+                scheduler.state_sync.adopt(dataclasses.replace(facts, generation=position or -1))
+        return scheduler
 
-    def _view_of(self, world, generations):
+    def _view_of(self, scheduler, generations):
         found = []
         for host, numbers in zip(self.hosts, generations, strict=True):
-            node = world.cluster.find(host, host)
+            node = scheduler.cluster.find(host, host)
             if node is None:
                 found.append((UNREAD, 0))
                 continue
@@ -297,9 +359,10 @@ class Books:
 
     # Events: a report.
 
-    def do_report(self, store, node, life, listed, uses_device, sender, is_later=True, seen=0):
-        """``listed``: (consumer, CPUs) of all that runs there; ``is_later``: than the last report
-        that was applied, by its number; ``seen``: the generation that its sender had seen."""
+    def do_report(self, store, node, life, listed, pieces, sender, is_later=True, seen=0):
+        """``listed``: (consumer, CPUs) of all that runs there, ``pieces``: the names of those that
+        it holds; ``is_later``: than the last report that was applied, by its number; ``seen``: the
+        generation that its sender had seen."""
         made = builders.report(
             self.hosts[node],
             node_uuid=self.uuids[node, life],
@@ -307,94 +370,52 @@ class Books:
             vcpus_used=sum(size for _, size in listed),
             instances=None if sender == BARE else frozenset(str(one) for one, _ in listed),
             num_instances=len(listed),
-            pci_pools=pci.pools_to_json([hardware.pool(0 if uses_device else 1)]),
             order=_order(sender, life, is_later, seen),
+            **_machine(pieces, self.wants),
         )
         if sender in (SEEN, MIRROR):
             made = dataclasses.replace(made, held={str(one): {VCPU: size} for one, size in listed})
         (facts,) = store.report([made])
         return 'stale' if facts.stale else 'taken'
 
-    # Calls that a scheduler handles, which has read ``view``.
+    # Calls that a scheduler handles. Each returns the answer.
 
-    def do_boot(self, store, view, consumer, device, name, prefers):
-        """The node that the server gets, or an error."""
-        world = self._scheduler(store, view, name, prefers)
-        world.answer = self._answer(name, self._place, world, str(consumer), device)
-        return world
-
-    @staticmethod
-    @functools.cache
-    def _request(consumer, vcpus, device):
-        pieces = {'pieces': DEVICES} if device else {}
-        return builders.request(instance_uuid=consumer, vcpus=vcpus, **pieces)
-
-    def _place(self, world, consumer, device):
-        order = Order([self._request(consumer, 1, device)], context=BOOT)
-        placed = world.loop.send(PLACE, order)
-        world.turn_until(placed)
-        ((chosen,),) = placed.result()
-        host = chosen.host
-        node = self.hosts.index(host)
-        (claim,) = (one for one in world.store.claims(consumer)
+    def do_boot(self, scheduler, consumer, wants, prefers):
+        """The node that the server gets, and its Row."""
+        order = Order([_request(consumer, 1, wants)], context=BOOT)
+        ((chosen,),) = scheduler.place(order, self._chains[prefers])
+        node = self.hosts.index(chosen.host)
+        (claim,) = (one for one in scheduler.claim_service.claims_of(str(consumer))
                     if self.lives[one.node_uuid][0] == node)  # fmt: skip
-        return node, _row(claim)[0]
+        return node, _row(claim)
 
-    def do_resize(self, store, view, consumer, node, size, device, name, move, named):
+    def do_resize(self, scheduler, consumer, wants, size, node, move):
         """The UUID that its caller is told."""
-        world = self._scheduler(store, view, name)
-        request = self._request(str(consumer), size, device)
-        host = self.hosts[node]
+        request, host = _request(consumer, size, wants), self.hosts[node]
+        work = scheduler.claim_service.claim
+        return work(request, host, host, f'{move} {node}', move=move).name
 
-        def work():
-            claim = world.claim_service.claim(
-                request, host, host, f'{move} {node}', None, move, False, ClaimSelector(named)
-            )
-            return (claim.resizing and claim.resizing.uuid) or claim.uuid
+    def do_alternate(self, scheduler, consumer, wants, failed, node, name):
+        """The Row of the claim."""
+        request, host = _request(consumer, 1, wants), self.hosts[node]
+        how = BOOT.request_id, self.hosts[failed]
+        work = scheduler.claim_service.claim
+        return _row(work(request, host, host, *how, selector=ClaimSelector(name)))
 
-        world.answer = self._answer(name, work)
-        return world
+    def do_confirm(self, scheduler, consumer, node, name):
+        work = scheduler.claim_service.confirm_claim
+        return bool(work(str(consumer), self.hosts[node], ClaimSelector(name)))
 
-    def do_confirm(self, store, view, consumer, node, name):
-        world = self._scheduler(store, view, None)
-        work = world.claim_service.confirm_claim
-        world.answer = self._answer(
-            None, lambda: bool(work(str(consumer), self.hosts[node], ClaimSelector(name)))
-        )
-        return world
+    def do_revert(self, scheduler, consumer, node, name):
+        return bool(scheduler.claim_service.revert_claim(str(consumer), ClaimSelector(name)))
 
-    def do_revert(self, store, view, consumer, node, name):
-        world = self._scheduler(store, view, None)
-        work = world.claim_service.revert_claim
-        world.answer = self._answer(None, lambda: bool(work(str(consumer), ClaimSelector(name))))
-        return world
-
-    def do_abort(self, store, view, consumer, node, name):
-        world = self._scheduler(store, view, None)
-        work = world.claim_service.abort_claim
+    def do_abort(self, scheduler, consumer, node, name):
         meant = ClaimSelector(name, unconfirmed=True)
-        world.answer = self._answer(
-            None, lambda: bool(work(str(consumer), self.hosts[node], meant))
-        )
-        return world
+        return bool(scheduler.claim_service.abort_claim(str(consumer), self.hosts[node], meant))
 
-    def do_remove(self, store, view, node, seen):
-        world = self._scheduler(store, view, None)
+    def do_remove(self, scheduler, node, seen):
         host = self.hosts[node]
-        world.answer = self._answer(
-            None, lambda: world.state_sync.remove_node(host, host, seen) is None
-        )
-        return world
-
-    @staticmethod
-    def _answer(name, work, *args):
-        """The answer of a call, or the name of its error; claims get this UUID."""
-        maker = types.SimpleNamespace(uuid4=lambda: name)
-        with mock.patch.object(claims_module, 'uuid', maker):
-            try:
-                return work(*args)
-            except errors.SchedError as error:
-                return type(error).__name__
+        return scheduler.state_sync.remove_node(host, host, seen) is None
 
     # Time.
 
@@ -408,6 +429,30 @@ class Books:
     @staticmethod
     def do_expire(store):
         return len(store.expire())
+
+
+def _answer(name, work, *args):
+    """The answer of a call, or the name of its error; claims get this UUID."""
+    maker = types.SimpleNamespace(uuid4=lambda: name)
+    with mock.patch.object(claims_module, 'uuid', maker):
+        try:
+            return work(*args)
+        except errors.SchedError as error:
+            return type(error).__name__
+
+
+@functools.cache
+def _request(consumer, vcpus, wants):
+    return builders.request(instance_uuid=str(consumer), vcpus=vcpus, **WANTS[wants])
+
+
+@functools.cache
+def _machine(pieces, wants):
+    """The CPUs and the device of a node that are wanted, as a report tells of them."""
+    pinned = [cpu for cpu in CPUS if CPUS[cpu] in pieces]
+    cells = [hardware.cell(pcpuset=CPUS, pinned=pinned)] if PINNED in wants else []
+    pools = [hardware.pool(int(DEVICE not in pieces))] if DEVICE in wants else []
+    return hardware.told(hardware.machine(*cells, pools=pools))
 
 
 def _order(sender, life, is_later, seen):
@@ -427,8 +472,12 @@ def _settled(order):
 def _row(claim):
     resize = claim.resizing and claim.resizing.uuid
     names = (claim.uuid, resize) if resize else (claim.uuid,)
-    has_device = bool(claim.all_parts)
-    return Row((names, claim.state == CONFIRMED, claim.resources[VCPU], has_device, claim.move))
+    pieces = []
+    for parts in claim.all_parts:
+        pieces += [DEVICE for _ in parts.devices]
+        for cell in parts.cells.cells if parts.cells else ():
+            pieces += [CPUS[cpu] for cpu in sorted(cell.pinning.values())]
+    return Row(names, claim.is_confirmed, claim.resources[VCPU], tuple(pieces))
 
 
 def _unclaimed(one):

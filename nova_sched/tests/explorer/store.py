@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """The claims of the explorer, in dictionaries that it copies for each state: by the rules of the
-product, without groups and small tables.
+product, without groups of templates and small tables.
 
 `test_audit_random` compares it with the store of the product.
 """
@@ -19,7 +19,14 @@ import dataclasses
 
 from nova_sched.claims import ANY, ChangeFeed, Changes, ClaimEdit, NodeFacts
 from nova_sched.claims.exclusive_domains import ExclusiveDomains
-from nova_sched.claims.judge import Held, NodeUsage, judge, only_short, stale
+from nova_sched.claims.judge import (
+    Held,
+    NodeUsage,
+    ServerGroupMembers,
+    judge,
+    only_short,
+    stale,
+)
 from nova_sched.claims.lifecycle import amend, expiring, finishing, leaving, reverting
 from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, newest, settle
 
@@ -71,14 +78,27 @@ class ExplorerStore(ChangeFeed):
         nodes = {claim.node_uuid for one in placements for claim in one.claims}
         nodes |= {node for consumer in consumers for node in held.of(consumer)}
         usages = self._usages(nodes)
-        outcomes = judge(placements, usages, held, {}, {}, ExclusiveDomains(usages), self.now_s())
+        members = {
+            policy.group_uuid: self._members_of_group(policy)
+            for one in placements
+            if one.guard
+            for policy in one.guard.policies
+        }
+        domains = ExclusiveDomains(usages)
+        outcomes = judge(placements, usages, held, members, {}, domains, self.now_s())
         self._write(held, usages)
         return [
             outcome
             if outcome.won or only_short(one, usages, held)
-            else dataclasses.replace(outcome, fresh=self._fresh(stale(one, {}, held)))
+            else dataclasses.replace(outcome, fresh=self._fresh(stale(one, members, held)))
             for one, outcome in zip(placements, outcomes, strict=True)
         ]
+
+    def _members_of_group(self, policy):
+        members = (one for one in self._every if one.group_uuid == policy.group_uuid)
+        return ServerGroupMembers(
+            policy, [(*one.key, self._nodes[one.node_uuid].report.host) for one in members]
+        )
 
     def _usages(self, nodes):
         return {uuid: self._usage(uuid) for uuid in nodes if uuid in self._nodes}

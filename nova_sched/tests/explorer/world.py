@@ -12,29 +12,54 @@
 """The world beside the store: what runs where, what callers were told, which messages are in
 flight.
 
-A world is a tuple of tuples. ``World.after`` yields each next one with a sentence, and
-``World.wrong`` says which promise a world breaks.
+A world is made of Parts. Each kind of events is a function of some of them: it gets no others,
+and returns each next world with a sentence. ``World.wrong`` says which promise a world breaks.
 """
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 from nova_sched.claim import KEEPING_THE_SOURCE
-from nova_sched.tests.explorer.books import MIRROR, NUMBERED, SEEN, UNREAD, Books
+from nova_sched.tests.explorer.books import APART, MIRROR, NUMBERED, SEEN, UNREAD, Books
 
-# A caller: (phase, node, UUID, size, other node, UUID of its move or resize, other size).
+# What a caller waits for, or has.
 (IDLE, ASKED, TOLD, BUILT, RUNS, GONE, ABORTS, ASKED_RESIZE, TOLD_RESIZE, GROWN, KEEPS, REVERTS,
- ASKED_MOVE, TOLD_MOVE, MOVED, SETTLES, REFUSED) = range(17)  # fmt: skip
+ ASKED_MOVE, TOLD_MOVE, MOVED, SETTLES, ASKED_ALTERNATE, REFUSED) = range(18)  # fmt: skip
+
+
+class Caller(NamedTuple):
+    """A server: the UUID by which its claim on ``here`` is named, its size and its pieces there;
+    the other node, the UUID and the size of its move or resize."""
+
+    phase: int = IDLE
+    here: int = 0
+    name: str | None = None
+    size: int = 0
+    pieces: tuple = ()
+    there: int = 0
+    other: str | None = None
+    larger: int = 0
+
+    def now(self, phase, **changes):
+        return self._replace(phase=phase, **changes)
+
+    def settled(self, phase, **changes):
+        """After a call that has named what it meant."""
+        rest = {'name': None, 'there': 0, 'other': None, 'larger': 0}
+        return self._replace(phase=phase, **{**rest, **changes})
+
+
 EXACT = SEEN, NUMBERED, MIRROR  # senders after whose reports nothing stays
 AT_REST = frozenset([IDLE, RUNS, GONE])
-WAITS = frozenset([ASKED, ABORTS, ASKED_RESIZE, KEEPS, REVERTS, ASKED_MOVE, SETTLES, BUILT])
+WAITS = frozenset([ASKED, ABORTS, ASKED_RESIZE, KEEPS, REVERTS, ASKED_MOVE, SETTLES, BUILT,
+                   ASKED_ALTERNATE])  # fmt: skip
 HAS_TIME = AT_REST | {ASKED, ASKED_RESIZE, ASKED_MOVE}
-NOTHING = (IDLE, 0, None, 0, 0, None, 0)
-DONE = (GONE, 0, None, 0, 0, None, 0)
+NOTHING, DONE = Caller(), Caller(GONE)
 
 LAST = 999  # a generation above all that there are
 
-BOOT, CONFIRM, ABORT, RESIZE, MOVE, REVERT, REMOVE = range(7)
+BOOT, CONFIRM, ABORT, RESIZE, MOVE, REVERT, REMOVE, ALTERNATE = range(8)
 REFUSALS = 'ComputeResourcesUnavailable', 'Outdated', 'NodeNotFound', 'ClaimNotFound'
 TEXTS = {
     BOOT: 'boot',
@@ -44,6 +69,7 @@ TEXTS = {
     MOVE: 'resize_claim for a move',
     REVERT: 'revert_claim',
     REMOVE: 'remove_node',
+    ALTERNATE: 'claim_alternate',
 }
 
 
@@ -55,7 +81,7 @@ class Scope:
     nodes: int = 1
     schedulers: int = 1
     capacity: int = 2
-    with_device: frozenset = frozenset()  # consumers that want the device of their node
+    wants: tuple = ()  # of each consumer: what it wants beside a CPU; those of pinned CPUs stay
     stranger: int = 0  # the size of an instance on the first node that nobody claims
     sender: str = SEEN
     names: bool = True  # calls name their claims
@@ -63,6 +89,7 @@ class Scope:
     reports: int = 1  # of a node, in flight at once
     resize: bool = False
     moves: tuple = ()
+    alternates: bool = False
     aborts: bool = True
     deletes: bool = True
     doubles: bool = True  # calls may arrive twice
@@ -78,34 +105,79 @@ class Scope:
         return self.sender == MIRROR
 
 
+class Parts(NamedTuple):
+    """A world, or those parts of it that matter; the others are None.
+
+    ``at``: the state of the store. ``reports`` by node: those on the bus, oldest first, and the
+    number of those that are not newer than the last one that was applied. ``agents``: what the
+    sender of each node's reports keeps. ``views`` by scheduler: what it has read of each node.
+    ``lives`` by node: the number of its UUID, and whether it is up. ``luck``: the size of what
+    nobody claims, and how often time may pass, and nodes be rebuilt, stop and be removed.
+
+    ``moved`` by node: how an event has moved the numbers of generations, in those parts too that
+    it did not get.
+    """
+
+    at: int | None = None
+    callers: tuple | None = None
+    calls: tuple | None = None
+    reports: tuple | None = None
+    agents: tuple | None = None
+    views: tuple | None = None
+    lives: tuple | None = None
+    luck: tuple | None = None
+    moved: tuple | None = None
+
+
 class World:
     def __init__(self, scope, books=Books):
         self.scope = scope
-        self.books = books(scope.nodes, scope.capacity)
+        self.books = books(scope.nodes, scope.capacity, frozenset(scope.wants))
+        self.wants = (*scope.wants, *[None] * (scope.consumers - len(scope.wants)))
         self.names = [[f'{one}.{number}' for number in range(9)] for one in range(scope.consumers)]
         self._names_in = functools.cache(self.books.names_in)
         self.keeps_source = bool(KEEPING_THE_SOURCE.intersection(scope.moves))
-        self._rests, self._listed, self._wrongs = {}, {}, {}
+        self._rests, self._listed = {}, {}
+
+    def kinds(self):
+        """(function of a world that returns the next ones, the parts that it gets) of each kind of
+        events."""
+        scope = self.scope
+        comes = ('callers', 'calls', 'agents', *(['reports'] if scope.mirrors else []))
+        of_node = 'at', 'callers', 'reports', 'agents', 'lives', 'luck'
+        if scope.removals:
+            of_node += ('calls',)
+        return [
+            (self._by_callers, comes),
+            (self._by_calls, ('at', 'callers', 'calls', 'views', 'lives')),
+            *((functools.partial(self._by_node, node), of_node) for node in range(scope.nodes)),
+            (self._by_reading, ('at', 'views')),
+            (self._by_time, ('at', 'callers', 'views', 'luck')),
+            (self._by_expiry, ('at',)),
+        ]
+
+    JUDGED = 'at', 'callers', 'agents', 'lives', 'luck'  # the parts that ``wrong`` gets
 
     def first(self):
         scope = self.scope
         at = self.books.first
         for node in range(scope.nodes):
             listed = self._strangers(node, (scope.stranger,))
-            event = 'report', node, 0, listed, False, scope.sender, True, 0
+            event = 'report', node, 0, listed, (), scope.sender, True, 0
             at, _, _ = self.books.step(at, event)
         views = tuple(self._view(at, node) for node in range(scope.nodes))
-        return (
+        return Parts(
             at,
-            (NOTHING,) * scope.consumers,
-            (),
-            (((), 0),) * scope.nodes,
-            ((0, 1, *self._memory(at)),) * scope.nodes,
-            (views,) * scope.schedulers,
-            (scope.stranger, scope.time_passes, scope.rebuilds, scope.stops, scope.removals),
+            callers=(NOTHING,) * scope.consumers,
+            calls=(),
+            reports=(((), 0),) * scope.nodes,
+            agents=(self._memory(),) * scope.nodes,
+            views=(views,) * scope.schedulers,
+            lives=((0, 1),) * scope.nodes,
+            luck=(scope.stranger, scope.time_passes, scope.rebuilds, scope.stops, scope.removals),
         )
 
-    def _memory(self, at):
+    def _memory(self):
         """What the sender of a node's reports keeps at first.
 
         A mirror keeps what each scheduler has read. An agent keeps the generation that it was told
@@ -125,7 +197,7 @@ class World:
     # What really is.
 
     def listed(self, callers, node, luck):
-        """(what runs on the node: consumers with sizes, whether its device is in use)"""
+        """(what runs on the node: consumers with sizes, the names of the pieces in use)"""
         key = callers, node, luck[0]
         found = self._listed.get(key)
         if found is None:
@@ -133,35 +205,33 @@ class World:
         return found
 
     def _lists(self, callers, node, stranger):
-        found, device = [], False
-        for consumer, (phase, here, _, size, there, _, other) in enumerate(callers):
-            if phase in (IDLE, ASKED, TOLD, ABORTS, GONE):
+        found, pieces = [], []
+        for consumer, caller in enumerate(callers):
+            if caller.phase in (IDLE, ASKED, TOLD, ABORTS, GONE, ASKED_ALTERNATE):
                 continue
-            if phase in (MOVED, SETTLES):
-                here = there
-            elif phase in (GROWN, KEEPS):
-                size = other
+            here = caller.there if caller.phase in (MOVED, SETTLES) else caller.here
             if here == node:
+                size = caller.larger if caller.phase in (GROWN, KEEPS) else caller.size
                 found.append((consumer, size))
-                device = device or consumer in self.scope.with_device
-        return (*found, *self._strangers(node, (stranger,))), device
+                pieces += caller.pieces
+        return (*found, *self._strangers(node, (stranger,))), tuple(sorted(pieces))
 
     # What is promised.
 
     def wrong(self, world):
         """The promise that this world breaks; None."""
-        at, callers, _, _, agents, _, luck = world
-        key = at, callers, luck[0], agents
-        if key not in self._wrongs:
-            self._wrongs[key] = self._wrong(at, callers, agents, luck)
-        return self._wrongs[key]
-
-    def _wrong(self, at, callers, agents, luck):
+        at, callers, luck = world.at, world.callers, world.luck
         facts, scope = self.books.look(at), self.scope
-        needs, devices = [0] * scope.nodes, [0] * scope.nodes
+        needs, pieces = [0] * scope.nodes, [[] for _ in range(scope.nodes)]
         for consumer, caller in enumerate(callers):
-            phase, here, name, size, there, other, larger = caller
+            phase, here, name, size, mine, there, other, larger = caller
             if phase in (IDLE, ASKED, GONE, ABORTS):
+                continue
+            if phase == ASKED_ALTERNATE:
+                if not any(
+                    consumer in facts[node].claims for node in (here, there) if facts[node]
+                ):
+                    return f'{_C[consumer]} asks for an alternate, and has no claim left'
                 continue
             if phase == REFUSED:
                 return f'{_C[consumer]} is refused what it was told'
@@ -182,49 +252,55 @@ class World:
                 places = ((here, None, size),)
             for node, named, least in places:
                 needs[node] += least
-                devices[node] += consumer in scope.with_device
+                pieces[node] += mine
+                if self.wants[consumer] == APART:
+                    pieces[node].append('place of the group')
                 row = facts[node] and facts[node].claims.get(consumer)
                 if row is None:
                     if phase in (TOLD, TOLD_MOVE):
                         return f'{_C[consumer]} was told {_N[node]}, and has no claim there'
                     return f'{_C[consumer]} runs on {_N[node]}, and has no claim there'
-                if named is not None and scope.names and named not in row[0]:
+                if named is not None and scope.names and named not in row.names:
                     what = 'resize' if phase in (TOLD_RESIZE, GROWN) else 'claim'
                     told = f'{_C[consumer]} was told a UUID on {_N[node]}'
                     return f'{told} that is not that of its {what}'
-                if phase == RUNS and not row[1]:
+                if phase == RUNS and not row.is_confirmed:
                     return f'the claim of {_C[consumer]} was confirmed, and may expire'
-                if row[2] < least:
-                    return f'{_C[consumer]} has {least} on {_N[node]}, and a claim of {row[2]}'
+                if row.cpus < least:
+                    return f'{_C[consumer]} has {least} on {_N[node]}, and a claim of {row.cpus}'
+                for piece in mine:
+                    if piece not in row.pieces:
+                        return f'{_C[consumer]} has the {piece} of {_N[node]}, and no claim of it'
         for node in range(scope.nodes):
             stranger = luck[0] if node == 0 else 0
             if needs[node] + stranger > scope.capacity:
                 return f'{needs[node] + stranger} of {scope.capacity} are given away on {_N[node]}'
-            if devices[node] > 1:
-                return f'the device of {_N[node]} is given to two'
+            for piece in pieces[node]:
+                if pieces[node].count(piece) > 1:
+                    return f'the {piece} of {_N[node]} is given to two'
             if facts[node] and facts[node].promised < needs[node] + stranger:
                 return (
                     f'{facts[node].promised} are promised on {_N[node]}, and '
                     f'{needs[node] + stranger} are in use'
                 )
-        if all(caller[0] in AT_REST for caller in callers):
-            return self._wrong_at_rest(at, callers, luck, agents)
+        if all(caller.phase in AT_REST for caller in callers):
+            return self._wrong_at_rest(at, callers, luck, world.agents, world.lives)
         return None
 
-    def _wrong_at_rest(self, at, callers, luck, agents):
+    def _wrong_at_rest(self, at, callers, luck, agents, lives):
         """What is wrong after two more reports of each node, and after all that waits is over."""
         lists = tuple(self.listed(callers, node, luck) for node in range(self.scope.nodes))
-        key = at, lists, agents
+        key = at, lists, agents, lives
         if key in self._rests:
             return self._rests[key]
         step = self.books.step
-        for node, (listed, device) in enumerate(lists):
+        for node, (listed, pieces) in enumerate(lists):
             facts = self.books.look(at)[node]
             if facts is None:
                 continue
-            untold = [] if self.scope.mirrors else [agents[node][3]]
+            untold = [] if self.scope.mirrors else [agents[node][1]]
             ends = ['report', 'report', 'report', ('overdue',), 'report', ('expire',), 'report']
-            if self.scope.mirrors and all((listed, device) == one for one in agents[node][2:]):
+            if self.scope.mirrors and all((listed, pieces) == one for one in agents[node]):
                 ends = [('overdue',), ('expire',)]  # nothing has changed: nobody reads it again
             for then in ends:
                 if then == 'report':
@@ -234,7 +310,7 @@ class World:
                     if untold and not self.scope.mirrors:
                         gone = set(untold.pop()).difference(one for one, _ in listed)
                         said = (*listed, *((one, 0) for one in sorted(gone)))
-                    then = 'report', node, agents[node][0], said, device, sender, True, seen
+                    then = 'report', node, lives[node][0], said, pieces, sender, True, seen
                 at, _, _ = step(at, then)
         found = None
         for node, (listed, _) in enumerate(lists):
@@ -255,56 +331,47 @@ class World:
 
     def _moved(self, world, event):
         """The world after an event in the store, and its answer."""
-        at, callers, calls, reports, agents, views, luck = world
-        after, answer, remaps = self.books.step(at, event)
-        if after == at and not any(remaps):
+        after, answer, moved = self.books.step(world.at, event)
+        if after == world.at and not any(moved):
             return world, answer
-        for node, remap in enumerate(remaps):
-            if remap is None:
+        return self.moved(world, moved)._replace(at=after, moved=moved), answer
+
+    def moved(self, world, moved):
+        """The world after the numbers of generations have moved, in the parts that it has."""
+        _, _, calls, reports, agents, views, *_ = world
+        for node, to in enumerate(moved):
+            if to is None:
                 continue
-            views = tuple(
-                (*one[:node], (remap[one[node][0]], one[node][1]), *one[node + 1 :])
-                for one in views
-            )
-            if self.scope.sender in (SEEN, MIRROR):
+            if views is not None:
+                views = tuple(_with(one, node, (to[one[node][0]], one[node][1])) for one in views)
+            if reports is not None and self.scope.sender in (SEEN, MIRROR):
                 queue, done = reports[node]
-                queue = tuple((*one[:3], remap[one[3]], *one[4:]) for one in queue)
+                queue = tuple((*one[:3], to[one[3]], *one[4:]) for one in queue)
                 reports = _with(reports, node, (queue, done))
-                if not self.scope.mirrors:
-                    life, up, seen, untold = agents[node]
-                    agents = _with(agents, node, (life, up, remap[seen], untold))
-            if self.scope.removals:
+            if agents is not None and self.scope.sender == SEEN:
+                seen, untold = agents[node]
+                agents = _with(agents, node, (to[seen], untold))
+            if calls is not None and self.scope.removals:
                 calls = tuple(
-                    (*call[:4], remap[call[4]], *call[5:])
-                    if call[0] == REMOVE and call[2] == node else call
+                    _with(call, 4, to[call[4]]) if call[0] == REMOVE and call[2] == node else call
                     for call in calls
-                )  # fmt: skip
-        return (after, callers, calls, reports, agents, views, luck), answer
+                )
+        return world._replace(calls=calls, reports=reports, agents=agents, views=views)
 
-    def _handled(self, world, number, kind, *how):
-        """The world after a scheduler has handled a call, and its answer."""
-        after, (answer, view) = self._moved(world, (kind, world[5][number], *how))
-        if after[5][number] != view:
-            after = (*after[:5], _with(after[5], number, view), after[6])
-        return after, answer
-
-    def _fresh(self, world, number):
-        """The world after a scheduler has read all nodes."""
-        at, *rest, views, luck = world
-        now = tuple(self._view(at, node) for node in range(self.scope.nodes))
-        if views[number] == now:
-            return world
-        return (at, *rest, (*views[:number], now, *views[number + 1 :]), luck)
+    def _handled(self, world, number, name, kind, *how):
+        """The world after a scheduler has handled a call, and its answer. A claim that it makes
+        gets this name."""
+        after, (answer, view) = self._moved(world, (kind, world.views[number], name, *how))
+        return after._replace(views=_with(after.views, number, view)), answer
 
     def _name(self, world, consumer):
         """A UUID that nothing refers to."""
-        at, callers, calls, _, _, views, _ = world
-        used = {callers[consumer][2], callers[consumer][5]}
-        used.update(call[3] for call in calls)
-        for facts in self.books.look(at):
+        used = {world.callers[consumer].name, world.callers[consumer].other}
+        used.update(call[3] for call in world.calls)
+        for facts in self.books.look(world.at):
             if facts is not None and consumer in facts.claims:
-                used.update(facts.claims[consumer][0])
-        for view in views:
+                used.update(facts.claims[consumer].names)
+        for view in world.views:
             for _, number in view:
                 used.update(self._names_in(number, consumer))
         for name in self.names[consumer]:
@@ -312,13 +379,16 @@ class World:
                 return name
         raise AssertionError('too few names')
 
-    def after(self, world):
-        """(sentence, world) of each next event."""
-        at, callers, calls, _, _, _, luck = world
+    # Each returns (sentence, world) of each next event.
+
+    def _by_callers(self, world):
         found = []
-        for consumer, caller in enumerate(callers):
+        for consumer, caller in enumerate(world.callers):
             self._by_caller(world, consumer, caller, found)
-        facts = self.books.look(at)
+        return found
+
+    def _by_calls(self, world):
+        found, calls = [], world.calls
         for place, call in enumerate(calls):
             if place and calls[place - 1] == call:
                 continue
@@ -328,167 +398,137 @@ class World:
                 if self.scope.doubles and not call[6]:
                     twice = _sorted((*left, (*call[:5], 0, 1)))
                     self._by_call(world, number, call, twice, found, ' (a copy stays on the bus)')
-        for node in range(self.scope.nodes):
-            self._by_node(world, node, facts[node], found)
-        for number in range(self.scope.schedulers):
-            fresh = self._fresh(world, number)
-            if fresh is not world:
-                found.append((('{s} reads the nodes', 0, 0, number), fresh))
-        if luck[1] and all(caller[0] in HAS_TIME for caller in callers):
-            passed, _ = self._moved(world, ('overdue',))
-            if passed is not world:
-                less = luck[0], luck[1] - 1, *luck[2:]
-                aged = tuple(tuple((place, self.books.aged(one)) for place, one in view)
-                             for view in passed[5])  # fmt: skip
-                after = (*passed[:5], aged, less)
-                found.append((('the time to confirm claims is over', 0, 0, 0), after))
-        ended, count = self._moved(world, ('expire',))
-        if count:
-            found.append((('the claims whose time is over expire', 0, 0, 0), ended))
         return found
+
+    def _by_reading(self, world):
+        now = tuple(self._view(world.at, node) for node in range(self.scope.nodes))
+        return [
+            (('{s} reads the nodes', 0, 0, number),
+             world._replace(views=_with(world.views, number, now)))
+            for number in range(self.scope.schedulers)
+        ]  # fmt: skip
+
+    def _by_time(self, world):
+        if not world.luck[1] or any(caller.phase not in HAS_TIME for caller in world.callers):
+            return []
+        passed, _ = self._moved(world, ('overdue',))
+        if passed is world:
+            return []
+        aged = tuple(tuple((place, self.books.aged(one)) for place, one in view)
+                     for view in passed.views)  # fmt: skip
+        after = passed._replace(views=aged, luck=_with(world.luck, 1, world.luck[1] - 1))
+        return [(('the time to confirm claims is over', 0, 0, 0), after)]
+
+    def _by_expiry(self, world):
+        ended, count = self._moved(world, ('expire',))
+        return [(('the claims whose time is over expire', 0, 0, 0), ended)] if count else []
 
     def _send(self, world, consumer, caller, kind, node, name, size):
         """The world after a caller has sent a call; it waits for no earlier one."""
-        at, callers, calls, *rest = world
-        old = [(*call[:5], 0, call[6]) if call[1] == consumer else call for call in calls]
+        old = [(*call[:5], 0, call[6]) if call[1] == consumer else call for call in world.calls]
         calls = _sorted((*old, (kind, consumer, node, name, size, 1, 0)))
-        return (at, _with(callers, consumer, caller), calls, *rest)
+        return world._replace(callers=_with(world.callers, consumer, caller), calls=calls)
 
     def _by_caller(self, world, consumer, caller, found):
-        scope, calls = self.scope, world[2]
-        phase, here, name, size, there, other, _ = caller
+        scope, calls = self.scope, world.calls
+        phase, here, name, size, _, there, other, _ = caller
         said = name if scope.names else None
         said_other = other if scope.names else None
         room = len(calls) < scope.calls
 
         def send(text, after, kind, node, uuid, amount=0):
+            if not room:
+                return
             sent = self._send(world, consumer, after, kind, node, uuid, amount)
-            if after[0] == BUILT != phase:
+            if after.phase == BUILT != phase:
                 sent = self._comes(sent, consumer, node)
             found.append(((text, consumer, node, 0), sent))
 
         def change(text, after):
             changed = self._set(world, consumer, after)
-            if after[0] == MOVED:
+            if after.phase == MOVED:
                 changed = self._comes(changed, consumer, there)
             found.append(((text, consumer, here, 0), changed))
 
-        if phase in WAITS and room:
+        if phase in WAITS:
             for call in calls:
                 if call[1] == consumer and call[5]:
                     kind, _, node, uuid, amount, _, _ = call
-                    text = f'{{c}} calls {TEXTS[kind]} again'
-                    send(text, caller, kind, node, uuid, amount)
+                    send(f'{{c}} calls {TEXTS[kind]} again', caller, kind, node, uuid, amount)
         if phase == IDLE:
-            is_next = not consumer or world[1][consumer - 1][0] != IDLE
-            alike = (consumer in scope.with_device) == (consumer - 1 in scope.with_device)
-            if room and (is_next or not alike):
-                send('{c} calls boot', (ASKED, *caller[1:]), BOOT, 0, None, 1)
+            is_next = not consumer or world.callers[consumer - 1].phase != IDLE
+            if is_next or self.wants[consumer] != self.wants[consumer - 1]:
+                send('{c} calls boot', caller.now(ASKED), BOOT, 0, None, 1)
         elif phase == TOLD:
-            if room:
-                send(
-                    '{c} is built on {n}, and its host calls confirm_claim',
-                    (BUILT, *caller[1:]), CONFIRM, here, said,
-                )  # fmt: skip
-                if scope.aborts:
-                    send(
-                        'the build of {c} on {n} fails, and its host calls abort_claim',
-                        (ABORTS, here, name, size, 0, None, 0), ABORT, here, said,
-                    )  # fmt: skip
+            text = '{c} is built on {n}, and its host calls confirm_claim'
+            send(text, caller.now(BUILT), CONFIRM, here, said)
+            if scope.aborts:
+                text = 'the build of {c} on {n} fails, and its host calls abort_claim'
+                send(text, caller.now(ABORTS), ABORT, here, said)
+            if scope.alternates:
+                text = 'the build of {c} fails, and its conductor calls claim_alternate for {n}'
+                after = caller.now(ASKED_ALTERNATE, there=1 - here)
+                send(text, after, ALTERNATE, 1 - here, said)
         elif phase == RUNS:
             if scope.deletes:
                 change('{c} is deleted on {n}', DONE)
-            if room and scope.resize and size == 1:
-                send(
-                    '{c} calls resize_claim to 2 on {n}',
-                    (ASKED_RESIZE, *caller[1:]),
-                    RESIZE,
-                    here,
-                    None,
-                    2,
-                )
-            if room and scope.moves:
-                send(
-                    '{c} calls resize_claim for a move to {n}',
-                    (ASKED_MOVE, *caller[1:4], 1 - here, None, 0), MOVE, 1 - here, None, size,
-                )  # fmt: skip
+            if scope.resize and size == 1:
+                text = '{c} calls resize_claim to 2 on {n}'
+                send(text, caller.now(ASKED_RESIZE), RESIZE, here, None, 2)
+            if scope.moves:
+                text = '{c} calls resize_claim for a move to {n}'
+                after = caller.now(ASKED_MOVE, there=1 - here)
+                send(text, after, MOVE, 1 - here, None, size)
         elif phase == TOLD_RESIZE:
-            change('{c} grows to its new size on {n}', (GROWN, *caller[1:]))
-            if room:
-                send(
-                    '{c} keeps its size, and calls revert_claim',
-                    (REVERTS, *caller[1:]),
-                    REVERT,
-                    here,
-                    said_other,
-                )
-        elif phase == GROWN and room:
-            send(
-                '{c} keeps its new size, and calls confirm_claim',
-                (KEEPS, *caller[1:]),
-                CONFIRM,
-                here,
-                said_other,
-            )
-            send(
-                '{c} gets its old size back, and calls revert_claim',
-                (REVERTS, *caller[1:]), REVERT, here, said_other,
-            )  # fmt: skip
+            change('{c} grows to its new size on {n}', caller.now(GROWN))
+            text = '{c} keeps its size, and calls revert_claim'
+            send(text, caller.now(REVERTS), REVERT, here, said_other)
+        elif phase == GROWN:
+            text = '{c} keeps its new size, and calls confirm_claim'
+            send(text, caller.now(KEEPS), CONFIRM, here, said_other)
+            text = '{c} gets its old size back, and calls revert_claim'
+            send(text, caller.now(REVERTS), REVERT, here, said_other)
         elif phase == TOLD_MOVE:
-            change('{c} moves from {n}', (MOVED, *caller[1:]))
-            if room:
-                send(
-                    '{c} does not move, and calls revert_claim',
-                    (REVERTS, *caller[1:]),
-                    REVERT,
-                    there,
-                    said_other,
-                )
-        elif phase == MOVED and room:
-            send(
-                '{c} stays on {n}, and calls confirm_claim',
-                (SETTLES, *caller[1:]),
-                CONFIRM,
-                there,
-                said_other,
-            )
+            change('{c} moves from {n}', caller.now(MOVED))
+            text = '{c} does not move, and calls revert_claim'
+            send(text, caller.now(REVERTS), REVERT, there, said_other)
+        elif phase == MOVED:
+            text = '{c} stays on {n}, and calls confirm_claim'
+            send(text, caller.now(SETTLES), CONFIRM, there, said_other)
             if self.keeps_source:
-                send(
-                    '{c} goes back, and calls revert_claim',
-                    (REVERTS, *caller[1:]),
-                    REVERT,
-                    there,
-                    said_other,
-                )
+                text = '{c} goes back, and calls revert_claim'
+                send(text, caller.now(REVERTS), REVERT, there, said_other)
 
     def _comes(self, world, consumer, node):
         """The world after a server has come to a node. What a mirror has read of it before has
         another generation of Placement then, and is read again."""
         if self.scope.mirrors:
-            waiting, done = world[3][node]
+            waiting, done = world.reports[node]
             old = tuple((*one[:5], 'old') for one in waiting), done
-            kept = (*world[4][node][:2], *self._memory(world[0]))
-            found = _with(world[3], node, old), _with(world[4], node, kept)
-            return (*world[:3], *found, *world[5:])
-        life, up, seen, untold = world[4][node]
-        kept = life, up, seen, tuple(sorted({*untold, consumer}))
-        return (*world[:4], _with(world[4], node, kept), *world[5:])
+            agents = _with(world.agents, node, self._memory())
+            return world._replace(reports=_with(world.reports, node, old), agents=agents)
+        seen, untold = world.agents[node]
+        kept = seen, tuple(sorted({*untold, consumer}))
+        return world._replace(agents=_with(world.agents, node, kept))
 
     def _by_call(self, world, number, call, left, found, twice):
         kind, consumer, node, name, size, live, _ = call
-        rest = (*world[:2], left, *world[3:])
+        rest = world._replace(calls=left)
         late = f'{"" if live or kind == REMOVE else " (late: nobody waits for it)"}{twice}'
         if kind == BOOT:
             self._boot(rest, number, consumer, live, found, late)
+            return
+        if kind == ALTERNATE:
+            self._alternate(rest, number, call, found, late)
             return
         if kind in (RESIZE, MOVE):
             self._resize(rest, number, consumer, node, size, kind == MOVE, live, found, late)
             return
         if kind == REMOVE:
-            after, answer = self._handled(rest, number, 'remove', node, size)
+            after, answer = self._handled(rest, number, None, 'remove', node, size)
         else:
             verb = {CONFIRM: 'confirm', ABORT: 'abort', REVERT: 'revert'}[kind]
-            after, answer = self._handled(rest, number, verb, consumer, node, name)
+            after, answer = self._handled(rest, number, None, verb, consumer, node, name)
             if live:
                 after = self._answered(after, call, answer)
         text = f'{TEXTS[kind]} of {{c}} arrives at {{s}}{late}: {_said(answer)}'
@@ -499,46 +539,46 @@ class World:
     def _answered(self, world, call, answer):
         """The world after a caller has got its answer."""
         consumer, named = call[1], call[3] is not None
-        phase, here, name, size, there, other, larger = world[1][consumer]
+        caller = world.callers[consumer]
+        phase = caller.phase
         if answer is not True and not named:  # it looks which claim it means, and says so
-            meant = name if phase in (BUILT, ABORTS) else other
-            return self._send(world, consumer, world[1][consumer], *call[:1], call[2], meant, 0)
+            meant = caller.name if phase in (BUILT, ABORTS) else caller.other
+            return self._send(world, consumer, caller, call[0], call[2], meant, 0)
         is_gone = answer == 'ClaimNotFound'
         if phase == BUILT and answer is True:
-            after = (RUNS, here, None, size, 0, None, 0)
+            after = caller.settled(RUNS)
         elif phase == ABORTS and (answer is True or is_gone):
             after = NOTHING
         elif phase == KEEPS and answer is True:
-            after = (RUNS, here, None, larger, 0, None, 0)
+            after = caller.settled(RUNS, size=caller.larger)
         elif phase == REVERTS and (answer is True or is_gone):
-            after = (RUNS, here, None, size, 0, None, 0)
+            after = caller.settled(RUNS)
         elif phase == SETTLES and answer is True:
-            after = (RUNS, there, None, size, 0, None, 0)
+            after = caller.settled(RUNS, here=caller.there)
         else:
-            after = (REFUSED, *world[1][consumer][1:])
+            after = caller.now(REFUSED)
         return self._set(world, consumer, after)
 
     @staticmethod
     def _set(world, consumer, caller):
-        if world[1][consumer] == caller:
-            return world
-        return (world[0], _with(world[1], consumer, caller), *world[2:])
+        return world._replace(callers=_with(world.callers, consumer, caller))
 
     def _boot(self, world, number, consumer, live, found, late):
         """A scheduler chooses a node by what it has read; each node is once the one it prefers."""
         name = self._name(world, consumer)
-        device = consumer in self.scope.with_device
         for prefers in range(self.scope.nodes):
             if not self._takes_servers(world, prefers):
                 continue
-            after, answer = self._handled(world, number, 'boot', consumer, device, name, prefers)
+            after, answer = self._handled(
+                world, number, name, 'boot', consumer, self.wants[consumer], prefers
+            )
             if isinstance(answer, str):
                 text, caller, node = f'refused, {answer}', NOTHING, 0
             else:
-                node, names = answer
+                node, row = answer
                 if not self._takes_servers(world, node):
                     continue
-                text, caller = 'placed on {n}', (TOLD, node, names[0], 1, 0, None, 0)
+                text, caller = 'placed on {n}', Caller(TOLD, node, row.names[0], 1, row.pieces)
             if live:
                 after = self._set(after, consumer, caller)
             text = f'boot of {{c}} arrives at {{s}}{late}: {text}'
@@ -548,77 +588,91 @@ class World:
         """Whether claims on a node were newer than what was read of it: it is read again."""
         names = {one for one, _ in listed}
         claims = self.books.look(at)[node].claims
-        return any(row[1] != (one in names) for one, row in claims.items())
+        return any(row.is_confirmed != (one in names) for one, row in claims.items())
 
     def _takes_servers(self, world, node):
         """Whether a node may get servers: it is up, and the store knows the node that is there."""
-        life, up, *_ = world[4][node]
-        facts = self.books.look(world[0])[node]
+        life, up = world.lives[node]
+        facts = self.books.look(world.at)[node]
         return up and (facts is None or facts.life == life)
 
     def _resize(self, world, number, consumer, node, size, is_move, live, found, late):
-        name, device = self._name(world, consumer), consumer in self.scope.with_device
         move = self.scope.moves[0] if is_move else 'resize'
-        after, answer = self._handled(
-            world, number, 'resize', consumer, node, size, device, name, move, None
-        )
-        caller = world[1][consumer][1:]
+        how = consumer, self.wants[consumer], size, node, move
+        after, answer = self._handled(world, number, self._name(world, consumer), 'resize', *how)
+        caller = world.callers[consumer]
         if answer in REFUSALS:
-            text, told = f'refused, {answer}', (RUNS, *caller[:3], 0, None, 0)
+            text, told = f'refused, {answer}', caller.settled(RUNS)
         elif is_move:
-            text, told = 'done', (TOLD_MOVE, *caller[:3], node, answer, 0)
+            text, told = 'done', caller.settled(TOLD_MOVE, there=node, other=answer)
         else:
-            text, told = 'done', (TOLD_RESIZE, *caller[:3], 0, answer, size)
+            text, told = 'done', caller.settled(TOLD_RESIZE, other=answer, larger=size)
         if live:
             after = self._set(after, consumer, told)
         what = 'resize_claim for a move' if is_move else 'resize_claim'
         text = f'{what} of {{c}} to {{n}} arrives at {{s}}{late}: {text}'
         found.append(((text, consumer, node, number), after))
 
-    def _by_node(self, world, node, facts, found):
-        at, callers, calls, reports, agents, views, luck = world
-        scope = self.scope
-        (waiting, done), (life, up, *memory) = reports[node], agents[node]
-        listed, device = self.listed(callers, node, luck)
-        is_mirror = scope.mirrors
+    def _alternate(self, world, number, call, found, late):
+        _, consumer, node, named, _, live, _ = call
+        how = consumer, self.wants[consumer], 1 - node, node, named
+        name, caller = self._name(world, consumer), world.callers[consumer]
+        after, answer = self._handled(world, number, name, 'alternate', *how)
+        if not isinstance(answer, str):
+            text, told = 'done', Caller(TOLD, node, answer.names[0], 1, answer.pieces)
+        elif answer in ('ComputeResourcesUnavailable', 'NodeNotFound'):
+            text, told = f'refused, {answer}', caller.now(TOLD, there=0)
+        else:
+            text, told = f'refused, {answer}', caller.now(REFUSED)
+        if live:
+            after = self._set(after, consumer, told)
+        text = f'claim_alternate of {{c}} for {{n}} arrives at {{s}}{late}: {text}'
+        found.append(((text, consumer, node, number), after))
+
+    def _by_node(self, node, world):
+        return [*self._sends(world, node), *self._arrives(world, node), *self._lives(world, node)]
+
+    def _sends(self, world, node):
+        """What the sender of a node's reports may send next."""
+        scope, (waiting, done), (life, up) = self.scope, world.reports[node], world.lives[node]
+        listed, pieces = self.listed(world.callers, node, world.luck)
         if not up:
             senders = []
-        elif is_mirror:
+        elif scope.mirrors:
+            facts = self.books.look(world.at)[node]
             position = 0 if facts is None else facts.position
-            senders = [(life, listed, device, position, one) for one in range(scope.schedulers)
-                       if (listed, device) != memory[one]]  # fmt: skip
+            senders = [(life, listed, pieces, position, one) for one in range(scope.schedulers)
+                       if (listed, pieces) != world.agents[node][one]]  # fmt: skip
         else:
-            position, untold = memory
+            position, untold = world.agents[node]
             gone = set(untold).difference(one for one, _ in listed)
             said = (*listed, *((one, 0) for one in sorted(gone)))
-            senders = [(life, said, device, position, 0)]
+            senders = [(life, said, pieces, position, 0)]
+        found = []
         for message in senders:
             if waiting and waiting[-1] == message and len(waiting) > done:
                 continue
-            if is_mirror and any(one[4] == message[4] for one in waiting):
+            if scope.mirrors and any(one[4] == message[4] for one in waiting):
                 continue  # it applies one reading before it begins the next
             queue, applied = (*waiting, message), done
             if len(queue) > scope.reports:
                 queue, applied = queue[1:], max(applied - 1, 0)
-            after = (
-                at,
-                callers,
-                calls,
-                _with(reports, node, (queue, applied)),
-                agents,
-                views,
-                luck,
-            )
-            if after != world:
-                text = '{s} reads {n}: ' if is_mirror else '{n} sends a report: '
-                found.append(((text + _list(listed), 0, node, message[4]), after))
+            after = world._replace(reports=_with(world.reports, node, (queue, applied)))
+            text = '{s} reads {n}: ' if scope.mirrors else '{n} sends a report: '
+            found.append(((text + _list(listed), 0, node, message[4]), after))
+        return found
+
+    def _arrives(self, world, node):
+        """What may come of the reports of a node that wait."""
+        found, scope, is_mirror = [], self.scope, self.scope.mirrors
+        (waiting, done), life = world.reports[node], world.lives[node][0]
         for place, message in enumerate(waiting):
             is_later = place >= done
-            life_then, then, device_then, position, who, *is_old = message
-            event = (
-                'report', node, life_then, then, device_then, scope.sender, is_later, position,
-            )  # fmt: skip
-            after, answer = self._moved(world, event)
+            life_then, then, pieces, position, who, *is_old = message
+            after, answer = self._moved(
+                world,
+                ('report', node, life_then, then, pieces, scope.sender, is_later, position),
+            )
             if answer == 'stale' and scope.sender not in (SEEN, MIRROR):
                 continue
             whose = '' if life_then == life else ', of its former UUID'
@@ -627,71 +681,66 @@ class World:
                 text = f'what {{s}} has read of {{n}} ({_list(then)}) arrives'
             if answer == 'stale':
                 text += ', and is refused as older'
-            waiting_after, _ = after[3][node]
+            waiting_after, _ = after.reports[node]
             for keeps in (0, 1) if scope.double_reports and not is_mirror else (0,):
-                memories = after[4]
+                agents = after.agents
                 if keeps:
                     queue, applied = waiting_after, max(done, place + 1)
-                    if after[0] == at and applied == done:
+                    if after.at == world.at and applied == done:
                         continue
                 else:
                     queue = (*waiting_after[:place], *waiting_after[place + 1 :])
                     applied = place if is_later else done - 1
                     if not is_mirror and place == len(waiting) - 1 and life_then == life:
-                        told = self.books.look(after[0])[node].position
+                        told = self.books.look(after.at)[node].position
                         told = told if scope.sender == SEEN else 2
-                        untold = memories[node][3]
+                        untold = agents[node][1]
                         if answer != 'stale':
-                            listed_then = {one for one, _ in then}
-                            untold = tuple(one for one in untold if one not in listed_then)
-                        memories = _with(memories, node, (life, up, told, untold))
+                            listed = {one for one, _ in then}
+                            untold = tuple(one for one in untold if one not in listed)
+                        agents = _with(agents, node, (told, untold))
                 if is_mirror:
                     applied = 0
-                    if not (is_old or answer == 'stale' or self._is_behind(after[0], node, then)):
-                        kept = _with(memories[node], 2 + who, (then, device_then))
-                        memories = _with(memories, node, kept)
+                    if not (is_old or answer == 'stale' or self._is_behind(after.at, node, then)):
+                        kept = _with(agents[node], who, (then, pieces))
+                        agents = _with(agents, node, kept)
                 said = text + (' (a copy stays on the bus)' if keeps else '')
-                now = (*after[:3], _with(after[3], node, (queue, applied)), memories, *after[5:])
+                reports = _with(after.reports, node, (queue, applied))
+                now = after._replace(reports=reports, agents=agents)
                 found.append(((said, 0, node, who), now))
-        if up and not (luck[2] or luck[3]):
-            return
-        busy = any(
-            caller[0] not in (IDLE, GONE, ASKED) and node in (caller[1], caller[4])
-            for caller in callers
+        return found
+
+    def _lives(self, world, node):
+        """What may happen to a node itself."""
+        found, scope, luck, (life, up) = [], self.scope, world.luck, world.lives[node]
+        facts, stands = self.books.look(world.at)[node], (0, node, 0)
+        is_busy = any(
+            caller.phase not in (IDLE, GONE, ASKED) and node in (caller.here, caller.there)
+            for caller in world.callers
         )
-        if luck[2] and not busy and up and life == 0:
+        if luck[2] and not is_busy and up and life == 0:
             less = (0 if node == 0 else luck[0], luck[1], luck[2] - 1, *luck[3:])
-            kept = 1, 1, *(memory if is_mirror else (1, ()))
-            after = (at, callers, calls, reports, _with(agents, node, kept), views, less)
-            found.append((('{n} is rebuilt, with a new UUID', 0, node, 0), after))
-        if up and luck[3] and not busy and facts is not None and not listed:
-            less = (*luck[:3], luck[3] - 1, luck[4])
-            after = (
-                at,
-                callers,
-                calls,
-                reports,
-                _with(agents, node, (life, 0, *memory)),
-                views,
-                less,
+            agents = world.agents
+            if not scope.mirrors:
+                agents = _with(agents, node, (1, ()))
+            after = world._replace(
+                agents=agents, lives=_with(world.lives, node, (1, 1)), luck=less
             )
-            found.append((('{n} stops', 0, node, 0), after))
+            found.append((('{n} is rebuilt, with a new UUID', *stands), after))
+        listed, _ = self.listed(world.callers, node, luck)
+        if up and luck[3] and not is_busy and facts is not None and not listed:
+            less = _with(luck, 3, luck[3] - 1)
+            after = world._replace(lives=_with(world.lives, node, (life, 0)), luck=less)
+            found.append((('{n} stops', *stands), after))
         if not up:
-            after = (
-                at,
-                callers,
-                calls,
-                reports,
-                _with(agents, node, (life, 1, *memory)),
-                views,
-                luck,
-            )
-            found.append((('{n} starts again', 0, node, 0), after))
-            if luck[4] and facts is not None and len(calls) < scope.calls:
-                less = (*luck[:4], luck[4] - 1)
+            after = world._replace(lives=_with(world.lives, node, (life, 1)))
+            found.append((('{n} starts again', *stands), after))
+            if luck[4] and facts is not None and len(world.calls) < scope.calls:
                 call = (REMOVE, 9, node, None, facts.position, 0, 0)
-                after = (at, callers, _sorted((*calls, call)), reports, agents, views, less)
-                found.append((('the operator calls remove_node of {n}', 0, node, 0), after))
+                calls, less = _sorted((*world.calls, call)), _with(luck, 4, luck[4] - 1)
+                after = world._replace(calls=calls, luck=less)
+                found.append((('the operator calls remove_node of {n}', *stands), after))
+        return found
 
 
 _C, _N = 'ABC', ('N1', 'N2')
