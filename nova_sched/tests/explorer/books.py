@@ -423,7 +423,7 @@ class Books:
     def do_overdue(store):
         for some in store._claims.values():
             for consumer, claim in some.items():
-                if claim.expires_s is not None:
+                if claim.expires_s:
                     some[consumer] = dataclasses.replace(claim, expires_s=OVER)
 
     @staticmethod

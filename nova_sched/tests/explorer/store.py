@@ -17,7 +17,7 @@ product, without groups of templates and small tables.
 
 import dataclasses
 
-from nova_sched.claims import ANY, ChangeFeed, Changes, ClaimEdit, NodeFacts
+from nova_sched.claims import ANY, ChangeFeed, Changes, ClaimEdit, NodeFacts, NodeReports
 from nova_sched.claims.exclusive_domains import ExclusiveDomains
 from nova_sched.claims.judge import (
     Held,
@@ -32,6 +32,8 @@ from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, 
 
 
 class ExplorerStore(ChangeFeed):
+    lifetime_s = staticmethod(NodeReports.lifetime_s)
+
     def __init__(self, clock):
         self.clock = clock
         self._nodes = {}  # UUID -> NodeFacts without claims

@@ -129,7 +129,7 @@ PLANTED = [
     (judge._BatchValidator, '_is_current', lambda self, placement: True, ONE_DEVICE),
     (judge._BatchValidator, '_is_current', lambda self, placement: True, CPUS),
     (judge.ServerGroupMembers, 'admits', lambda self, consumer, node, host: True, GROUP),
-    (ClaimService, '_made_before', lambda self, request, node, leaving, name: None, ALTERNATES),
+    (ClaimService, '_made_before', lambda self, *known: None, ALTERNATES),
     (judge.NodeUsage, 'take', subtract_twice, dataclasses.replace(RESIZES, schedulers=2, **QUIET)),
     (reconcile.Before, 'has_seen', lambda self, report, claim: True, ONE),
     (ReportOrder, 'is_of_later_life', lambda self, boot, made_at: True, REBUILD),
