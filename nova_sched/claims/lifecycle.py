@@ -11,6 +11,8 @@
 # under the License.
 """Changes of existing claims: each event as a function from a claim to its new state."""
 
+import dataclasses
+
 from nova_sched.claims import ANY
 
 
@@ -90,6 +92,19 @@ def expiring(claim):
     """The change that ends overdue claims. A confirmed one among them is the source of a move that
     ends with them."""
     return claim if claim.is_confirmed else None
+
+
+def sparing(watched_s, now_s):
+    """The change that gives claims the time back in which nobody looked for overdue ones.
+
+    A claim that was made in that time, by a clock that may have jumped since, begins anew.
+    """
+
+    def change(claim):
+        missed_s = now_s - max(watched_s, claim.created_s)
+        return dataclasses.replace(claim, expires_s=claim.expires_s + max(missed_s, 0.0))
+
+    return change
 
 
 def _taken_back(claim, is_only):

@@ -53,6 +53,7 @@ from nova_sched.claims.lifecycle import (
     finishing,
     leaving,
     reverting,
+    sparing,
 )
 from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, newest, settle
 
@@ -336,19 +337,12 @@ class MemoryClaimStore(ClaimStore):
     def keep_lifetimes(self, most_s):
         with self._lock:
             watched_s, self._watched_s = self._watched_s, self.now_s()
-            if watched_s is None or (missed_s := self._watched_s - watched_s) <= most_s:
+            if watched_s is None or self._watched_s - watched_s <= most_s:
                 return []
-            waiting = [
-                claim
-                for claims in self._claims.values()
-                for claim in claims.values()
-                if claim.expires_s and claim.created_s <= watched_s
-            ]
-            return self._amend(
-                changed_claims.RENEWAL,
-                waiting,
-                lambda claim: dataclasses.replace(claim, expires_s=claim.expires_s + missed_s),
-            ).changed
+            every = [claim for claims in self._claims.values() for claim in claims.values()]
+            waiting = [claim for claim in every if claim.expires_s]
+            change = sparing(watched_s, self._watched_s)
+            return self._amend(changed_claims.RENEWAL, waiting, change).changed
 
     def claims(self, consumer_uuid=None):
         with self._lock:

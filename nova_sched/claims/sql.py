@@ -51,6 +51,7 @@ from nova_sched.claims.lifecycle import (
     finishing,
     leaving,
     reverting,
+    sparing,
 )
 from nova_sched.claims.reconcile import newest
 from nova_sched.db import clock, quotas
@@ -280,10 +281,10 @@ class SqlClaimStore(ClaimStore):
         return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: expiring).changed
 
     def keep_lifetimes(self, most_s):
-        missed_s = watched_s = 0.0
+        now_s = watched_s = 0.0
 
         def first(connection):
-            nonlocal missed_s, watched_s
+            nonlocal now_s, watched_s
             row = REVISIONS.c.name == 'watched'  # when schedulers last looked, in ms
             before = connection.execute(
                 sa.select(REVISIONS.c.value).where(row).with_for_update()
@@ -292,24 +293,21 @@ class SqlClaimStore(ClaimStore):
             value = {'value': int(now_s * 1000)}
             if before is None:
                 connection.execute(sa.insert(REVISIONS).values(name='watched', **value))
-                return
-            watched_s = before / 1000
-            missed_s = now_s - watched_s
-            connection.execute(sa.update(REVISIONS).where(row).values(**value))
+                watched_s = now_s
+            else:
+                watched_s = before / 1000
+                connection.execute(sa.update(REVISIONS).where(row).values(**value))
 
         def waiting(connection):
-            if missed_s <= most_s:
+            if now_s - watched_s <= most_s:
                 return []
-            query = sa.select(CLAIMS).where(
-                CLAIMS.c.expires_s > 0, CLAIMS.c.created_s <= watched_s
-            )
+            query = sa.select(CLAIMS).where(CLAIMS.c.expires_s > 0)
             return [sql.claim(row) for row in connection.execute(query)]
 
-        def change(claim):
-            return dataclasses.replace(claim, expires_s=claim.expires_s + missed_s)
+        def changing(_claims):
+            return sparing(watched_s, now_s)
 
-        edit = self._amend(changed_claims.RENEWAL, waiting, lambda claims: change, first)
-        return edit.changed
+        return self._amend(changed_claims.RENEWAL, waiting, changing, first).changed
 
     def _amend(self, cause, read, changing, first=lambda connection: None):
         """Change the claims that ``read`` finds; returns the ClaimEdit.
