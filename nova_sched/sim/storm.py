@@ -123,7 +123,7 @@ class Weather:
             strangers=chance.random() < 0.4,
             jumps=chance.random() < 0.3,
             hasty=UNPROMISED and chance.random() < 0.3,
-            target_first=UNPROMISED and chance.random() < 0.3,
+            target_first=chance.random() < 0.3,
         )
 
 

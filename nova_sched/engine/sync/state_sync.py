@@ -287,8 +287,9 @@ class StateSync:
     def expire(self):
         """End the claims that were not confirmed in time. Time in which no scheduler looked for
         them does not count."""
+        now_s = self._store.now_s()  # before: a pause, or a jump of the clock, may come between
         self.caught_up_with(self._store.keep_lifetimes(UNWATCHED_S))
-        while ended := self._store.expire():
+        while ended := self._store.expire(now_s):
             self.dropped(ended, 'were never confirmed')
 
     def dropped(self, claims, why):

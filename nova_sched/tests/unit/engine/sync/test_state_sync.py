@@ -27,6 +27,26 @@ from nova_sched.tests.unit.engine.world import fresh, picture
 __all__ = ['world']
 
 
+class TestExpire:
+    @pytest.mark.parametrize('last', ['now_s', 'keep_lifetimes'])
+    def test_time_that_passes_while_it_looks_does_not_count(self, world, monkeypatch, last):
+        """The process stood still, or the clock jumped, after this step."""
+        world.state_sync.expire()
+        world.place(asks(A))
+        step = getattr(world.store, last)
+
+        def stands_still(*args):
+            found = step(*args)
+            monkeypatch.undo()
+            world.now_s += 3 * world.settings.pending_ttl_s
+            return found
+
+        monkeypatch.setattr(world.store, last, stands_still)
+        for _ in range(2):
+            world.state_sync.expire()
+            assert states(world) == {(A, 'host-0'): PENDING}
+
+
 class TestRefresh:
     def test_what_others_did_is_taken_over(self, world):
         commit(world.store, claim(A, node(), vcpus=2))
