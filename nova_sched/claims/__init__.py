@@ -150,7 +150,7 @@ class ClaimTransactions(StoreTransactions):
 
     @abc.abstractmethod
     def revert(self, consumer: str, selector: ClaimSelector = ANY) -> ClaimEdit:
-        """Take back the consumer's last move or resize that ``selector`` covers."""
+        """Take back the consumer's move or resize that ``selector`` covers."""
 
     @abc.abstractmethod
     def release(self, keys: Sequence[tuple[str, str]], selector: ClaimSelector = ANY) -> ClaimEdit:

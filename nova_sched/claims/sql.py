@@ -150,10 +150,13 @@ class SqlClaimStore(ClaimStore):
             outcomes = judge(
                 placements, usages, held, members, records, exclusive_domains, now_s, plans
             )
-            lost = [
-                one for one, outcome in zip(placements, outcomes, strict=True) if not outcome.won
-            ]
-            if lost and not ask and self._have_claims(connection, lost):
+            lost = {
+                claim.consumer_uuid
+                for one, outcome in zip(placements, outcomes, strict=True)
+                if not outcome.won
+                for claim in one.claims
+            }
+            if lost and not ask and sql.CONSUMERS_WITH_CLAIMS.run(connection, lost):
                 raise _Lost
             sql_nodes.write(connection, usages, held)
             sql_new.refuse_confirmed(connection, placements, held)
@@ -179,10 +182,6 @@ class SqlClaimStore(ClaimStore):
         """The usages of nodes, and the time."""
         usages, now_s = sql_nodes.lock_at(connection, nodes)
         return usages, now_s if self.clock is None else self.clock()
-
-    def _have_claims(self, connection, placements):
-        consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
-        return bool(sql.CONSUMERS_WITH_CLAIMS.run(connection, consumers))
 
     def _refreshed(self, placements, outcomes, wanted):
         """The outcomes, with the data of the nodes ``wanted`` for each of them, and with records
