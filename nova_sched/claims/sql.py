@@ -72,10 +72,6 @@ class _Lost(Exception):
     """A placement was lost, and the final decision needs more data than was read."""
 
 
-def _claims_of(consumers):
-    return lambda connection: sql.read_claims(connection, sql.CLAIMS_OF, consumers)
-
-
 def _by_key(claims):
     return {claim.key: claim for claim in claims}
 
@@ -215,33 +211,33 @@ class SqlClaimStore(ClaimStore):
         def change(_claims):
             return lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
 
-        return self._amend(changed_claims.CONFIRM, _claims_of(consumers), change).changed
+        return self._amend_of(changed_claims.CONFIRM, consumers, change).changed
 
     def allocated(self, claims):
         consumers = {one.consumer_uuid for one in claims}
-        return self._amend(
-            changed_claims.ALLOCATION, _claims_of(consumers), lambda _: allocating(claims)
+        return self._amend_of(
+            changed_claims.ALLOCATION, consumers, lambda _: allocating(claims)
         ).changed
 
     def finish(self, consumer, node_uuids, selector=ANY):
-        return self._amend(
+        return self._amend_of(
             changed_claims.FINISH,
-            _claims_of([consumer]),
+            [consumer],
             lambda claims: finishing(claims, node_uuids, selector),
         )
 
     def revert(self, consumer, selector=ANY):
-        return self._amend(
+        return self._amend_of(
             changed_claims.REVERT,
-            _claims_of([consumer]),
+            [consumer],
             lambda claims: reverting(claims, selector),
         )
 
     def release(self, keys, selector=ANY):
         keys = set(keys)
-        return self._amend(
+        return self._amend_of(
             changed_claims.RELEASE,
-            _claims_of({consumer for consumer, _ in keys}),
+            {consumer for consumer, _ in keys},
             lambda _: leaving(keys, selector),
         )
 
@@ -313,13 +309,21 @@ class SqlClaimStore(ClaimStore):
         edit = self._amend(changed_claims.RENEWAL, waiting, lambda claims: change, first)
         return edit.changed
 
-    def _amend(self, cause, read, changing, first=lambda connection: None):
+    def _amend_of(self, cause, consumers, changing):
+        """Change claims of these consumers, see ``_amend``."""
+
+        def read(connection):
+            return sql.read_claims(connection, sql.CLAIMS_OF, consumers)
+
+        return self._amend(cause, read, changing, begin=self._sessions.brief)
+
+    def _amend(self, cause, read, changing, first=lambda connection: None, begin=None):
         """Change the claims that ``read`` finds; returns the ClaimEdit.
 
         ``changing`` takes these claims and returns the change: a function from a claim to its new
         state. ``first`` is called before. ``cause``: see changed_claims.
         """
-        with self._sessions.transaction() as connection:
+        with (begin or self._sessions.transaction)() as connection:
             first(connection)
             seen = read(connection)
             if not seen:
@@ -391,9 +395,11 @@ class SqlClaimStore(ClaimStore):
             return quotas.own_limits(connection, project_id)
 
     def claims(self, consumer_uuid=None):
-        return self._claims(
-            *([] if consumer_uuid is None else [CLAIMS.c.consumer_uuid == consumer_uuid])
-        )
+        if consumer_uuid is None:
+            return self._claims()
+        with self._sessions.brief(reads=True) as connection:
+            found = sql.read_claims(connection, sql.CLAIMS_OF, [consumer_uuid])
+        return sorted(found, key=lambda claim: (claim.created_s, claim.uuid))
 
     def _claims(self, *condition):
         query = sa.select(CLAIMS).where(*condition).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)

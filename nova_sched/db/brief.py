@@ -22,12 +22,14 @@ import sqlalchemy as sa
 
 
 @contextlib.contextmanager
-def transaction(connection):
-    """A transaction on the driver's connection below an SQLAlchemy connection that has none."""
+def transaction(connection, reads=False):
+    """A transaction on the driver's connection below an SQLAlchemy connection that has none;
+    ``reads``: it only reads."""
     kind = {'psycopg2': _InFewMessages, 'pysqlite': _OnSqlite}.get(
         connection.dialect.driver, _Brief
     )
     made = kind(connection)
+    made.begin(reads)
     try:
         yield made
         made.commit()
@@ -48,6 +50,9 @@ class _Brief:
         self.dialect = connection.dialect
         self._driver = connection.connection.driver_connection
         self._cursor = self._driver.cursor()
+
+    def begin(self, reads):
+        """Begin, where the driver does not."""
 
     def exec_driver_sql(self, text, given=()):
         """Run a statement, for each of a list of rows."""
@@ -74,9 +79,8 @@ class _Brief:
 
 
 class _OnSqlite(_Brief):
-    def __init__(self, connection):
-        super().__init__(connection)
-        self.exec_driver_sql('BEGIN IMMEDIATE')
+    def begin(self, reads):
+        self.exec_driver_sql('BEGIN' if reads else 'BEGIN IMMEDIATE')
 
 
 class _InFewMessages(_Brief):

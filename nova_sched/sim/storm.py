@@ -153,11 +153,11 @@ class StormySessions:
         self._after(reads)
 
     @contextlib.contextmanager
-    def brief(self) -> Iterator[Any]:
-        self._before(False)
-        with self._sessions.brief() as connection:
+    def brief(self, reads: bool = False) -> Iterator[Any]:
+        self._before(reads)
+        with self._sessions.brief(reads) as connection:
             yield connection
-        self._after(False)
+        self._after(reads)
 
     def _before(self, reads: bool) -> None:
         cloud, chance = self._cloud, self._cloud.chance

@@ -114,8 +114,9 @@ class EngineReplay:
         )
         self.scheduler = InlineScheduler(context, service.rules(conf))
         self._hosts = self._cluster.hosts
-        self._store.report(workload.reports, self._now_s())
         self.scheduler.state_sync.refresh()
+        for facts in self._store.report(workload.reports, self._now_s()):
+            self.scheduler.state_sync.adopt(facts)  # in the order of the workload
 
     def _now_s(self):
         return EPOCH_S + self._clock()
@@ -207,10 +208,15 @@ class EngineReplay:
 
     def _confirm(self):
         """All servers that were placed are built."""
-        sync, nodes = self.scheduler.state_sync, set()
+        nodes = set()
         for host in set(self._building.values()):
-            nodes |= sync.nodes_of(host)
-        sync.caught_up_with(self._store.confirm(list(self._building), nodes))
+            nodes |= self.scheduler.state_sync.nodes_of(host)
+        changed = self._store.confirm(list(self._building), nodes)
+        for uuid in {claim.node_uuid for claim in changed}:
+            node = self._cluster.node(uuid)
+            self._cluster.set_generation(node, node.generation + 1)
+        for claim in changed:
+            self._cluster.adopt(claim.confirmed())
         self._building = {}
 
     def _leave(self, uuid, amount, course):
