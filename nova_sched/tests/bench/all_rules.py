@@ -26,8 +26,8 @@ from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.decisions import Decide, row
 from nova_sched.tests.bench.floor import Floor
-from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.options import settings
+from nova_sched.tests.stores import MemoryClaimStore
 
 SIZES = (1_000, 10_000, 100_000)
 CORES, GIB = 16, 1024

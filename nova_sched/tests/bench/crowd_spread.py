@@ -36,7 +36,7 @@ from nova_sched.sim import trace
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Inventory, Report
 from nova_sched.tests.bench import fleet
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 
 HOSTS = 200
 # vCPUs and GiB of each kind of host; nothing is oversubscribed.

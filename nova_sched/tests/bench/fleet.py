@@ -23,7 +23,7 @@ from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 
 SUPPORTED = (('x86_64', 'kvm', 'hvm'), ('i686', 'kvm', 'hvm'))
 

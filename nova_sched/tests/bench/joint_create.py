@@ -41,8 +41,8 @@ from nova_sched.state.host_aggregate import ZONE_KEY, HostAggregate
 from nova_sched.tests.bench import joint_groups
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 from nova_sched.tests.builders import report
-from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.options import settings
+from nova_sched.tests.stores import MemoryClaimStore
 
 SETTINGS = {
     'topology.levels': list(joint_groups.LEVELS),

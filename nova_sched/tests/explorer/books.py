@@ -43,7 +43,7 @@ from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests import builders
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.explorer.store import ExplorerStore
 from nova_sched.tests.unit.engine.world import World as SchedulerWorld
 from nova_sched.tests.unit.engine.world import rules
 from nova_sched.tests.unit.hardware import builders as hardware
@@ -106,7 +106,7 @@ class Books:
             rules([PciPassthroughFilter()], [Prefers(host)], always()) for host in self.hosts
         ]
         self._plain = _Plain()
-        self.first, _ = self._intern(MemoryClaimStore(clock=lambda: 0))
+        self.first, _ = self._intern(ExplorerStore(clock=lambda: 0))
 
     @property
     def size(self):

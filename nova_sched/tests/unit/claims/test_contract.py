@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The contract of a claim store, on those that need no server."""
+"""The contract of a claim store, on the database that needs no server."""
 
 import pytest
 
@@ -17,7 +17,6 @@ from nova_sched.claims import ClaimStore
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine, schema
 from nova_sched.tests.builders import still
-from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.unit.claims import contracts
 from nova_sched.tests.unit.claims.databases import cleared
 
@@ -31,12 +30,9 @@ def sqlite(tmp_path_factory):
     made.dispose()
 
 
-@pytest.fixture(params=['memory', 'sqlite'])
-def another(request):
-    if request.param == 'memory':
-        one = MemoryClaimStore(still)
-        return lambda: one
-    database = cleared(request.getfixturevalue('sqlite'))
+@pytest.fixture
+def another(sqlite):
+    database = cleared(sqlite)
     return lambda: SqlClaimStore(database, still)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from nova_sched.claim import PLANNED
 from nova_sched.tests.builders import still
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.claims.batteries.steps import A
 from nova_sched.tests.unit.claims.batteries.transactions.lifecycle import (
     IN_PLACE,

@@ -26,7 +26,7 @@ from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory, Report
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 
 
 def report(host, used=0, **fields):

@@ -15,7 +15,7 @@ import threading
 
 from nova_sched import errors
 from nova_sched.claims import ClaimStore, PlacementOutcome
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 
 
 class Unsteady(MemoryClaimStore):

@@ -18,8 +18,8 @@ from nova_sched import errors
 from nova_sched.engine.candidates import HostOffers, MemoryCandidates
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.functional.harness import eventually
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.db import candidates as battery
 from nova_sched.tests.unit.engine.world import World, end_claims, picture
 

@@ -21,7 +21,7 @@ from nova_sched.claim import VCPU
 from nova_sched.claims import Placement
 from nova_sched.engine.cycle import LOSSES, Order
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish, Unsteady
 from nova_sched.tests.unit.engine.world import (
     Named,

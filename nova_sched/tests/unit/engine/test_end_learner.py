@@ -24,8 +24,8 @@ from nova_sched.engine.end_learner import EndLearner
 from nova_sched.lifetimes.ages import HOUR_S
 from nova_sched.lifetimes.life import Kind, Life
 from nova_sched.tests.builders import NOW, aggregate, cluster, report, request, uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.options import settings
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import World, end_claims, rules, settle_claim
 from nova_sched.weighers.exit_time import ExitTimeWeigher
 from nova_sched.weighers.ram import RAMWeigher

@@ -27,7 +27,7 @@ from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware.numa import NumaLimits
 from nova_sched.tests.builders import claim, cluster, report, request, uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Contested, Unsteady
 from nova_sched.tests.unit.engine.world import (
     Score,
@@ -267,8 +267,9 @@ def two_worlds(count=1, **words):
     """Two schedulers on one store, both of which know the same hosts."""
     store = MemoryClaimStore()
     first, second = (World(store, strict(), refresh_interval_s=1e9) for _ in range(2))
-    first.report(*(report(f'host-{number}', **{**HERE, **words}) for number in range(count)))
-    second.state_sync.refresh()
+    reports = [report(f'host-{number}', **{**HERE, **words}) for number in range(count)]
+    for facts in first.report(*reports):
+        second.state_sync.adopt(facts)
     return first, second
 
 

@@ -35,7 +35,7 @@ from nova_sched.engine.received import Received, handling
 from nova_sched.engine.scheduler import REPORT
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, report, request, uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.claims.batteries.steps import check_books
 from nova_sched.tests.unit.engine.test_machine import search
 from nova_sched.tests.unit.engine.world import World

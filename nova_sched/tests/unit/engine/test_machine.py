@@ -16,7 +16,6 @@ Whatever happened, an engine's row of a node is what a scheduler that starts now
 store, as long as their generations are the same; after a refresh they all are.
 """
 
-import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -31,16 +30,13 @@ from nova_sched import errors
 from nova_sched.claim import MOVES, VCPU
 from nova_sched.claims import ClaimSelector
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.state.request import NO_HARDWARE
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.cases import cases
-from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.unit.claims.batteries.steps import check_books
-from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.world import (
     World,
     end_claims,
@@ -142,8 +138,8 @@ class Engines(RuleBasedStateMachine):
 
     def stores(self):
         """A function that opens the store once more."""
-        store = MemoryClaimStore()
-        return lambda: store
+        database = schema.in_memory()
+        return lambda: SqlClaimStore(database)
 
     def __init__(self):
         super().__init__()
@@ -411,20 +407,3 @@ def test_one_engine():
 
 def test_two_engines():
     search(TwoEngines, 40)
-
-
-@pytest.fixture(scope='module')
-def database(tmp_path_factory):
-    made = db_engine.create(f'sqlite:///{tmp_path_factory.mktemp("engines")}/claims.sqlite')
-    schema.upgrade(made)
-    yield made
-    made.dispose()
-
-
-def test_two_engines_on_one_database(database):
-    class OnSqlite(TwoEngines):
-        def stores(self):
-            clean = cleared(database)
-            return lambda: SqlClaimStore(clean)
-
-    search(OnSqlite, 10)

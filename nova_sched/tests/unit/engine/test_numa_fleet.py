@@ -22,17 +22,15 @@ import pytest
 
 from nova_sched import service
 from nova_sched.claim import MEMORY_MB, PCPU
-from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
-from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.hardware.numa import GuestCell, GuestTopology, HostCell, HostTopology
 from nova_sched.state.report import Inventory, Report
 from nova_sched.state.request import Request
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.cases import cases
-from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.options import settings
+from nova_sched.tests.stores import MemoryClaimStore
 
 DATA = Path(__file__).parents[2] / 'data' / 'huawei-numa-topology-2025'
 GIB = 1024
@@ -99,20 +97,10 @@ def server(name, row):
     )
 
 
-def on_sqlite(folder):
-    storage = engine.create(f'sqlite:///{folder}/claims.sqlite')
-    schema.upgrade(storage)
-    return SqlClaimStore(storage)
-
-
-def in_memory(folder):
-    return MemoryClaimStore()
-
-
 @pytest.fixture
-def scheduler(request, tmp_path):
+def scheduler():
     with settings(PACKING):
-        store = request.param(tmp_path)
+        store = MemoryClaimStore()
         store.report([node(place, row) for place, row in enumerate(table('PM_res'))], time.time())
         made = service.scheduler(CONF, store)
         made.start()
@@ -120,13 +108,7 @@ def scheduler(request, tmp_path):
         made.stop()
 
 
-# One sequence is enough for the database, which takes most of the time.
-@pytest.mark.parametrize(
-    'scheduler, sequence',
-    [(on_sqlite, 'C1'), (in_memory, 'C2'), (in_memory, 'C3')],
-    ids=['C1', 'C2', 'C3'],
-    indirect=['scheduler'],
-)
+@pytest.mark.parametrize('sequence', ['C1', 'C2', 'C3'])
 def test_every_server_finds_its_cells(scheduler, sequence):
     rows = table(f'VM_data_{sequence}')
     assert len(rows) == 4998

@@ -20,8 +20,8 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, VCPU
 from nova_sched.claims import Placement
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.test_cycle import A, B, asks, node, world
 from nova_sched.tests.unit.engine.world import World, fresh, picture

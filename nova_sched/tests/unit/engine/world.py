@@ -33,7 +33,7 @@ from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, of_now
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.weighers import Weigher
 from nova_sched.weighers.ram import RAMWeigher
 

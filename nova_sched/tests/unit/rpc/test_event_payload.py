@@ -26,7 +26,7 @@ from nova_sched.rpc.event_notifications import EventNotifications
 from nova_sched.rpc.event_payload import claims, refusal
 from nova_sched.tests import manual
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.groups.group_cloud import SMALL, Cloud, definition, members
 from nova_sched.tests.unit.engine.world import World
 from nova_sched.tests.unit.rpc.test_notifications import Notifier

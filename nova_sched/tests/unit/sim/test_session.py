@@ -19,7 +19,7 @@ from nova_sched.claims import Placement
 from nova_sched.sim import session
 from nova_sched.tests import builders
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.sim.builders import GIB, node
 
 A, B, C = map(uuid_of, 'abc')

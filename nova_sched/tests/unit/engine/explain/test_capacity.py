@@ -28,8 +28,8 @@ from nova_sched.filters.ram import RamFilter
 from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.tests.builders import aggregate, report, request, uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.options import settings
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import Opened, World, picture, rules
 from nova_sched.tests.unit.filters.test_child_providers import GPU, devices, gpu
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted

@@ -18,13 +18,9 @@ generation says, and one poll makes all of them equal.
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.engine.sync.store_poller import StorePoller
-from nova_sched.tests.unit.claims.databases import cleared
-from nova_sched.tests.unit.engine.test_machine import Engines, database, search
+from nova_sched.tests.unit.engine.test_machine import Engines, search
 from nova_sched.tests.unit.engine.world import fresh, picture
-
-__all__ = ['database']
 
 
 class Polling(Engines):
@@ -53,12 +49,3 @@ class Polling(Engines):
 
 def test_polling():
     search(Polling, 40)
-
-
-def test_polling_on_one_database(database):
-    class OnSqlite(Polling):
-        def stores(self):
-            clean = cleared(database)
-            return lambda: SqlClaimStore(clean)
-
-    search(OnSqlite, 10)

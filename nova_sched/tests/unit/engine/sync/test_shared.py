@@ -23,7 +23,7 @@ from nova_sched.claims import ClaimSelector
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.engine.received import Received, handling
 from nova_sched.tests.builders import claim, report, request, uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import Score, World, end_claims, rules, spreading
 
 A, B, C = (uuid_of(f'instance {letter}') for letter in 'ABC')
@@ -33,11 +33,11 @@ HOSTS = ('host-0', 'host-1', 'host-2')
 def worlds(count=2, vcpus=4, store=None, chain=None):
     """Schedulers on one store, of which each knows the hosts and not what the others do."""
     store = store or MemoryClaimStore()
-    store.report([report(host, vcpus=vcpus) for host in HOSTS], 0.0)
     made = [World(store, chain or spreading(), seed=number) for number in range(count)]
-    for one in made:
-        for host in HOSTS:
-            one.cluster.see(host, one.now_s)
+    for facts in store.report([report(host, vcpus=vcpus) for host in HOSTS], 0.0):
+        for one in made:
+            one.state_sync.adopt(facts)
+            one.cluster.see(facts.report.host, one.now_s)
     return made
 
 

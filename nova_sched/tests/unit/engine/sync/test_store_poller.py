@@ -25,13 +25,10 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.engine.sync.store_poller import EXPIRE_INTERVAL_S, StorePoller
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.tests.builders import NOW, aggregate, claim, report, request, uuid_of
-from nova_sched.tests.explorer.store import MemoryClaimStore
 from nova_sched.tests.functional.harness import eventually
+from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Unsteady
-from nova_sched.tests.unit.engine.test_machine import database
 from nova_sched.tests.unit.engine.world import World, end_claims, fresh, picture, rules
-
-__all__ = ['database']
 
 A, B, C = (uuid_of(f'instance {name}') for name in 'ABC')
 
@@ -367,14 +364,10 @@ class Plain:
         return cls(*(getattr(service, field.name) for field in dataclasses.fields(cls)))
 
 
-@pytest.fixture(params=['memory', 'sqlite'])
-def opened(request):
+@pytest.fixture
+def opened(database):
     """A function that opens one store again and again."""
-    if request.param == 'memory':
-        store = MemoryClaimStore()
-        return lambda: store
-    made = request.getfixturevalue('database')
-    return lambda: SqlClaimStore(made)
+    return lambda: SqlClaimStore(database)
 
 
 def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
