@@ -93,8 +93,15 @@ def for_command(connection, limits=db_limits.DEFAULT):
 
 
 def in_memory():
-    """An engine for a new database in the memory of this process. SharedSession has its rules."""
-    shared = {'check_same_thread': False}
+    """An engine for a new database in the memory of this process: all threads have its only
+    connection, see SharedSession. It ends with the engine."""
+    import sqlite3  # late: processes with a database server do without it
+
+    class Connection(sqlite3.Connection):
+        def __del__(self):
+            self.close()
+
+    shared = {'check_same_thread': False, 'factory': Connection}
     engine = sa.create_engine('sqlite://', poolclass=sa.StaticPool, connect_args=shared)
     _begin_as_oslo_db(engine)
     exc_filters.register_engine(engine)
@@ -320,7 +327,7 @@ class Sessions:
 
 
 class SharedSession(Sessions):
-    """The only connection to a database in memory: threads have it in turn."""
+    """The only connection to a database in memory: threads use it in turn."""
 
     def __init__(self, engine):
         super().__init__(engine)

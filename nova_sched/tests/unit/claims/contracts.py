@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The battery of each contract of a claim store: every store runs all of them."""
+"""The battery of each contract of a claim store: every database runs all of them."""
 
 import pytest
 

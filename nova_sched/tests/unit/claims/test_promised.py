@@ -22,7 +22,7 @@ import random
 from nova_sched.claim import VCPU
 from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.tests.builders import claim, report, uuid_of
-from nova_sched.tests.stores import MemoryClaimStore
+from nova_sched.tests.explorer.store import ExplorerStore
 
 NODE = uuid_of('node host-0')
 SERVERS = [uuid_of(name) for name in 'AB']
@@ -38,7 +38,7 @@ class World:
 
     def __init__(self):
         self.now_s = 0.0
-        self.store = MemoryClaimStore(self.tick)
+        self.store = ExplorerStore(self.tick)
         self.running, self.wanted = {}, {}
         self.unborn = list(STRANGERS)
         self.counted, self.sent = set(), None

@@ -12,6 +12,7 @@
 """Tests of the database engine: how SQLite is set up, and what errors do to connections that
 threads keep."""
 
+import concurrent.futures
 import gc
 import sqlite3
 import sys
@@ -302,3 +303,37 @@ def test_a_thread_keeps_its_own_connection(database):
     other.join()
     assert [seen[0] is one for one in seen] == [True, True, False, False]
     assert seen[2] is seen[3]
+
+
+@pytest.fixture
+def shared():
+    sessions = engine.sessions(engine.in_memory())
+    with sessions.transaction() as connection:
+        connection.execute(sa.text('CREATE TABLE t (n INTEGER PRIMARY KEY)'))
+    return sessions
+
+
+@pytest.mark.parametrize('fail, error, _kept', KINDS, ids=NAMES)
+def test_a_database_in_memory_outlives_errors(shared, fail, error, _kept):
+    with pytest.raises(error), shared.transaction() as connection:
+        fail(connection)
+    with shared.transaction(reads=True) as connection:
+        assert count(connection) == 0
+
+
+def test_threads_use_a_database_in_memory_in_turn(shared):
+    def work(numbers):
+        for number in numbers:
+            with shared.transaction() as connection:
+                before = count(connection)
+                connection.execute(sa.text(f'INSERT INTO t VALUES ({number})'))
+                assert count(connection) == before + 1
+            with shared.brief(reads=True) as connection:
+                ((_,),) = connection.exec_driver_sql(
+                    'SELECT n FROM t WHERE n = ?', (number,)
+                ).fetchall()
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, [range(start, start + 50) for start in range(0, 200, 50)]))
+    with shared.transaction(reads=True) as connection:
+        assert count(connection) == 200

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What each contract of a claim store promises, as tests that every store runs.
+"""What each contract of a claim store promises, as tests that every database runs.
 
 A module of tests brings the fixture ``store``, on an empty store, and ``another``: a function that
 opens one more store object on the same data.
