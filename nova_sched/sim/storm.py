@@ -327,11 +327,15 @@ class Member:
         """Handle a message off the bus, in a strand of its own."""
         self.process.start(self._handle, message)
 
+    def _caller(self, message: 'Message') -> Any:
+        """The context of a call."""
+        return types.SimpleNamespace(request_id=message.request_id)
+
     def _handle(self, message: 'Message') -> None:
         with handling(self.pauses.received(message.timeout_s)):
             endpoint = self.endpoints[message.namespace]
-            context = types.SimpleNamespace(request_id=message.request_id)
             try:
+                context = self._caller(message)
                 found = getattr(endpoint, message.method)(context, **message.args)
                 if isinstance(found, Deferred):
                     self.wait_for(found.future)
@@ -354,7 +358,7 @@ class Message:
     def __init__(self, cloud: 'Cloud', request_id: str, namespace: str, method: str, args: dict):
         self.request_id, self.namespace = request_id, namespace
         self.method, self.args = method, args
-        self.timeout_s = ANSWER_S
+        self.timeout_s, self.sent_s = ANSWER_S, cloud.timeline.now_s
         self.done = Signal(cloud.timeline)
         self.found: Any = None
         self.error: Exception | None = None

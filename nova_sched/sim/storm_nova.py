@@ -20,10 +20,12 @@ do what Nova 34 does, in its order, and know nothing of claims.
 
 import collections
 import contextlib
+import dataclasses
 import datetime
 import json
 import pathlib
 import random
+import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -45,8 +47,10 @@ from nova_sched.engine.sync.membership import SIGN_S, SILENT_S
 from nova_sched.rpc.endpoints.nova_source import NovaSourceEndpoint
 from nova_sched.sim.storm import (
     ANSWER_S,
+    FLAVORS,
     NODE_MB,
     VCPUS,
+    Amounts,
     Cloud,
     Front,
     Host,
@@ -59,7 +63,8 @@ from nova_sched.sim.storm import (
     amounts_of,
     uuid_of,
 )
-from nova_sched.sim.strands import Process, Signal, threads_in, wait
+from nova_sched.sim.strands import Lock, Process, Signal, threads_in, wait
+from nova_sched.sim.trace import TraceFlavor
 
 THREADS = {
     'threading': (mirror, node_reader, allocations, doubts, turns),
@@ -69,9 +74,7 @@ THREADS = {
 TABLES = SERVICES, NODES, INSTANCES, MIGRATIONS, nova_cell.DEVICES
 TOTALS = {VCPU: VCPUS, MEMORY_MB: NODE_MB}
 READ_S = 20.0  # that schedulers wait for an answer of Placement
-SIGN_OF_LIFE_S = 10.0  # between two of a nova-compute
 DOWN_S = 60.0
-UPDATE_S = 60.0  # between two updates of a compute's row
 SETTLE_S = ANSWER_S + READ_S + 10.0  # the age of claims that are compared with Nova
 PROJECT, USER = 'project', 'user'
 CONCURRENT = 'placement.concurrent_update'
@@ -385,7 +388,7 @@ class NovaMember(Member):
             self._nova,
             self._nova,
             client,
-            lambda: Intervals(10 * cloud.poll_s, 60.0, DOWN_S),
+            lambda: Intervals(10 * cloud.poll_s, 120 * cloud.poll_s, DOWN_S),
             then=lambda compared: AfterLook({'settle': lambda _: settler.settle()}).run(compared),
         )
         settler = Settler(front, self._nova, self._nova, client, self.mirror, SETTLE_S,
@@ -398,6 +401,13 @@ class NovaMember(Member):
 
     def _endpoints(self, front: Front) -> dict[str, Any]:
         return {'scheduler': NovaSourceEndpoint(front, self.mirror)}
+
+    def _caller(self, message: Message) -> Any:
+        """With the time of the request, by the clock of this machine, from which its age is
+        told."""
+        age = datetime.timedelta(seconds=self.cloud.timeline.now_s - message.sent_s)
+        made = datetime.datetime.now(datetime.UTC) - age
+        return types.SimpleNamespace(request_id=message.request_id, timestamp=made.isoformat())
 
     def _open(self) -> None:
         self.process.start(self._sign)
@@ -448,28 +458,42 @@ class NovaHost(Host):
                 'supported_instances': '[["x86_64", "kvm", "hvm"]]', 'created_at': now,
                 'deleted': 0}  # fmt: skip
         self.cell.write(SERVICES.insert().values(**service), NODES.insert().values(**node))
+        self.is_lost = False
+        self.evacuated: dict[str, str] = {}  # server -> its migration
         super().__init__(cloud, name, folder)
 
     def start(self) -> None:
         self.process = process = Process(self.cloud.timeline, self.name)
         self.news = Signal(self.cloud.timeline)
         self.client = NovaClient(self.cloud, process)
+        self._busy: dict[str, Lock] = collections.defaultdict(Lock)
         self._serials = {one: told for one, told in self._serials.items() if told[1] is not None}
+        self.force_down(False)
         process.start(self._sign)
         process.start(self._update_always)
+
+    def force_down(self, is_lost: bool) -> None:
+        """As an operator does, who has seen that it runs nothing any more."""
+        self.is_lost = is_lost
+        row = SERVICES.update().where(SERVICES.c.host == self.name)
+        self.cell.write(row.values(forced_down=is_lost))
 
     def _sign(self) -> None:
         while True:
             row = SERVICES.update().where(SERVICES.c.host == self.name)
             self.cell.write(row.values(last_seen_up=self.cell.moment))
-            wait(self.cloud.timeline, SIGN_OF_LIFE_S)
+            wait(self.cloud.timeline, min(self.cloud.interval_s / 2, DOWN_S / 2))
 
     def _update_always(self) -> None:
+        for server, migration in [*self.evacuated.items()]:
+            self.client.leave(uuid_of(server), self.uuid)
+            self.migration(migration, 'completed')
+            self.evacuated.pop(server, None)
         while True:
             self.update()
             servers = [uuid_of(one) for one in self.truth]
             self.cloud.cast('sync_instance_info', host_name=self.name, instance_uuids=servers)
-            wait(self.cloud.timeline, UPDATE_S)
+            wait(self.cloud.timeline, 3 * self.cloud.interval_s)
 
     def update(self) -> None:
         """Write the row of the node, if it differs."""
@@ -483,19 +507,15 @@ class NovaHost(Host):
 
     def obey(self, server: str, serial: int, work: Callable[[], bool]) -> bool:
         """As of a host, for work that takes time: one that was killed meanwhile does it again."""
-        last, done = self._serials.get(server, (0, False))
-        if serial < last:
-            return False
-        if serial > last:
-            self._serials[server] = serial, None
-            done = work()
-            if self._serials[server][0] == serial:
+        with self._busy[server]:
+            last, done = self._serials.get(server, (0, False))
+            if serial < last:
+                return False
+            if serial > last:
+                self._serials[server] = serial, None
+                done = work()
                 self._serials[server] = serial, done
             return done
-        while done is None:
-            wait(self.cloud.timeline, 0.5)
-            last, done = self._serials[server]
-        return done and last == serial
 
     # What conductors have it do. Each may be repeated from its beginning.
 
@@ -513,6 +533,11 @@ class NovaHost(Host):
         """Write the row of an instance."""
         row = INSTANCES.update().where(INSTANCES.c.uuid == uuid_of(server))
         self.cell.write(row.values(**values))
+        self.cloud.take_time(self.process, 0.01)
+
+    def migration(self, uuid: str, status: str) -> None:
+        row = MIGRATIONS.update().where(MIGRATIONS.c.uuid == uuid)
+        self.cell.write(row.values(status=status))
         self.cloud.take_time(self.process, 0.01)
 
     def build_server(self, server: Server, vm_state: str, fails: bool) -> bool:
@@ -533,9 +558,66 @@ class NovaHost(Host):
         self.cloud.cast('update_instance_info', host_name=self.name, instance_info=[])
         return True
 
+    def prepare(self, server: str, old: Amounts | None, new: Amounts, fails: bool) -> bool:
+        """Count a server that moves to here, or that has an ``old`` size here, too."""
+        self.holds(server, sums([old or {}, new]))
+        self.update()
+        wait(self.cloud.timeline, self.cloud.chance.expovariate(1 / 3.0))
+        if fails:
+            self.holds(server, old)
+            self.update()
+        return not fails
+
+    def arrived(self, server: str, vm_state: str) -> bool:
+        self.instance(server, host=self.name, node=self.name, vm_state=vm_state, task_state=None)
+        self.update()
+        return True
+
+    def leave(self, server: str, left: Amounts | None, migration: str) -> bool:
+        """A move is confirmed: what is ``left`` here is counted."""
+        self.holds(server, left)
+        self.update()
+        self.client.remove(migration)
+        self.migration(migration, 'confirmed')
+        return True
+
+    def come_back(self, server: str, old: Amounts, migration: str) -> bool:
+        """A move is reverted: the server runs here, as before."""
+        self.holds(server, old)
+        self.client.give(migration, uuid_of(server))
+        self.migration(migration, 'reverted')
+        return self.arrived(server, 'active')
+
+    def offload(self, server: str) -> bool:
+        """A server is shelved."""
+        self.holds(server, None)
+        self.client.remove(uuid_of(server))
+        self.instance(server, vm_state='shelved_offloaded', task_state=None)
+        self.update()
+        self.instance(server, host=None, node=None)
+        return True
+
+    def rebuild(self, server: Server, migration: str, fails: bool) -> bool:
+        """Evacuate a server to here."""
+        self.holds(server.name, amounts_of(server.flavor))
+        self.instance(server.name, host=self.name, node=self.name)
+        self.update()
+        wait(self.cloud.timeline, self.cloud.chance.expovariate(1 / 3.0))
+        if fails:
+            source = server.host.name
+            self.holds(server.name, None)
+            self.instance(server.name, host=source, node=source, task_state=None)
+            self.update()
+            self.client.leave(server.uuid, self.uuid)
+            self.migration(migration, 'failed')
+            return False
+        self.migration(migration, 'done')
+        return self.arrived(server.name, 'active')
+
     def drop_server(self, server: str) -> bool:
         """Count it no more, if it is here."""
         self.holds(server, None)
+        self.evacuated.pop(server, None)
         self.update()
         return True
 
@@ -576,6 +658,32 @@ class NovaClient:
             self.always(lambda client, one=one: client.remove(one, client.allocations_of(one)))
             self.always(lambda client, one=one: _has_none(client, one))
 
+    def give(self, giver: str, taker: str) -> None:
+        """Give all that one consumer has to another one, which loses what it has."""
+
+        def work(client: PlacementClient) -> bool:
+            has, gets = client.allocations_of(giver), client.allocations_of(taker)
+            if has.providers:
+                client.write({
+                    giver: dataclasses.replace(has, providers={}),
+                    taker: ConsumerAllocations(has.providers, gets.generation, PROJECT, USER),
+                })  # fmt: skip
+            return True
+
+        self.always(work)
+
+    def leave(self, consumer: str, provider: str) -> None:
+        """Remove what a consumer has of one provider."""
+
+        def work(client: PlacementClient) -> bool:
+            found = client.allocations_of(consumer)
+            if provider in found.providers:
+                rest = {one: some for one, some in found.providers.items() if one != provider}
+                client.write({consumer: dataclasses.replace(found, providers=rest)})
+            return True
+
+        self.always(work)
+
     def claim(self, consumer: str, request: str) -> bool:
         """Allocate an alternate for a server that has nothing. Returns whether there is room."""
         wanted = {one: some['resources']
@@ -610,6 +718,7 @@ class NovaLife(Life):
     def __init__(self, cloud: 'NovaCloud', server: Server, process: Process):
         super().__init__(cloud, server, process)
         self._cell: CellDatabase | None = None
+        self._migrations: list[str] = []
 
     @property
     def _client(self) -> NovaClient:
@@ -665,10 +774,103 @@ class NovaLife(Life):
     def _wait_until_confirmed(self) -> None:
         """Nothing is to be waited for."""
 
-    def _resize(self) -> None:
-        pass
+    # Changes.
 
-    _move = _move_live = _resize
+    def _resize(self) -> None:
+        flavor = self._chance.choice(FLAVORS)
+        if flavor != self.server.flavor:
+            self._change('resize', flavor)
+
+    def _move(self) -> None:
+        self._change(self._chance.choice(['migration', 'shelve']), self.server.flavor)
+
+    def _move_live(self) -> None:
+        self._change('live-migration', self.server.flavor)
+
+    def _change(self, kind: str, flavor: TraceFlavor) -> None:
+        host = self.server.host
+        if host is None:
+            self._unshelve()
+        elif host.is_lost:
+            self._evacuate(host)
+        elif kind == 'shelve':
+            self.cloud.ledger.forget(self.server.name)
+            self._tell(host, lambda: host.offload(self.server.name))
+            self.server.host = None
+            wait(self.cloud.timeline, self._chance.expovariate(1 / 30.0))
+            self._unshelve()
+        else:
+            self._migrate(kind, host, flavor)
+
+    def _unshelve(self) -> None:
+        if found := self._destinations(self._spec_within(self.server.flavor)):
+            self._build(found, 'shelved_offloaded')
+        self.cloud.ledger.forget(self.server.name)
+
+    def _spec_within(self, flavor: TraceFlavor, leaving: Host | None = None) -> Any:
+        """The request for another host of the cell that has the server."""
+        spec = self._spec(flavor)
+        spec.ignore_hosts = [one.name for one in self.cloud.hosts.values()
+                             if one.cell is not self._cell or one is leaving] or None  # fmt: skip
+        return spec
+
+    def _begin(self, kind: str) -> str:
+        """Make a migration. Returns its UUID."""
+        name = f'{self.server.name} migration {len(self._migrations) + 1}'
+        migration = uuid_of(name)
+        self.cloud.names[migration] = name
+        self._migrations.append(migration)
+        row = {'uuid': migration, 'instance_uuid': self.server.uuid, 'migration_type': kind,
+               'status': 'pre-migrating'}  # fmt: skip
+        self._cell.write(MIGRATIONS.insert().values(**row))
+        self.cloud.take_time(self.process, 0.01)
+        return migration
+
+    def _migrate(self, kind: str, source: NovaHost, flavor: TraceFlavor) -> None:
+        """Resize or migrate the server, while its migration has what it had."""
+        server, chance, cloud = self.server, self._chance, self.cloud
+        cloud.ledger.forget(server.name)
+        name, old, new = server.name, amounts_of(server.flavor), amounts_of(flavor)
+        migration = self._begin(kind)
+        self._client.give(server.uuid, migration)
+        may_stay = kind == 'resize' and chance.random() < 0.5
+        found = self._destinations(self._spec_within(flavor, None if may_stay else source))
+        cloud.ledger.forget(name)
+        host = cloud.hosts[found[0].service_host] if found else None
+        stays, fails = host is source, chance.random() < 0.1
+        if host is None or not self._tell(
+            host, lambda: host.prepare(name, old if stays else None, new, fails)
+        ):
+            self._tell(source, lambda: source.come_back(name, old, migration))
+            return
+        is_live = kind == 'live-migration'
+        self._tell(host, lambda: host.arrived(name, 'active' if is_live else 'resized'))
+        server.host = host
+        if not is_live:
+            wait(cloud.timeline, chance.expovariate(1 / 30.0))
+        if is_live or chance.random() < 0.6:
+            self._tell(source, lambda: source.leave(name, new if stays else None, migration))
+            server.flavor = flavor
+            return
+        if not stays:
+            self._tell(host, lambda: host.drop_server(name))
+        server.host = source
+        self._tell(source, lambda: source.come_back(name, old, migration))
+
+    def _evacuate(self, source: NovaHost) -> None:
+        """Build the server of a lost host on another one."""
+        server, fails = self.server, self._chance.random() < 0.2
+        self.cloud.ledger.forget(server.name)
+        migration = self._begin('evacuation')
+        found = self._destinations(self._spec_within(server.flavor, source))
+        self.cloud.ledger.forget(server.name)
+        if not found:
+            return
+        host = self.cloud.hosts[found[0].service_host]
+        if self._tell(host, lambda: host.rebuild(server, migration, fails)):
+            server.host = host
+            source.holds(server.name, None)
+            source.evacuated[server.name] = migration
 
     def _delete(self) -> None:
         host = self.server.host
@@ -684,7 +886,7 @@ class NovaLife(Life):
         row = INSTANCES.update().where(INSTANCES.c.uuid == self.server.uuid)
         for cell in self.cloud.nova.cells:
             cell.write(row.values(vm_state='deleted', deleted=1))
-        self._client.remove(self.server.uuid)
+        self._client.remove(self.server.uuid, *self._migrations)
 
     def clean_up(self) -> None:
         """A server whose conductor was killed is deleted."""
@@ -730,8 +932,9 @@ class NovaLedger(Ledger):
             allocated[server] = sums([allocated.get(server, {}), amounts])
         self._check_room(host, collections.Counter(sums(host.truth.values())), 'what runs there')
         if facts := self._facts.get(host.uuid):
-            total = sums(one.resources for one in facts.claims)
-            self._check_room(host, collections.Counter(total), 'claims')
+            # Placement may still refuse one that is pending.
+            total = sums(one.resources for one in facts.claims if one.is_confirmed)
+            self._check_room(host, collections.Counter(total), 'confirmed claims')
         rows = self._rows(host)
         for server, amounts in host.truth.items():
             if _is_less(allocated.get(server, {}), amounts):
@@ -828,6 +1031,18 @@ class NovaCloud(Cloud):
     def _hand(member: NovaMember, message: Message) -> None:
         if member.process.is_alive and member.is_ready:
             member.take(message)
+
+    def _crash(self) -> None:
+        if self.chance.random() < 0.7:
+            super()._crash()
+            return
+        host = self.chance.choice([*self.hosts.values()])
+        if host.process.is_alive:
+            self.say(f'{host.name} is lost', host.name)
+            host.process.kill()
+            host.force_down(True)
+            again_s = self.chance.uniform(100.0, 900.0)
+            self.timeline.at(again_s, lambda: self._start_again(host.process))
 
     def _outage(self) -> None:
         """Of the database of claims, of a cell, or of Placement."""
