@@ -31,6 +31,7 @@ EPILOG = """
 examples:
   nova-sched-sim storm --hours 24
   nova-sched-sim storm --seed 4711 --seeds 1 --hours 1
+  nova-sched-sim storm --nova --hours 1
 
 exit status: 0 success, 1 it cannot run, 2 wrong usage, 3 a promise was broken, 130 interrupted
 """
@@ -55,6 +56,9 @@ def parser():
         metavar='N',
         help='of simulated time, in equal parts for the seeds (%(default)s)',
     )
+    made.add_argument(
+        '--nova', action='store_true', help='a stock Nova cloud, whose computes have no agents'
+    )
     made.add_argument('--format', choices=['table', 'json'], default='table', help='(%(default)s)')
     return made
 
@@ -73,12 +77,12 @@ def _run(options):
     import logging
 
     from nova_sched.cmd import startup
-    from nova_sched.sim import storm
+    from nova_sched.sim import storm, storm_nova
 
     startup.configure(['--config-file', os.devnull, '--log-file', os.devnull])
     logging.getLogger('nova_sched').setLevel(logging.ERROR)
     seeds = options.seeds or max(1, round(options.hours))
-    laboratory = storm.Laboratory()
+    laboratory = storm.Laboratory(storm_nova.NovaCloud if options.nova else storm.Cloud)
     try:
         for seed in range(options.seed, options.seed + seeds):
             begin_s = time.process_time()

@@ -219,6 +219,8 @@ class Front:
 class Member:
     """One scheduler process, which may be killed and started again under its name."""
 
+    READS_NOVA = False
+
     def __init__(self, cloud: 'Cloud', number: int):
         self.cloud, self.number, self.name = cloud, number, f'scheduler {number}'
         self.starts = 0
@@ -246,19 +248,25 @@ class Member:
             clock=self.clock,
             random=random.Random(f'{cloud.seed} {self.name} {self.starts}'),
             membership=membership,
+            reads_nova=self.READS_NOVA,
             monotonic=lambda: cloud.timeline.now_s,
         )
         chain = catalog.Rules(catalog.always(), (), (RAMWeigher(),))
-        self.scheduler = Scheduler(context, chain, pauses=self.pauses)
+        self.scheduler = self._make(context, chain)
         self.scheduler.loop.pause = self._rest  # type: ignore[method-assign]
-        front = Front(self, self.scheduler)
-        self.endpoints = {
+        self.endpoints = self._endpoints(Front(self, self.scheduler))
+        self._poller = StorePoller(context, self._ask)
+        process.start(self._run)
+
+    def _make(self, context: Context, chain: catalog.Rules) -> Scheduler:
+        return Scheduler(context, chain, pauses=self.pauses)
+
+    def _endpoints(self, front: Front) -> dict[str, Any]:
+        return {
             'scheduler': SchedulerEndpoint(front),
             'claims': ClaimsEndpoint(front),
             'stats': StatsEndpoint(front),
         }
-        self._poller = StorePoller(context, self._ask)
-        process.start(self._run)
 
     def _rest(self, seconds: float) -> None:
         wait(self.cloud.timeline, seconds)
@@ -273,14 +281,18 @@ class Member:
                 break
             wait(timeline, 1.0)
         self.pauses.start(watch=False)
-        self.is_ready = True
         self.process.start(self._poll)
+        self._open()
         while True:
             while loop.is_busy:
                 loop.turn()
                 self.cloud.take_time(self.process, 0.0005)
             self.work.is_set = False
             self.work.wait()
+
+    def _open(self) -> None:
+        """Take messages from now on."""
+        self.is_ready = True
 
     def _poll(self) -> None:
         """The thread of the poller."""
@@ -315,11 +327,15 @@ class Member:
         """Handle a message off the bus, in a strand of its own."""
         self.process.start(self._handle, message)
 
+    def _caller(self, message: 'Message') -> Any:
+        """The context of a call."""
+        return types.SimpleNamespace(request_id=message.request_id)
+
     def _handle(self, message: 'Message') -> None:
         with handling(self.pauses.received(message.timeout_s)):
             endpoint = self.endpoints[message.namespace]
-            context = types.SimpleNamespace(request_id=message.request_id)
             try:
+                context = self._caller(message)
                 found = getattr(endpoint, message.method)(context, **message.args)
                 if isinstance(found, Deferred):
                     self.wait_for(found.future)
@@ -342,7 +358,7 @@ class Message:
     def __init__(self, cloud: 'Cloud', request_id: str, namespace: str, method: str, args: dict):
         self.request_id, self.namespace = request_id, namespace
         self.method, self.args = method, args
-        self.timeout_s = ANSWER_S
+        self.timeout_s, self.sent_s = ANSWER_S, cloud.timeline.now_s
         self.done = Signal(cloud.timeline)
         self.found: Any = None
         self.error: Exception | None = None
@@ -1040,6 +1056,12 @@ class StormResult:
 class Cloud:
     """All that is simulated, of one seed."""
 
+    MEMBER: type[Member] = Member
+    HOST: type[Host] = Host
+    LIFE: type[Life] = Life
+    LEDGER: type[Ledger] = Ledger
+    EXPECTED: tuple[type[Exception], ...] = (errors.StoreUnavailable,)  # may be logged
+
     def __init__(self, seed: int, database: Any, folder: pathlib.Path):
         self.seed, self.database = seed, database
         self.chance = random.Random(f'{seed} chance')
@@ -1061,10 +1083,11 @@ class Cloud:
             service_down_time_s=4 * INTERVAL_S,
         )
         self.names: dict[str, str] = {}
-        self.ledger = Ledger(self)
+        self.ledger = self.LEDGER(self)
         self.bus = Bus(self)
-        self.members = [Member(self, number) for number in range(self.weather.schedulers)]
-        self.hosts = {f'n{number}': Host(self, f'n{number}', folder)
+        self._found()
+        self.members = [self.MEMBER(self, number) for number in range(self.weather.schedulers)]
+        self.hosts = {f'n{number}': self.HOST(self, f'n{number}', folder)
                       for number in range(self.weather.nodes)}  # fmt: skip
         if self.weather.strangers:
             for number, host in enumerate(self.hosts.values()):
@@ -1074,6 +1097,14 @@ class Cloud:
         self.lives: dict[str, Life] = {}
         self.made = 0
         self.weather_process = Process(self.timeline, 'weather')
+
+    def _found(self) -> None:
+        """Make what schedulers and hosts need."""
+
+    def close(self) -> None:
+        self.is_stormy = False
+        for process in (*self._processes(), self.weather_process):
+            process.kill()
 
     # Clocks.
 
@@ -1130,7 +1161,7 @@ class Cloud:
         self.made += 1
         server = Server(f's{self.made}', self.chance.choice(FLAVORS))
         self.names[server.uuid] = server.name
-        self.lives[server.name] = life = Life(self, server, process)
+        self.lives[server.name] = life = self.LIFE(self, server, process)
         self.counts['servers'] += 1
         process.start(life.run)
 
@@ -1230,14 +1261,15 @@ class Complaints(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info and record.exc_info[1]
-        if error and not isinstance(error, errors.StoreUnavailable):
+        if error and not isinstance(error, self._cloud.EXPECTED):
             self._cloud.timeline.fail(Violation(f'{record.getMessage()}: {error!r}'))
 
 
 class Laboratory:
     """Runs storms, one after the other. ``close`` removes its files."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[Cloud] = Cloud) -> None:
+        self._kind = kind
         self._folder = tempfile.TemporaryDirectory(prefix='nova-sched-storm-')
         self._template = db_engine.create('sqlite://')
         schema.upgrade(self._template)
@@ -1254,7 +1286,7 @@ class Laboratory:
         database = self._copy()
         log = logging.getLogger('nova_sched')
         with names_from(random.Random(f'{seed} names')):
-            cloud = Cloud(seed, database, folder)
+            cloud = self._kind(seed, database, folder)
             complaints = Complaints(cloud)
             log.addHandler(complaints)
             failure = None
@@ -1267,10 +1299,7 @@ class Laboratory:
                 ])  # fmt: skip
             finally:
                 log.removeHandler(complaints)
-                cloud.is_stormy = False
-                for process in cloud._processes():
-                    process.kill()
-                cloud.weather_process.kill()
+                cloud.close()
                 database.dispose()
         counts = {**cloud.counts, 'messages': cloud.bus.sent, 'events': cloud.timeline.events,
                   'checks': cloud.ledger.checks, 'expired': len(cloud.ledger.expired)}  # fmt: skip

@@ -18,9 +18,12 @@ have the same order. A process may be paused: its strands go on later, with what
 import contextlib
 import heapq
 import itertools
+import math
 import random
+import types
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -110,7 +113,9 @@ class Process:
         self.is_alive = True
 
     def start(self, work: Callable, *args: Any) -> None:
-        """Start a strand, as the next event."""
+        """Start a strand, as the next event; none if the process was killed."""
+        if not self.is_alive:
+            return
         strand = Strand(self, work, args)
         self.strands[strand] = None
         self.timeline.at(0.0, lambda: strand.go_on(0))
@@ -179,3 +184,145 @@ def names_from(chance: random.Random):
         yield
     finally:
         uuid.uuid4 = made
+
+
+# The threads of the product, as strands.
+
+
+def here() -> Process:
+    """The process of this strand."""
+    return getcurrent()._process
+
+
+class Lock:
+    """As threading.Lock. Those who wait for it get it in the order of their turns."""
+
+    def __init__(self) -> None:
+        self._is_held = False
+        self._free = Event()
+
+    def acquire(self, timeout: float = math.inf) -> bool:
+        until_s = None
+        while self._is_held:
+            timeline = here().timeline
+            until_s = timeline.now_s + timeout if until_s is None else until_s
+            if timeline.now_s >= until_s:
+                return False
+            self._free.wait(None if until_s == math.inf else until_s - timeline.now_s)
+        self._is_held = True
+        self._free.clear()
+        return True
+
+    def release(self) -> None:
+        self._is_held = False
+        self._free.set()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Condition(Lock):
+    """As threading.Condition, as far as nobody waits for it."""
+
+    def notify_all(self) -> None:
+        """Wake nobody."""
+
+
+class Event:
+    """As threading.Event."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: list[Signal] = []
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.set()
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if not self._is_set:
+            woken = Signal(here().timeline)
+            self._waiting.append(woken)
+            woken.wait(timeout)
+            if woken in self._waiting:
+                self._waiting.remove(woken)
+        return self._is_set
+
+
+class Thread:
+    """As threading.Thread, of the process that starts it."""
+
+    def __init__(self, target: Callable, **_: Any):
+        self._target = target
+
+    def start(self) -> None:
+        here().start(self._target)
+
+
+class Pool:
+    """As concurrent.futures.ThreadPoolExecutor, with as many workers as there is work."""
+
+    def __init__(self, *_: Any):
+        pass
+
+    def submit(self, work: Callable, *args: Any) -> Future:
+        future: Future = Future()
+        here().start(self._run, future, work, args)
+        return future
+
+    def map(self, work: Callable, *items: Iterable) -> Iterable:
+        futures = [self.submit(work, *args) for args in zip(*items, strict=True)]
+        return (one.result() for one in futures)
+
+    @staticmethod
+    def _run(future: Future, work: Callable, args: tuple) -> None:
+        try:
+            found = work(*args)
+        except Exception as error:  # noqa: BLE001 - who asks for the result gets it
+            future.set_exception(error)
+        else:
+            future.set_result(found)
+
+
+@contextlib.contextmanager
+def threads_in(timeline: Timeline, modules: Mapping[str, Iterable[Any]]):
+    """In this block, what these modules use of ``threading``, ``time`` and ``concurrent`` is of
+    the simulation, and a strand that waits for a Future lets the others run."""
+
+    def result(future: Future, timeout: float | None = None) -> Any:
+        if not future.done() and isinstance(getcurrent(), Strand):
+            done = Signal(timeline)
+            future.add_done_callback(lambda _: done.set())
+            done.wait(timeout)
+        return of_threads(future, 0.0)
+
+    of_threads = Future.result
+    pools = types.SimpleNamespace(ThreadPoolExecutor=Pool)
+    simulated = {
+        'threading': types.SimpleNamespace(
+            Lock=Lock, Condition=Condition, Event=Event, Thread=Thread
+        ),
+        'time': types.SimpleNamespace(monotonic=lambda: timeline.now_s),
+        'concurrent': types.SimpleNamespace(futures=pools),
+    }
+    real = [(module, name, getattr(module, name)) for name, of in modules.items() for module in of]
+    for module, name, _ in real:
+        setattr(module, name, simulated[name])
+    Future.result = result  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Future.result = of_threads  # type: ignore[method-assign]
+        for module, name, before in real:
+            setattr(module, name, before)

@@ -14,12 +14,14 @@
 import dataclasses
 import random
 import time
+import types
 
 import pytest
 
 from nova_sched import claim
-from nova_sched.claims import judge
-from nova_sched.sim import storm, strands
+from nova_sched.claims import judge, reconcile
+from nova_sched.cloud import allocation_write
+from nova_sched.sim import storm, storm_nova, strands
 from nova_sched.tests import cases
 
 HOURS = 0.1  # of each storm
@@ -29,6 +31,14 @@ GATE_S, FOUND_S = 20.0, 60.0  # of processor time
 @pytest.fixture
 def laboratory():
     made = storm.Laboratory()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def nova():
+    """Storms of stock Nova clouds."""
+    made = storm.Laboratory(storm_nova.NovaCloud)
     yield made
     made.close()
 
@@ -64,6 +74,10 @@ def always(*_):
     return True
 
 
+def never(*_):
+    return False
+
+
 def new_size(self):
     return dataclasses.replace(self, resources=self.resizing.new, resizing=None, expires_s=None)
 
@@ -83,6 +97,65 @@ def new_size(self):
 def test_a_planted_fault_is_found(laboratory, monkeypatch, owner, name, planted):
     monkeypatch.setattr(owner, name, planted)
     assert first_failure(laboratory, range(1, 10**6), FOUND_S) is not None
+
+
+def test_a_nova_cloud_tells_the_same_story_again(nova):
+    first, second = (nova.run(3, 0.03) for _ in range(2))
+    assert (first.digest, first.counts) == (second.digest, second.counts)
+    assert first.failure is None
+    assert first.counts['messages'] > 5
+
+
+@cases.ONLY_THOROUGH
+def test_new_seeds_of_a_nova_cloud_break_no_promise(nova):
+    assert first_failure(nova, from_a_random_one(), GATE_S) is None
+
+
+@pytest.mark.parametrize(
+    'owner, name, planted',
+    [
+        pytest.param(reconcile.Before, 'has_seen', always, id='an old read ends new claims'),
+        pytest.param(
+            allocation_write.Server, 'is_of_another', never, id='what a server runs on is taken'
+        ),
+    ],
+)
+def test_a_fault_planted_in_the_reader_of_nova_is_found(nova, monkeypatch, owner, name, planted):
+    monkeypatch.setattr(owner, name, planted)
+    assert first_failure(nova, range(1, 10**6), FOUND_S) is not None
+
+
+def test_threads_of_the_product_are_strands():
+    """Two of them share a lock, and one waits for what the other one finds."""
+    module = types.SimpleNamespace(threading=None, time=None, concurrent=None)
+    timeline, seen = strands.Timeline(), []
+    process = strands.Process(timeline, 'one')
+
+    def work(lock, name):
+        with lock:
+            strands.wait(timeline, 1.0)
+            seen.append((name, module.time.monotonic()))
+        return name
+
+    def begin():
+        lock, pool = module.threading.Lock(), module.concurrent.futures.ThreadPoolExecutor(2)
+        seen.append([*pool.map(work, [lock, lock], ['first', 'second'])])
+        done = module.threading.Event()
+        seen.append((done.wait(5.0), timeline.now_s))
+        module.threading.Thread(target=done.set).start()
+        seen.append((done.wait(5.0), timeline.now_s))
+
+    with strands.threads_in(timeline, {name: [module] for name in vars(module)}):
+        process.start(begin)
+        timeline.run(60.0)
+    assert seen == [
+        ('first', 1.0),
+        ('second', 2.0),
+        ['first', 'second'],
+        (False, 7.0),
+        (True, 7.0),
+    ]
+    assert module.threading is None
 
 
 def test_a_process_goes_on_with_what_it_held():
