@@ -887,14 +887,15 @@ class Life:
             self._tell(host, lambda: host.set_size(server.name, both, had, parts))
             wait(self.cloud.timeline, chance.expovariate(1 / 20.0))
         if self.cloud.timeline.now_s < until_s and chance.random() < 0.6:
-            server.flavor = flavor
-            if self.cloud.weather.pieces and chance.random() < 0.5:  # as a worker of a queue does
+            if had or parts:
                 self._tell(host, lambda: host.set_size_untold(server.name, new, parts))
                 self._confirm(host, name)
+                wait(self.cloud.timeline, chance.expovariate(1 / 10.0))
                 self._tell(host, lambda: host.tell_size(server.name, parts))
-                return
-            self._tell(host, lambda: host.set_size(server.name, new, parts))
-            self._confirm(host, name)
+            else:
+                self._tell(host, lambda: host.set_size(server.name, new))
+                self._confirm(host, name)
+            server.flavor = flavor
         else:
             self._tell(host, lambda: host.set_size(server.name, old, had))
             self._end('revert_claim', name)
