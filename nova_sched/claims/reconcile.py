@@ -131,7 +131,8 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     With a list of instances: a claim whose instance is listed is confirmed, unless the report may
     be older than the claim. A confirmed claim that is evidently no longer listed ends (see
     ``absent``). A claim that the node does not know yet stays as it is. Without a list, no state
-    changes. The claims in ``moving``, by (consumer, node), stay, listed or not. A resize in place
+    changes. An instance that is listed without amounts has gone, and uses no hardware. The claims
+    in ``moving``, by (consumer, node), stay, listed or not. A resize in place
     that was not settled in time is taken back if the report tells that the old size runs; else
     both sizes stay: a clock that has jumped tells nothing of the guest.
 
@@ -144,6 +145,9 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         for consumer in absent(report, claims, before)
         if (consumer, report.node_uuid) not in moving
     }
+    users = report.instances  # of hardware
+    if report.held is not None:
+        users = {consumer for consumer, amounts in report.held.items() if amounts}
     kept = {}
     for consumer, was in claims.items():
         if consumer in gone:
@@ -154,7 +158,7 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         is_listed = report.instances is not None and consumer in report.instances
         if is_listed and before.may_tell(report, was):
             claim = claim.confirmed()
-        if report.instances is not None and not is_listed:
+        if users is not None and consumer not in users:
             if claim.counted:  # an open move keeps it, but the node has freed its hardware
                 claim = dataclasses.replace(claim, counted=False)
         elif (
