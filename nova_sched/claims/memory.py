@@ -335,8 +335,8 @@ class MemoryClaimStore(ClaimStore):
 
     def keep_lifetimes(self, most_s):
         with self._lock:
-            watched_s, self._watched_s = self._watched_s, self.now_s()
-            if watched_s is None or (missed_s := self._watched_s - watched_s) <= most_s:
+            watched_s, self._watched_s = self._watched_s, (now_s := self.now_s())
+            if watched_s is None or now_s - watched_s <= most_s:
                 return []
             waiting = [
                 claim
@@ -344,13 +344,14 @@ class MemoryClaimStore(ClaimStore):
                 for claim in claims.values()
                 if (claim.resizing or not claim.is_confirmed)
                 and claim.expires_s
-                and claim.created_s <= watched_s
+                and claim.created_s < now_s - most_s
             ]
-            return self._amend(
-                changed_claims.RENEWAL,
-                waiting,
-                lambda claim: dataclasses.replace(claim, expires_s=claim.expires_s + missed_s),
-            ).changed
+
+            def change(claim):
+                missed_s = now_s - max(watched_s, claim.created_s)
+                return dataclasses.replace(claim, expires_s=claim.expires_s + missed_s)
+
+            return self._amend(changed_claims.RENEWAL, waiting, change).changed
 
     def claims(self, consumer_uuid=None):
         with self._lock:

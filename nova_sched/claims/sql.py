@@ -280,10 +280,10 @@ class SqlClaimStore(ClaimStore):
         return self._amend(changed_claims.TIMEOUT, overdue, lambda claims: expiring).changed
 
     def keep_lifetimes(self, most_s):
-        missed_s = watched_s = 0.0
+        watched_s = now_s = 0.0
 
         def first(connection):
-            nonlocal missed_s, watched_s
+            nonlocal watched_s, now_s
             row = REVISIONS.c.name == 'watched'  # when schedulers last looked, in ms
             before = connection.execute(
                 sa.select(REVISIONS.c.value).where(row).with_for_update()
@@ -294,20 +294,20 @@ class SqlClaimStore(ClaimStore):
                 connection.execute(sa.insert(REVISIONS).values(name='watched', **value))
                 return
             watched_s = before / 1000
-            missed_s = now_s - watched_s
             connection.execute(sa.update(REVISIONS).where(row).values(**value))
 
         def waiting(connection):
-            if missed_s <= most_s:
+            if now_s - watched_s <= most_s:
                 return []
             query = sa.select(CLAIMS).where(
                 sa.or_(CLAIMS.c.state != CONFIRMED, CLAIMS.c.resizing.is_not(None)),
                 CLAIMS.c.expires_s > 0,
-                CLAIMS.c.created_s <= watched_s,
+                CLAIMS.c.created_s < now_s - most_s,
             )
             return [sql.claim(row) for row in connection.execute(query)]
 
         def change(claim):
+            missed_s = now_s - max(watched_s, claim.created_s)
             return dataclasses.replace(claim, expires_s=claim.expires_s + missed_s)
 
         edit = self._amend(changed_claims.RENEWAL, waiting, lambda claims: change, first)

@@ -73,6 +73,7 @@ CALM_S = 30.0  # at the start
 UNPROMISED = False  # conductors do what claims do not bear
 LINES = 40  # of the past that a failure shows
 Amounts = Mapping[str, int]
+Parts = tuple[HardwareAllocation | None, ...]
 
 
 def uuid_of(name: str) -> str:
@@ -445,7 +446,7 @@ class Host:
     ):
         self.cloud, self.name, self.uuid = cloud, name, uuid_of(name)
         self.has_pieces = has_pieces
-        self.parts: dict[str, HardwareAllocation | None] = {}
+        self.parts: dict[str, Parts] = {}
         self.pieces: dict[str, collections.Counter[str]] = {}
         self.late: dict[str, dict[str, int]] = {}
         self.truth: dict[str, dict[str, int]] = {}
@@ -526,13 +527,12 @@ class Host:
             self.cloud.ledger.is_due = True
         return done
 
-    def hold(self, server: str, *parts: HardwareAllocation | None) -> None:
-        """It holds these pieces; reports tell the first of them."""
+    def hold(self, server: str, *parts: HardwareAllocation | None, told: Parts = ()) -> None:
+        """It holds these pieces; reports tell the first of them, or what is ``told``."""
+        self.parts.pop(server, None)
+        self.pieces.pop(server, None)
         if any(parts):
-            self.parts[server], self.pieces[server] = parts[0], pieces.names(parts)
-        else:
-            self.parts.pop(server, None)
-            self.pieces.pop(server, None)
+            self.parts[server], self.pieces[server] = told or parts[:1], pieces.names(parts)
 
     def build(
         self,
@@ -586,11 +586,11 @@ class Host:
     def set_size_untold(
         self, server: str, amounts: dict[str, int], parts: HardwareAllocation | None
     ) -> bool:
-        """It has this size, and reports tell the one before until ``tell_size``."""
+        """It has this size, and reports tell both until ``tell_size``."""
         self.late[server] = self.truth[server]
-        told = self.parts.get(server)
+        both = *self.parts.get(server, ()), parts
         self.set_size(server, amounts, parts)
-        self.parts[server] = told
+        self.hold(server, parts, told=both)
         return True
 
     def tell_size(self, server: str, parts: HardwareAllocation | None) -> bool:
@@ -606,7 +606,7 @@ def _compute_node(
     host: Host, held: Mapping[str, int], servers: list[str]
 ) -> objects.ComputeNode:
     count = len(servers)
-    parts = (host.parts.get(server) for server in servers)
+    parts = [one for server in servers for one in host.parts.get(server, ())]
     return objects.ComputeNode(
         **pieces.fields(parts) if host.has_pieces else {},
         uuid=host.uuid,
@@ -882,7 +882,8 @@ class Life:
         self.cloud.ledger.promise(server.name, name)
         old, new = amounts_of(server.flavor), amounts_of(flavor)
         both = {name: max(old.get(name, 0), new.get(name, 0)) for name in {**old, **new}}
-        had, parts = host.parts.get(server.name), self.cloud.ledger.new_parts(server.name, name)
+        (had,) = host.parts.get(server.name, (None,))
+        parts = self.cloud.ledger.new_parts(server.name, name)
         if self.cloud.timeline.now_s < until_s:
             self._tell(host, lambda: host.set_size(server.name, both, had, parts))
             wait(self.cloud.timeline, chance.expovariate(1 / 20.0))

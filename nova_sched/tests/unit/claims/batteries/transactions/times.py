@@ -178,6 +178,16 @@ class Times:
         assert kept.expires_s - (NOW + looks[-1]) == left_s
         assert bool(spared) == (3620 in looks)
 
+    def test_what_is_made_just_before_a_jump_of_the_clock_loses_no_time(self, store):
+        ready(store)
+        at(store, NOW)
+        store.keep_lifetimes(60)
+        at(store, NOW + 10)
+        made = place(store, claim(A, node(), created_s=NOW + 10, expires_s=NOW + 110))
+        at(store, NOW + 3610)
+        assert store.keep_lifetimes(60) == list(made.claims)
+        assert store.claims()[0].expires_s == NOW + 3710
+
     def test_what_is_made_after_a_jump_of_the_clock_lives_as_long_as_any(self, store):
         ready(store)
         at(store, NOW)
