@@ -54,7 +54,7 @@ from nova_sched.claims.lifecycle import (
     leaving,
     reverting,
 )
-from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, newest, settle
+from nova_sched.claims.reconcile import NEW_NODE, Before, absent, due_s, keeps_source, newest, settle
 
 
 class MemoryClaimStore(ClaimStore):
@@ -502,7 +502,8 @@ class MemoryClaimStore(ClaimStore):
             for consumer in absent(report, claims, known)
             if any(keeps_source(one, consumer, uuid) for one in self._of(consumer))
         }
-        settled = settle(report, claims, moving, now_s, known)
+        until_s = due_s(claims.values(), now_s, lambda: self._watched_s)
+        settled = settle(report, claims, moving, now_s, known, until_s)
         changed = settled.changed(claims)
         if self.on_changes is not None:
             were = [*settled.ended, *(claims[claim.consumer_uuid] for claim in changed)]

@@ -94,12 +94,12 @@ def settle(
     found: Mapping[str, NovaUse],
     claims: Mapping[str, Claim],
     has_seen: Callable[[Claim], bool],
-    now_s: float = 0.0,
+    until_s: float = 0.0,
 ) -> NodeOfNova:
     """Returns the node of these claims, by consumer, on which Nova has these instances.
 
     Nothing was found out about a claim that is newer than what was read: ``has_seen`` tells that.
-    Such a claim stays as it is.
+    Such a claim stays as it is. ``until_s``: a resize whose time is up by then is taken back.
     """
     after: dict[str, Claim] = {}
     ended: list[str] = []
@@ -108,7 +108,7 @@ def settle(
         if not has_seen(claim):
             after[consumer] = claim
         elif use is not None and (use.own is not None or claim.is_confirmed):
-            after[consumer] = _as_allocated(claim, use, now_s)
+            after[consumer] = _as_allocated(claim, use, until_s)
         elif claim.is_confirmed:
             ended.append(consumer)
         else:
@@ -116,11 +116,11 @@ def settle(
     return NodeOfNova(after, ended, dict(_unclaimed(found, after)))
 
 
-def _as_allocated(claim: Claim, use: NovaUse, now_s: float) -> Claim:
+def _as_allocated(claim: Claim, use: NovaUse, until_s: float) -> Claim:
     """The claim of an instance that has allocations on the node, of itself or of a migration."""
     if claim.resizing is not None and use.own is None:
         # Nova has noted the old size in a migration. The new one is not written yet.
-        return claim.reverted() if claim.overdue(now_s) else claim
+        return claim.reverted() if claim.overdue(until_s) else claim
     if claim.resizing is not None and use.moved is not None:
         return dataclasses.replace(_sized(claim, use.amounts), expires_s=None)
     if claim.resizing is not None:

@@ -124,7 +124,19 @@ def keeps_source(claim, consumer, node_uuid):
     return claim.keeps_source and claim.consumer_uuid == consumer and claim.node_uuid != node_uuid
 
 
-def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
+def due_s(claims, now_s, watched):
+    """The time up to which resizes that were not settled in time are taken back.
+
+    It is not after the last time when a scheduler looked for overdue claims, which ``watched``
+    returns (None: none did): the clock may have jumped since. It is seldom needed.
+    """
+    if not any(claim.resizing and claim.overdue(now_s) for claim in claims):
+        return now_s
+    watched_s = watched()
+    return now_s if watched_s is None else min(now_s, watched_s)
+
+
+def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE, until_s=None):
     """Settle the claims (by consumer) of the node that made the report; ``before`` is the node
     before it.
 
@@ -136,10 +148,11 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     that was not settled in time is taken back if the report tells that the old size runs; else
     both sizes stay: a clock that has jumped tells nothing of the guest.
 
-    For a node of a stock Nova cloud: see ``nova_node``.
+    For a node of a stock Nova cloud: see ``nova_node``. ``until_s``: see ``due_s``; None: now.
     """
+    until_s = now_s if until_s is None else until_s
     if report.nova is not None:
-        return _settle_nova(report, claims, now_s, before)
+        return _settle_nova(report, claims, now_s, before, until_s)
     gone = {
         consumer
         for consumer in absent(report, claims, before)
@@ -153,7 +166,7 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         if consumer in gone:
             continue
         claim = was
-        if claim.overdue(now_s) and _runs_old_size(report, claim, before):
+        if claim.overdue(until_s) and _runs_old_size(report, claim, before):
             claim = claim.reverted()
         is_listed = report.instances is not None and consumer in report.instances
         if is_listed and before.may_tell(report, was):
@@ -191,11 +204,11 @@ def _runs_old_size(report, claim, before):
     return is_old and not is_new
 
 
-def _settle_nova(report, claims, now_s, before):
+def _settle_nova(report, claims, now_s, before, until_s):
     def has_seen(claim):
         return before.has_seen(report, claim)
 
-    found = nova_node.settle(report.nova, claims, has_seen, now_s)
+    found = nova_node.settle(report.nova, claims, has_seen, until_s)
     kept, generation = {}, before.generation + 1
     for consumer, claim in found.claims.items():
         was = claims[consumer]

@@ -284,10 +284,8 @@ class SqlClaimStore(ClaimStore):
 
         def first(connection):
             nonlocal watched_s, now_s
-            row = REVISIONS.c.name == 'watched'  # when schedulers last looked, in ms
-            before = connection.execute(
-                sa.select(REVISIONS.c.value).where(row).with_for_update()
-            ).scalar()
+            row = REVISIONS.c.name == 'watched'
+            before = connection.execute(sql.READ_WATCHED.with_for_update()).scalar()
             now_s = clock.read(connection) if self.clock is None else self.clock()
             value = {'value': int(now_s * 1000)}
             if before is None:

@@ -19,7 +19,7 @@ import json
 from nova_sched.claims import NodeFacts, sql_domains, sql_nodes
 from nova_sched.claims import statements as sql
 from nova_sched.claims.judge import NodeUsage
-from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, settle
+from nova_sched.claims.reconcile import NEW_NODE, Before, absent, due_s, keeps_source, settle
 from nova_sched.db.tables import NODES
 from nova_sched.state.report import Report, ReportOrder
 
@@ -69,17 +69,17 @@ def second_of_a_name(reports):
     return None
 
 
-def take(report, row, text_before, claims, moving, before, now_s, told=None):
+def take(report, row, text_before, claims, moving, before, now_s, told=None, until_s=None):
     """Settle the node's claims with its report, and find out which changes that makes in its
     ``row``.
 
-    ``moving`` and ``before``: see ``settle``. ``told`` is the node's own report of its domains, as
+    ``moving``, ``before`` and ``until_s``: see ``settle``. ``told`` is the node's own report of its domains, as
     text; None: as before. A report that is older than the last applied one changes nothing.
     """
     if row is not None and not report.order.is_after(_order(row), row.reported_at):
         return _not_taken(row, text_before, claims)
     mine = {claim.consumer_uuid: claim for claim in claims}
-    settled = settle(report, mine, moving, now_s, before)
+    settled = settle(report, mine, moving, now_s, before, until_s)
     put = settled.changed(mine)
     usage = NodeUsage({}, settled.foreign, 0)
     for claim in settled.claims.values():
@@ -218,6 +218,7 @@ def take_all(connection, latest, now_s, locator=None):
         # After the twins: the generations of the new nodes are above theirs.
         first, read_s = connection.execute(sql.LAST_GENERATION).one()
     now_s = read_s if now_s is None else now_s
+    until_s = due_s(itertools.chain(*claims.values()), now_s, lambda: _watched_s(connection))
     new_node = NEW_NODE._replace(generation=first)
     told = {
         uuid: locator and sql_domains.told_text(locator, report) for uuid, report in latest.items()
@@ -234,6 +235,7 @@ def take_all(connection, latest, now_s, locator=None):
             known.get(uuid, new_node),
             now_s,
             told[uuid],
+            until_s,
         )
         for uuid, report in sorted(latest.items())
     }
@@ -242,6 +244,11 @@ def take_all(connection, latest, now_s, locator=None):
     ended = [one.facts.ended for one in taken.values()] + [one.claims for one in forgotten]
     sql_nodes.free_sources(connection, itertools.chain(*ended), now_s)
     return taken, forgotten
+
+
+def _watched_s(connection):
+    watched = connection.execute(sql.READ_WATCHED).scalar()
+    return None if watched is None else watched / 1000
 
 
 def _moving(connection, reports, known, claims):

@@ -110,6 +110,8 @@ RAISE_REVISION = (
     .values(value=REVISIONS.c.value + 1)
 )
 HEADS = sa.select(NODES.c.uuid, NODES.c.generation, NODES.c.seen_s)
+# When schedulers last looked for overdue claims, in ms.
+READ_WATCHED = sa.select(REVISIONS.c.value).where(REVISIONS.c.name == 'watched')
 READ_REVISIONS = sa.select(REVISIONS.c.name, REVISIONS.c.value)
 
 
