@@ -54,7 +54,15 @@ from nova_sched.claims.lifecycle import (
     leaving,
     reverting,
 )
-from nova_sched.claims.reconcile import NEW_NODE, Before, absent, due_s, keeps_source, newest, settle
+from nova_sched.claims.reconcile import (
+    NEW_NODE,
+    Before,
+    absent,
+    due_s,
+    keeps_source,
+    newest,
+    settle,
+)
 
 
 class MemoryClaimStore(ClaimStore):

@@ -73,8 +73,9 @@ def take(report, row, text_before, claims, moving, before, now_s, told=None, unt
     """Settle the node's claims with its report, and find out which changes that makes in its
     ``row``.
 
-    ``moving``, ``before`` and ``until_s``: see ``settle``. ``told`` is the node's own report of its domains, as
-    text; None: as before. A report that is older than the last applied one changes nothing.
+    ``moving``, ``before`` and ``until_s``: see ``settle``. ``told`` is the node's own report of
+    its domains, as text; None: as before. A report that is older than the last applied one changes
+    nothing.
     """
     if row is not None and not report.order.is_after(_order(row), row.reported_at):
         return _not_taken(row, text_before, claims)

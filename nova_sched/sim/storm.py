@@ -45,13 +45,13 @@ from nova_sched.engine.received import handling
 from nova_sched.engine.scheduler import CALL, Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.engine.sync.store_poller import StorePoller
+from nova_sched.filters.numa_topology import NUMATopologyFilter
+from nova_sched.filters.pci_passthrough import PciPassthroughFilter
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.rpc.deferred import Deferred
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
-from nova_sched.filters.numa_topology import NUMATopologyFilter
-from nova_sched.filters.pci_passthrough import PciPassthroughFilter
-from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.rpc.failures import NovaNoValidHost, known
 from nova_sched.sim import conductor, pieces
 from nova_sched.sim.strands import Process, Signal, Timeline, names_from, wait
@@ -441,9 +441,7 @@ class Host:
     reports tell still the amounts that a server had before.
     """
 
-    def __init__(
-        self, cloud: 'Cloud', name: str, folder: pathlib.Path, has_pieces: bool = False
-    ):
+    def __init__(self, cloud: 'Cloud', name: str, folder: pathlib.Path, has_pieces: bool = False):
         self.cloud, self.name, self.uuid = cloud, name, uuid_of(name)
         self.has_pieces = has_pieces
         self.parts: dict[str, Parts] = {}
@@ -602,9 +600,7 @@ class Host:
 REPORT_WORDS = inspect.signature(StatsEndpoint.update_resource_stats).parameters
 
 
-def _compute_node(
-    host: Host, held: Mapping[str, int], servers: list[str]
-) -> objects.ComputeNode:
+def _compute_node(host: Host, held: Mapping[str, int], servers: list[str]) -> objects.ComputeNode:
     count = len(servers)
     parts = [one for server in servers for one in host.parts.get(server, ())]
     return objects.ComputeNode(
@@ -933,9 +929,9 @@ class Life:
             self._abandon()
             return
         self.cloud.ledger.promise(server.name, claim.uuid)
-        parts = self._told(claim, flavor)
+        amounts, parts = amounts_of(flavor), self._told(claim, flavor)
         if not self._tell(host, lambda: host.build(
-                server.name, amounts_of(flavor), until_s, chance.random() < 0.1, parts)):  # fmt: skip
+                server.name, amounts, until_s, chance.random() < 0.1, parts)):  # fmt: skip
             self._end('revert_claim', claim.uuid)
             return
         if move == LIVE_MIGRATION:

@@ -127,7 +127,9 @@ def test_a_device_in_no_group():
     assert allocation['mappings'] == {'': [NODE, 'gpu0']}
 
 
-@pytest.mark.parametrize('extra_specs', [{f'resources:{GPU}': '700'}, HALF], ids=['loose', 'group'])
+@pytest.mark.parametrize(
+    'extra_specs', [{f'resources:{GPU}': '700'}, HALF], ids=['loose', 'group']
+)
 def test_a_late_request_for_a_running_instance_is_no_move(extra_specs):
     """What child providers give it is no part of its size on the node."""
     made = cluster(1, providers=gpus(2))
