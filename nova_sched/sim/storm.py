@@ -981,6 +981,7 @@ class Ledger:
         self._facts: dict[str, Any] = {}
         self._pieces: dict[str, dict[str, collections.Counter[str]]] = {}  # of claims, by node
         self._promises: dict[str, str] = {}
+        self._told: set[str] = set()  # all names of claims that callers were told
         self._waits_since: dict[tuple, float] = {}  # claims that are to be confirmed
         self.expired: dict[str, None] = {}  # servers whose claim ended because its time was over
         self.is_due = False
@@ -989,6 +990,7 @@ class Ledger:
     def promise(self, server: str, claim: str) -> None:
         """A caller was told that it has this claim."""
         self._promises[server] = claim
+        self._told.add(claim)
         self.is_due = True
 
     def forget(self, server: str) -> None:
@@ -1021,6 +1023,16 @@ class Ledger:
                     self._cloud.name_of(one.consumer_uuid): pieces.names(one.all_parts)
                     for one in facts.claims
                 }
+
+    def untold_resizes(self) -> list[tuple[str, str]]:
+        """Consumer and name of each open resize that no caller was told: a late copy of a call
+        has made it, after the first one was reverted. It stays until a call names it."""
+        return [
+            (one.consumer_uuid, one.name)
+            for facts in self._facts.values()
+            for one in facts.claims
+            if one.resizing and one.name not in self._told
+        ]
 
     def new_parts(self, server: str, resize: str) -> HardwareAllocation | None:
         """The pieces of the new size of an open resize, which no answer tells."""
@@ -1385,10 +1397,20 @@ class Cloud:
         idle_s += self.set_back_s
         timeline.run(timeline.now_s + idle_s)
         self.poll_s = POLL_S
+        self.weather_process.start(self._revert_untold)
         for host in self.hosts.values():
             host.news.set()
         timeline.run(timeline.now_s + 60.0)
         self.ledger.check_end()
+
+    def _revert_untold(self) -> None:
+        """What an operator does with open resizes that nobody knows."""
+        for consumer, name in self.ledger.untold_resizes():
+            self.say(f'{self.name_of(consumer)}: nobody was told of its resize {name}',
+                     self.name_of(consumer))  # fmt: skip
+            self.counts['untold resizes'] += 1
+            with contextlib.suppress(errors.ClaimNotFound):
+                self.bus.call('claims', 'revert_claim', instance_uuid=consumer, claim=name)
 
     def story(self, about: tuple[str, ...]) -> list[str]:
         """The last lines about these servers and nodes, and about processes."""

@@ -21,6 +21,7 @@ from nova_sched import claim
 from nova_sched.claims import judge
 from nova_sched.hardware.machine import Machine
 from nova_sched.sim import storm, strands
+from nova_sched.state import spec
 
 HOURS = 0.1  # of each storm
 GATE_S, FOUND_S = 60.0, 60.0  # of processor time
@@ -94,9 +95,7 @@ def new_size(self):
         ),
         pytest.param(claim.Claim, 'finished', old_pieces, id='a resize keeps the old pieces'),
         pytest.param(Machine, 'fit', nothing, id='a claim has no pieces'),
-        pytest.param(
-            judge.ServerGroupMembers, 'admits', always, id='members of a group meet on a host'
-        ),
+        pytest.param(spec, 'ServerGroup', nothing, id='the group of a server is not read'),
     ],
 )
 def test_a_planted_fault_is_found(laboratory, monkeypatch, owner, name, planted):
