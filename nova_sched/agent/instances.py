@@ -119,14 +119,16 @@ class LocalInstance:
             new_devices=frozenset(),
         )
 
-    def guest(self) -> usage.InstanceUsage:
+    def guest(self, both: bool = False) -> usage.InstanceUsage:
         """Returns the instance as the node's report counts it.
 
         During a resize, amounts are the sum of both sizes, but CPUs, pages and devices are the old
-        ones only. The scheduler holds the new ones in addition to the report until the resize is
-        settled.
+        ones only, unless ``both`` are asked for. The scheduler holds the new ones in addition to
+        the report until the resize is settled.
         """
         dedicated = self.resources.get(PCPU, 0)
+        new = self.resizing.parts if both and self.resizing else None
+        fitted = [parts.cells for parts in (self.parts, new) if parts and parts.cells]
         return usage.InstanceUsage(
             uuid=self.uuid,
             vcpus=self.resources.get(VCPU, 0) + dedicated,
@@ -137,8 +139,8 @@ class LocalInstance:
             task_state=SPAWNING if self.vm_state == BUILDING else None,
             os_type=self.os_type,
             project_id=self.project_id,
-            cells=usage.cells(self.parts.cells) if self.parts and self.parts.cells else {},
-            devices=self.devices,
+            cells=usage.cells(*fitted),
+            devices=self.all_devices if both else self.devices,
         )
 
 

@@ -92,7 +92,7 @@ class Agent:
         self._untold = {one.uuid for one in instances if not one.hidden}
         self._built: frozenset[str] = (
             frozenset()
-        )  # hidden instances that reports list nevertheless
+        )  # hidden instances that reports list nevertheless, and those that tell both sizes
         self._watching: tuple[Callable[[], None], ...] = ()
         # the scheduler's count, from its last answer
         self._there: difference.Counted | None = None
@@ -122,15 +122,17 @@ class Agent:
         self._machine = machine.read(self._settings)
         with self._lock:
             here = (one for one in self._instances if not one.hidden or one.uuid in self._built)
-            return self._facts(tuple(here))
+            return self._facts(tuple(here), self._built)
 
     def facts_with_hidden(self) -> Facts:
         """Returns the facts including hidden instances, on the machine as of the last ``look``."""
         with self._lock:
             return self._facts(tuple(self._instances))
 
-    def _facts(self, here: tuple[LocalInstance, ...]) -> Facts:
-        used = usage.total([one.guest() for one in here], self._failed_builds)
+    def _facts(
+        self, here: tuple[LocalInstance, ...], built: frozenset[str] = frozenset()
+    ) -> Facts:
+        used = usage.total([one.guest(one.uuid in built) for one in here], self._failed_builds)
         node = machine.describe(self._machine, self._settings, used)
         listed = frozenset(one.uuid for one in here) | self._untold
         held = {one.uuid: one.resources for one in here}
@@ -251,6 +253,7 @@ class Agent:
         devices = self._addresses(resizing.parts, others)
         larger = dataclasses.replace(here, **fields, new_devices=devices)
         self._put(larger)
+        self._built -= {here.uuid}
         return larger
 
     def _beside(self, instance_uuid: str) -> tuple[LocalInstance, ...]:
@@ -303,6 +306,10 @@ class Agent:
         scheduler would take the instance for gone after the next report without it, and ``keep``
         might be too late. Raises NotFound. The mark is lost when the agent restarts: the instance
         is hidden again.
+
+        Of an instance that is resized here, reports tell the CPUs, pages and devices of both sizes
+        until that is settled: the scheduler takes those of its claim for reported, and the claim
+        has the new ones as soon as it is confirmed.
         """
         with self._lock:
             self._built |= {self._get(instance_uuid).uuid}
@@ -350,6 +357,7 @@ class Agent:
         with self._lock:
             here = self._open(instance_uuid)
             self._instances.put(here.finished(self._machine.uuid))
+            self._built -= {instance_uuid}
         self._changed()
 
     def revert_resize(self, instance_uuid: str) -> None:
@@ -363,9 +371,9 @@ class Agent:
     def _drop_or_put(self, instance_uuid: str, instance: LocalInstance | None) -> None:
         if instance is None:
             self._instances.remove(instance_uuid)
-            self._built -= {instance_uuid}
         else:
             self._instances.put(instance)
+        self._built -= {instance_uuid}
 
     def _open(self, instance_uuid: str) -> LocalInstance:
         instance = self._instances.get(instance_uuid)

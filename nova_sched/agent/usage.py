@@ -123,9 +123,11 @@ def _stats(here: list[InstanceUsage], failed_builds: int) -> dict[str, str]:
     return {name: str(count) for name, count in sorted(counts.items())}
 
 
-def cells(fitted: numa.Fitted) -> dict[int, CellUse]:
-    """Returns the usage of a fitted guest by host cell."""
-    return _by_cell((placed.host_cell, _cell_use(placed)) for placed in fitted.cells)
+def cells(*fitted: numa.Fitted) -> dict[int, CellUse]:
+    """Returns the usage of fitted guests by host cell."""
+    return _by_cell(
+        (placed.host_cell, _cell_use(placed)) for guest in fitted for placed in guest.cells
+    )
 
 
 def _by_cell(uses: Iterable[tuple[int, CellUse]]) -> dict[int, CellUse]:

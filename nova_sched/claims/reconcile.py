@@ -129,10 +129,10 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     With a list of instances: a claim whose instance is listed is confirmed, unless the report may
     be older than the claim. A confirmed claim that is evidently no longer listed ends (see
     ``absent``). A claim that the node does not know yet stays as it is. Without a list, no state
-    changes. The claims in ``moving``, by (consumer, node), stay, listed or not, and so do those
-    that are ``awaited``. A resize in place that was not settled in time is taken back if the
-    report tells that the old size runs; else both sizes stay: a clock that has jumped tells
-    nothing of the guest.
+    changes. An instance that is listed without amounts has gone, and uses no hardware. The claims
+    in ``moving``, by (consumer, node), stay, listed or not, and so do those that are ``awaited``.
+    A resize in place that was not settled in time is taken back if the report tells that the old
+    size runs; else both sizes stay: a clock that has jumped tells nothing of the guest.
 
     For a node of a stock Nova cloud: see ``nova_node``.
     """
@@ -143,6 +143,9 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         for consumer in absent(report, claims, before)
         if (consumer, report.node_uuid) not in moving and not claims[consumer].awaited
     }
+    users = report.instances  # of hardware
+    if report.held is not None:
+        users = {consumer for consumer, amounts in report.held.items() if amounts}
     kept, generation = {}, before.generation + 1
     for consumer, was in claims.items():
         if consumer in gone:
@@ -154,7 +157,7 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         if is_listed and before.may_tell(report, was):
             claim = claim.confirmed()
         counted = claim.counted
-        if report.instances is not None and not is_listed:
+        if users is not None and consumer not in users:
             counted = False  # an open move keeps it, but the node has freed its hardware
         elif claim.is_confirmed and claim.parts and before.may_tell(report, was):
             counted = True

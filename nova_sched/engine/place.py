@@ -113,8 +113,8 @@ def _is_free(placement, candidates):
     return bool(candidates.left) or placement.is_built
 
 
-def _is_move(request, claim, host):
-    """Whether a request moves an instance away from the host of its claim, or changes its size.
+def _is_move(request, claim, node):
+    """Whether a request moves an instance away from the node of its claim, or changes its size.
 
     Nova requests a move in one of three ways. It ignores the source host of a resize, a migration
     or an evacuation; it names another host; or it names a flavor of another size. In the last case
@@ -126,9 +126,9 @@ def _is_move(request, claim, host):
     wanted = set(request.force_hosts)
     if request.destination is not None and request.destination.host is not None:
         wanted.add(request.destination.host)
-    size = claim.resizing.old if claim.resizing else claim.resources
-    is_other = any(size.get(name, 0) != amount for name, amount in request.resources.items())
-    return host.lower() in avoided or bool(wanted and host not in wanted) or is_other
+    size, asked = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
+    is_other = any(size.get(name, 0) != amount for name, amount in asked.items())
+    return node.host.lower() in avoided or bool(wanted and node.host not in wanted) or is_other
 
 
 def is_made_by(request, marks, claim, node):
@@ -272,9 +272,9 @@ class Placer:
                 for claim in self.cluster.claims_of(request.instance_uuid)
                 if claim.is_confirmed
             ]
-            hosts = [self.cluster.node(claim.node_uuid).host for claim in there]
-            if there and not any(map(functools.partial(_is_move, request), there, hosts)):
-                raise errors.AlreadyRunning(request.instance_uuid, hosts[0])
+            nodes = [self.cluster.node(claim.node_uuid) for claim in there]
+            if there and not any(map(functools.partial(_is_move, request), there, nodes)):
+                raise errors.AlreadyRunning(request.instance_uuid, nodes[0].host)
 
     def _is_kept(self, decision, request, index):
         """Whether the decision is made by a kind of request.

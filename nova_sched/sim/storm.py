@@ -28,13 +28,13 @@ import random
 import tempfile
 import types
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from nova_sched import errors, objects
 from nova_sched.agent.identity import ReportCount
-from nova_sched.claim import LIVE_MIGRATION, MEMORY_MB, MIGRATION, RESIZE, VCPU
+from nova_sched.claim import LIVE_MIGRATION, MEMORY_MB, MIGRATION, PCPU, RESIZE, VCPU
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
@@ -45,20 +45,24 @@ from nova_sched.engine.received import handling
 from nova_sched.engine.scheduler import CALL, Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.engine.sync.store_poller import StorePoller
+from nova_sched.filters.numa_topology import NUMATopologyFilter
+from nova_sched.filters.pci_passthrough import PciPassthroughFilter
+from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.rpc.deferred import Deferred
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
 from nova_sched.rpc.failures import NovaNoValidHost, known
-from nova_sched.sim import conductor
+from nova_sched.sim import conductor, pieces
 from nova_sched.sim.strands import Process, Signal, Timeline, names_from, wait
-from nova_sched.sim.trace import TraceFlavor
 from nova_sched.state.cluster import Cluster
+from nova_sched.state.request import ANTI_AFFINITY
 from nova_sched.weighers.ram import RAMWeigher
 
 NAMESPACE = uuid.UUID('8a3a1c52-6a1e-4a53-9a86-5b0f2d1a7c10')
 EPOCH_S = 1_800_000_000.0  # the database's clock at the start
-FLAVORS = (TraceFlavor('one', 1, 1024), TraceFlavor('two', 2, 2048), TraceFlavor('four', 4, 4096))
+FLAVORS = (pieces.Size('one', 1, 1024), pieces.Size('two', 2, 2048), pieces.Size('four', 4, 4096))
+GROUPS = ('group 0', 'group 1')  # server groups with anti-affinity
 VCPUS, NODE_MB = 8, 8192  # of each node
 INTERVAL_S = 20.0  # between two reports
 ANSWER_S = 60.0  # that a caller waits
@@ -69,14 +73,19 @@ CALM_S = 30.0  # at the start
 UNPROMISED = False  # conductors do what claims do not bear
 LINES = 40  # of the past that a failure shows
 Amounts = Mapping[str, int]
+Parts = tuple[HardwareAllocation | None, ...]
 
 
 def uuid_of(name: str) -> str:
     return str(uuid.uuid5(NAMESPACE, name))
 
 
-def amounts_of(flavor: TraceFlavor) -> dict[str, int]:
-    return {VCPU: flavor.vcpus, MEMORY_MB: flavor.memory_mb}
+def amounts_of(flavor: pieces.Size) -> dict[str, int]:
+    return flavor.amounts
+
+
+def cpus_of(amounts: Amounts) -> int:
+    return amounts.get(VCPU, 0) + amounts.get(PCPU, 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,6 +111,9 @@ class Weather:
     jumps: bool  # of the database's clock
     hasty: bool  # servers are changed before their nodes have reported them
     target_first: bool  # a revert ends on the target before the server is back on the source
+    pieces: bool  # some nodes have dedicated CPUs and devices, and servers ask for them
+    groups: bool  # some servers are in groups with anti-affinity
+    amounts: bool  # reports tell the amounts of each instance
 
     @classmethod
     def of(cls, chance: random.Random) -> 'Weather':
@@ -123,7 +135,10 @@ class Weather:
             strangers=chance.random() < 0.4,
             jumps=chance.random() < 0.3,
             hasty=UNPROMISED and chance.random() < 0.3,
-            target_first=UNPROMISED and chance.random() < 0.3,
+            target_first=chance.random() < 0.3,
+            pieces=chance.random() < 0.6,
+            groups=chance.random() < 0.5,
+            amounts=chance.random() < 0.5,
         )
 
 
@@ -251,7 +266,8 @@ class Member:
             reads_nova=self.READS_NOVA,
             monotonic=lambda: cloud.timeline.now_s,
         )
-        chain = catalog.Rules(catalog.always(), (), (RAMWeigher(),))
+        filters = catalog.with_policies((NUMATopologyFilter(), PciPassthroughFilter()))
+        chain = catalog.Rules(catalog.always(), filters, (RAMWeigher(),))
         self.scheduler = self._make(context, chain)
         self.scheduler.loop.pause = self._rest  # type: ignore[method-assign]
         self.endpoints = self._endpoints(Front(self, self.scheduler))
@@ -436,11 +452,17 @@ class Host:
     """A compute node and its agent. ``truth`` is what really is on it, by server: the amounts.
 
     ``listed`` are those that reports list; the source of an open move keeps its room, and does
-    not list the server. It checks no capacity: the claims have to suffice.
+    not list the server. It checks no capacity: the claims have to suffice. ``parts`` are the
+    pieces of servers that reports tell, ``pieces`` the names of all that they hold. ``late``:
+    reports tell still the amounts that a server had before.
     """
 
     def __init__(self, cloud: 'Cloud', name: str, folder: pathlib.Path):
         self.cloud, self.name, self.uuid = cloud, name, uuid_of(name)
+        self.has_pieces = cloud.weather.pieces and int(name[1:]) % 3 != 2
+        self.parts: dict[str, Parts] = {}
+        self.pieces: dict[str, collections.Counter[str]] = {}
+        self.late: dict[str, dict[str, int]] = {}
         self.truth: dict[str, dict[str, int]] = {}
         self.listed: dict[str, None] = {}
         self.strangers: dict[str, dict[str, int]] = {}
@@ -462,16 +484,19 @@ class Host:
 
     def _words(self, servers: list[str]) -> dict[str, Any]:
         """The arguments of a report that lists these servers, as an agent sends it."""
+        here = {**self.truth, **self.late, **self.strangers}
+        told = {uuid_of(server): dict(here.get(server, {})) for server in servers}
         held: collections.Counter[str] = collections.Counter()
-        for server in servers:
-            held.update(self.truth.get(server) or self.strangers.get(server) or {})
-        words = {'instances': [uuid_of(one) for one in servers], **self._count.next()}
+        for amounts in told.values():
+            held.update(amounts)
+        instances = told if self.cloud.weather.amounts else list(told)
+        words = {'instances': instances, **self._count.next()}
         if 'seen' in REPORT_WORDS:
             words['seen'] = self._seen or 0
         return {
             'name': self.name,
-            'stats': _compute_node(self, held, len(servers)),
-            'inventories': {self.uuid: _provider(self.name)},
+            'stats': _compute_node(self, held, servers),
+            'inventories': _providers(self),
             **words,
         }
 
@@ -516,19 +541,41 @@ class Host:
             self.cloud.ledger.is_due = True
         return done
 
-    def build(self, server: str, amounts: dict[str, int], until_s: float, fails: bool) -> bool:
+    def hold(self, server: str, *parts: HardwareAllocation | None, told: Parts = ()) -> None:
+        """It holds these pieces; reports tell the first of them, or what is ``told``."""
+        self.parts.pop(server, None)
+        self.pieces.pop(server, None)
+        if any(parts):
+            self.parts[server], self.pieces[server] = told or parts[:1], pieces.names(parts)
+
+    def build(
+        self,
+        server: str,
+        amounts: dict[str, int],
+        until_s: float,
+        fails: bool,
+        parts: HardwareAllocation | None = None,
+    ) -> bool:
         if fails or self.cloud.timeline.now_s > until_s:
             self.cloud.say(f'{server} is not built on {self.name}', server, self.name)
             return False
-        self.cloud.say(f'{server} runs on {self.name} with {amounts[VCPU]}', server, self.name)
         self.truth[server] = amounts
+        self.hold(server, parts)
+        self.say_size(server, 'runs')
         self.listed[server] = self._untold[server] = None
         return True
+
+    def say_size(self, server: str, what: str) -> None:
+        names = ', '.join(sorted(self.pieces.get(server, ())))
+        told = f'{cpus_of(self.truth[server])}{names and ": "}{names}'
+        self.cloud.say(f'{server} {what} on {self.name} with {told}', server, self.name)
 
     def drop(self, server: str) -> bool:
         if self.truth.pop(server, None) is not None:
             self.cloud.say(f'{server} is gone from {self.name}', server, self.name)
         self.listed.pop(server, None)
+        self.late.pop(server, None)
+        self.hold(server)
         return True
 
     def keep_room(self, server: str) -> bool:
@@ -542,17 +589,38 @@ class Host:
         self.cloud.say(f'{server} runs on {self.name} again', server, self.name)
         return True
 
-    def set_size(self, server: str, amounts: dict[str, int]) -> bool:
+    def set_size(
+        self, server: str, amounts: dict[str, int], *parts: HardwareAllocation | None
+    ) -> bool:
         self.truth[server] = amounts
-        self.cloud.say(f'{server} has {amounts[VCPU]} on {self.name}', server, self.name)
+        self.hold(server, *parts)
+        self.say_size(server, 'is')
+        return True
+
+    def set_size_untold(
+        self, server: str, amounts: dict[str, int], parts: HardwareAllocation | None
+    ) -> bool:
+        """It has this size, and reports tell both until ``tell_size``."""
+        self.late[server] = self.truth[server]
+        both = *self.parts.get(server, ()), parts
+        self.set_size(server, amounts, parts)
+        self.hold(server, parts, told=both)
+        return True
+
+    def tell_size(self, server: str, parts: HardwareAllocation | None) -> bool:
+        self.late.pop(server, None)
+        self.hold(server, parts)
         return True
 
 
 REPORT_WORDS = inspect.signature(StatsEndpoint.update_resource_stats).parameters
 
 
-def _compute_node(host: Host, held: Mapping[str, int], count: int) -> objects.ComputeNode:
+def _compute_node(host: Host, held: Mapping[str, int], servers: list[str]) -> objects.ComputeNode:
+    count = len(servers)
+    parts = [one for server in servers for one in host.parts.get(server, ())]
     return objects.ComputeNode(
+        **pieces.fields(parts) if host.has_pieces else {},
         uuid=host.uuid,
         host=host.name,
         hypervisor_hostname=host.name,
@@ -577,14 +645,19 @@ def _compute_node(host: Host, held: Mapping[str, int], count: int) -> objects.Co
     )
 
 
-def _provider(name: str) -> dict[str, Any]:
-    totals = {VCPU: VCPUS, MEMORY_MB: NODE_MB}
+def _capacity(host: Host) -> dict[str, int]:
+    pinned = {PCPU: len(pieces.PINNED)} if host.has_pieces else {}
+    return {VCPU: VCPUS, MEMORY_MB: NODE_MB, **pinned}
+
+
+def _providers(host: Host) -> dict[str, Any]:
     inventories = {
         one: {'total': total, 'reserved': 0, 'allocation_ratio': 1.0}
-        for one, total in totals.items()
+        for one, total in _capacity(host).items()
     }
-    return {'name': name, 'parent_provider_uuid': None, 'inventories': inventories,
+    root = {'name': host.name, 'parent_provider_uuid': None, 'inventories': inventories,
             'traits': ['COMPUTE_NODE']}  # fmt: skip
+    return {host.uuid: root, **(pieces.gpus(host.uuid, host.name) if host.has_pieces else {})}
 
 
 # Conductors.
@@ -593,8 +666,9 @@ def _provider(name: str) -> dict[str, Any]:
 class Server:
     """What the conductors know of a server."""
 
-    def __init__(self, name: str, flavor: TraceFlavor):
+    def __init__(self, name: str, flavor: pieces.Size, group: str | None = None):
         self.name, self.uuid, self.flavor = name, uuid_of(name), flavor
+        self.group = group
         self.host: Host | None = None
         self.serial = 0  # of the orders to hosts
 
@@ -664,11 +738,26 @@ class Life:
     def _claims(self) -> list:
         return self._always('claims', 'show', instance_uuid=self.server.uuid)
 
-    def _spec(self, flavor: TraceFlavor, leaving: Host | None = None) -> Any:
-        spec = conductor.spec(flavor, [self.server.uuid])
+    def _spec(self, flavor: pieces.Size, leaving: Host | None = None) -> Any:
+        server = self.server
+        spec = conductor.spec(flavor, [server.uuid], extra_specs=flavor.extra_specs)
+        flavor.ask(spec, uuid_of(f'card of {server.name}'))
         if leaving is not None:
             spec.ignore_hosts = [leaving.name]
+        if server.group is not None:
+            spec.instance_group = objects.InstanceGroup(
+                uuid=uuid_of(server.group), policy=ANTI_AFFINITY, members=[server.uuid], hosts=[]
+            )
         return spec
+
+    def _told(self, claim: Any, flavor: pieces.Size) -> HardwareAllocation | None:
+        """The pieces that the claim tells, as many as the flavor asks for."""
+        parts = claim and pieces.told(claim)
+        names = pieces.names([parts])
+        if claim is not None and names.total() != flavor.pieces:
+            raise Violation(f'{self.server.name} asks for {flavor}, and was told {dict(names)}',
+                            self.server.name, claim.host)  # fmt: skip
+        return parts
 
     def _tell(self, host: Host, work: Callable[[], bool]) -> bool:
         """Give a host an order until it is answered. Returns whether it was done."""
@@ -709,9 +798,9 @@ class Life:
                     return self._abandon()
                 if claim.host != host.name:
                     continue
-            fails = self._chance.random() < 0.1
-            if self._tell(host, lambda host=host, fails=fails: host.build(
-                    server.name, amounts_of(server.flavor), until_s, fails)):  # fmt: skip
+            fails, parts = self._chance.random() < 0.1, self._told(claim, server.flavor)
+            if self._tell(host, lambda host=host, fails=fails, parts=parts: host.build(
+                    server.name, amounts_of(server.flavor), until_s, fails, parts)):  # fmt: skip
                 server.host = host
                 return True
             tried = host
@@ -785,7 +874,7 @@ class Life:
     def _resize(self) -> None:
         """Another size on its host."""
         server, host, chance = self.server, self.server.host, self._chance
-        flavor, until_s = chance.choice(FLAVORS), self._deadline()
+        flavor, until_s = chance.choice(self.cloud.flavors), self._deadline()
         spec, place = self._spec(flavor), {'host': host.name, 'nodename': host.name}
         if flavor == server.flavor:
             return
@@ -804,16 +893,24 @@ class Life:
             raise Violation(f'{server.name} was told of no resize', server.name, host.name)
         self.cloud.ledger.promise(server.name, name)
         old, new = amounts_of(server.flavor), amounts_of(flavor)
-        both = {name: max(old[name], new[name]) for name in old}
+        both = {name: max(old.get(name, 0), new.get(name, 0)) for name in {**old, **new}}
+        (had,) = host.parts.get(server.name, (None,))
+        parts = self.cloud.ledger.new_parts(server.name, name)
         if self.cloud.timeline.now_s < until_s:
-            self._tell(host, lambda: host.set_size(server.name, both))
+            self._tell(host, lambda: host.set_size(server.name, both, had, parts))
             wait(self.cloud.timeline, chance.expovariate(1 / 20.0))
         if self.cloud.timeline.now_s < until_s and chance.random() < 0.6:
-            self._tell(host, lambda: host.set_size(server.name, new))
-            self._confirm(host, name)
+            if had or parts:
+                self._tell(host, lambda: host.set_size_untold(server.name, new, parts))
+                self._confirm(host, name)
+                wait(self.cloud.timeline, chance.expovariate(1 / 10.0))
+                self._tell(host, lambda: host.tell_size(server.name, parts))
+            else:
+                self._tell(host, lambda: host.set_size(server.name, new))
+                self._confirm(host, name)
             server.flavor = flavor
         else:
-            self._tell(host, lambda: host.set_size(server.name, old))
+            self._tell(host, lambda: host.set_size(server.name, old, had))
             self._end('revert_claim', name)
 
     def _confirm(self, host: Host, claim: str) -> None:
@@ -835,7 +932,7 @@ class Life:
         """To another host."""
         server, source, chance = self.server, self.server.host, self._chance
         cloud = self.cloud
-        flavor = chance.choice(FLAVORS) if move == RESIZE else server.flavor
+        flavor = chance.choice(cloud.flavors) if move == RESIZE else server.flavor
         until_s, spec = self._deadline(), self._spec(flavor, leaving=source)
         hosts = self._select(spec)
         if not hosts:
@@ -848,8 +945,9 @@ class Life:
             self._abandon()
             return
         self.cloud.ledger.promise(server.name, claim.uuid)
+        amounts, parts = amounts_of(flavor), self._told(claim, flavor)
         if not self._tell(host, lambda: host.build(
-                server.name, amounts_of(flavor), until_s, chance.random() < 0.1)):  # fmt: skip
+                server.name, amounts, until_s, chance.random() < 0.1, parts)):  # fmt: skip
             self._end('revert_claim', claim.uuid)
             return
         if move == LIVE_MIGRATION:
@@ -897,7 +995,9 @@ class Ledger:
         self._cloud = cloud
         self._store = SqlClaimStore(cloud.database, cloud.database_s)
         self._facts: dict[str, Any] = {}
+        self._pieces: dict[str, dict[str, collections.Counter[str]]] = {}  # of claims, by node
         self._promises: dict[str, str] = {}
+        self._told: set[str] = set()  # all names of claims that callers were told
         self._waits_since: dict[tuple, float] = {}  # claims that are to be confirmed
         self.expired: dict[str, None] = {}  # servers whose claim ended because its time was over
         self.is_due = False
@@ -906,6 +1006,7 @@ class Ledger:
     def promise(self, server: str, claim: str) -> None:
         """A caller was told that it has this claim."""
         self._promises[server] = claim
+        self._told.add(claim)
         self.is_due = True
 
     def forget(self, server: str) -> None:
@@ -934,6 +1035,27 @@ class Ledger:
             for facts in self._store.look(changed).nodes:
                 self._note_ends(self._facts.get(facts.report.node_uuid), facts)
                 self._facts[facts.report.node_uuid] = facts
+                self._pieces[facts.report.node_uuid] = {
+                    self._cloud.name_of(one.consumer_uuid): pieces.names(one.all_parts)
+                    for one in facts.claims
+                }
+
+    def untold_resizes(self) -> list[tuple[str, str]]:
+        """Consumer and name of each open resize that no caller was told: a late copy of a call
+        has made it, after the first one was reverted. It stays until a call names it."""
+        return [
+            (one.consumer_uuid, one.name)
+            for facts in self._facts.values()
+            for one in facts.claims
+            if one.resizing and one.name not in self._told
+        ]
+
+    def new_parts(self, server: str, resize: str) -> HardwareAllocation | None:
+        """The pieces of the new size of an open resize, which no answer tells."""
+        for one in self._store.claims(uuid_of(server)):
+            if one.resizing and one.has_uuid(resize):
+                return one.resizing.parts
+        return None
 
     def _note_ends(self, before: Any, after: Any) -> None:
         cloud, now_s = self._cloud, self._cloud.timeline.now_s
@@ -969,6 +1091,10 @@ class Ledger:
         for amounts in (*host.truth.values(), *host.strangers.values()):
             total.update(amounts)
         self._check_room(host, total, 'what runs there')
+        self._check_groups(host, 'claims', claims)
+        self._check_groups(host, 'servers', host.truth)
+        if host.has_pieces:
+            self._check_pieces(host)
         for server, amounts in host.truth.items():
             if server in self.expired:
                 continue
@@ -985,10 +1111,45 @@ class Ledger:
     def _check_room(self, host: Host, total: Amounts, what: str) -> None:
         if any(server in self.expired for server in host.truth):
             return
-        for name, capacity in ((VCPU, VCPUS), (MEMORY_MB, NODE_MB)):
+        for name, capacity in _capacity(host).items():
             if total[name] > capacity:
                 raise Violation(f'{what} are {total[name]} {name} of {capacity} on {host.name}',
                                 host.name)  # fmt: skip
+
+    def _check_groups(self, host: Host, what: str, servers: Iterable[str]) -> None:
+        there: dict[str, str] = {}
+        for server in servers:
+            group = self._cloud.groups.get(server)
+            if group is None or server in self.expired:
+                continue
+            if other := there.get(group):
+                raise Violation(f'{what} {other} and {server} of {group} are on {host.name}',
+                                other, server, host.name)  # fmt: skip
+            there[group] = server
+
+    def _check_pieces(self, host: Host) -> None:
+        """No piece is held twice, and what runs holds what its claim has."""
+        if any(server in self.expired for server in host.truth):
+            return
+        claimed, strangers = self._pieces[host.uuid], host.strangers if host.answered else ()
+        unclaimed = {name: host.pieces[name] for name in strangers if name in host.pieces}
+        self._check_once(host, 'claimed', {**claimed, **unclaimed})
+        self._check_once(host, 'in use', host.pieces)
+        for server in host.truth:
+            used = host.pieces.get(server, pieces.NONE)
+            if more := sorted(used - claimed.get(server, pieces.NONE)):
+                raise Violation(f'{server} uses {more} on {host.name}, and its claim has not',
+                                server, host.name)  # fmt: skip
+
+    def _check_once(self, host: Host, what: str, held: Mapping[str, Mapping[str, int]]) -> None:
+        total: collections.Counter[str] = collections.Counter()
+        for names in held.values():
+            total.update(names)
+        for name, count in total.items():
+            if count > pieces.limit(name):
+                who = [server for server, names in held.items() if name in names]
+                raise Violation(f'{name} of {host.name} is {what} {count} times, by {who}',
+                                host.name, *who)  # fmt: skip
 
     def _check_promise(self, server: str, claim: str) -> None:
         if server in self.expired:
@@ -1015,6 +1176,12 @@ class Ledger:
                     f'at the end, {host.name} has {runs}, and the claims there are {claims}',
                     host.name, *(runs.keys() ^ claims.keys()),
                 )  # fmt: skip
+            claimed = {server: names for server, names in self._pieces[host.uuid].items()
+                       if names and server not in self.expired}  # fmt: skip
+            used = {server: names for server, names in host.pieces.items() if server in runs}
+            if claimed != used:
+                raise Violation(f'at the end, {used} is in use on {host.name}, and {claimed} '
+                                'is claimed', host.name, *used, *claimed)  # fmt: skip
         for member in self._cloud.members:
             self._check_member(member)
 
@@ -1025,6 +1192,14 @@ class Ledger:
             if dict(node.claims) != {one.consumer_uuid: one for one in facts.claims}:
                 raise Violation(f'{member.name} knows {sorted(node.claims)} on {host.name}, and '
                                 'the store has other claims', host.name)  # fmt: skip
+            if host.has_pieces and not self.expired:
+                free = pieces.free(node.machine, node.providers)
+                left = pieces.all_of(host.uuid)
+                for names in host.pieces.values():
+                    left -= names
+                if free != left:
+                    raise Violation(f'{member.name} takes {dict(free)} on {host.name} for free, '
+                                    f'and {dict(left)} is', host.name)  # fmt: skip
 
 
 def _brief(claim: Any) -> str:
@@ -1033,8 +1208,10 @@ def _brief(claim: Any) -> str:
     moves = f' by {claim.move}' if claim.move else ''
     sizes, two = '', claim.resizing
     if two:
-        sizes = f' from {two.old[VCPU]} to {two.new[VCPU]}'
-    return f'{claim.state} {claim.resources[VCPU]}{sizes}{moves} ({claim.uuid[:8]})'
+        sizes = f' from {cpus_of(two.old)} to {cpus_of(two.new)}'
+    names = pieces.names(claim.all_parts)
+    sizes += f' with {", ".join(sorted(names))}' if names else ''
+    return f'{claim.state} {cpus_of(claim.resources)}{sizes}{moves} ({claim.uuid[:8]})'
 
 
 # The whole.
@@ -1061,11 +1238,13 @@ class Cloud:
     LIFE: type[Life] = Life
     LEDGER: type[Ledger] = Ledger
     EXPECTED: tuple[type[Exception], ...] = (errors.StoreUnavailable,)  # may be logged
+    FAIR: Mapping[str, bool] = {}  # weather that this cloud does not have
 
     def __init__(self, seed: int, database: Any, folder: pathlib.Path):
         self.seed, self.database = seed, database
         self.chance = random.Random(f'{seed} chance')
-        self.weather = Weather.of(random.Random(f'{seed} weather'))
+        weather = Weather.of(random.Random(f'{seed} weather'))
+        self.weather = dataclasses.replace(weather, **self.FAIR)
         self.timeline = Timeline()
         self.jump_s = 0.0  # of the database's clock
         self.set_back_s = 0.0  # by that much, in all: claims that waited live so much longer
@@ -1083,6 +1262,8 @@ class Cloud:
             service_down_time_s=4 * INTERVAL_S,
         )
         self.names: dict[str, str] = {}
+        self.groups: dict[str, str] = {}  # of servers that are in one
+        self.flavors = FLAVORS + pieces.SIZES if self.weather.pieces else FLAVORS
         self.ledger = self.LEDGER(self)
         self.bus = Bus(self)
         self._found()
@@ -1093,6 +1274,9 @@ class Cloud:
             for number, host in enumerate(self.hosts.values()):
                 if number % 2 == 0:
                     host.strangers[f'stranger-{number}'] = amounts_of(FLAVORS[number % 3])
+                    if host.has_pieces:
+                        host.strangers[f'pinned-{number}'] = amounts_of(pieces.SIZES[0])
+                        host.hold(f'pinned-{number}', pieces.unplaced(pieces.SIZES[0]))
         self.conductors = [Process(self.timeline, f'conductor {number}') for number in range(2)]
         self.lives: dict[str, Life] = {}
         self.made = 0
@@ -1159,7 +1343,9 @@ class Cloud:
 
     def _boot(self, process: Process) -> None:
         self.made += 1
-        server = Server(f's{self.made}', self.chance.choice(FLAVORS))
+        server = Server(f's{self.made}', self.chance.choice(self.flavors))
+        if self.weather.groups and self.chance.random() < 0.4:
+            self.groups[server.name] = server.group = self.chance.choice(GROUPS)
         self.names[server.uuid] = server.name
         self.lives[server.name] = life = self.LIFE(self, server, process)
         self.counts['servers'] += 1
@@ -1240,10 +1426,20 @@ class Cloud:
         idle_s += self.set_back_s
         timeline.run(timeline.now_s + idle_s)
         self.poll_s = POLL_S
+        self.weather_process.start(self._revert_untold)
         for host in self.hosts.values():
             host.news.set()
         timeline.run(timeline.now_s + 60.0)
         self.ledger.check_end()
+
+    def _revert_untold(self) -> None:
+        """What an operator does with open resizes that nobody knows."""
+        for consumer, name in self.ledger.untold_resizes():
+            self.say(f'{self.name_of(consumer)}: nobody was told of its resize {name}',
+                     self.name_of(consumer))  # fmt: skip
+            self.counts['untold resizes'] += 1
+            with contextlib.suppress(errors.ClaimNotFound):
+                self.bus.call('claims', 'revert_claim', instance_uuid=consumer, claim=name)
 
     def story(self, about: tuple[str, ...]) -> list[str]:
         """The last lines about these servers and nodes, and about processes."""

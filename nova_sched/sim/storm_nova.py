@@ -994,6 +994,7 @@ class NovaCloud(Cloud):
 
     MEMBER, HOST, LIFE, LEDGER = NovaMember, NovaHost, NovaLife, NovaLedger
     EXPECTED = errors.StoreUnavailable, errors.Outdated, errors.Superseded
+    FAIR = {'pieces': False, 'groups': False}
     ledger: NovaLedger
     members: list[NovaMember]
     hosts: dict[str, NovaHost]

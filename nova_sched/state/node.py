@@ -157,6 +157,11 @@ class Node(ClaimableMixin):
         """Resource classes that the node itself has inventories of."""
         return {name for name, inventory in self.report.inventories.items() if inventory.total}
 
+    def taken(self, request):
+        """Returns the units by class that a request takes from the node itself, beside groups."""
+        below = self.providers.classes if self.providers else frozenset()
+        return demand.resources_on(request, self.own_classes, below)
+
     def below(self, request):
         """Returns the node's providers, and the request's demand on them."""
         tree = self.providers or providers.ProviderTree(self.uuid)

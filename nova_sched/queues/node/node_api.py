@@ -47,7 +47,8 @@ class NodeApi(Protocol):
         """
 
     def built(self, instance_uuid: str) -> None:
-        """Mark a hidden instance as built; its claim is about to be confirmed. Raises NotFound."""
+        """Mark a hidden instance as built, or one with two sizes as resized; its claim is about to
+        be confirmed. Raises NotFound."""
 
     def keep(self, instance_uuid: str) -> None:
         """Keep a hidden instance permanently. Raises NotFound."""

@@ -288,6 +288,7 @@ class JobSteps:
             )
             task.claim = made.name
         yield from self._ask.driver(lambda: self._driver.resize(job, job.spec))
+        self._node_api.built(task.uuid)
         return (yield from self._ask.confirm(task))
 
     def _away(self, task: Task, short: Exception) -> JobCourse:

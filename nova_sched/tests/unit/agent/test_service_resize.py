@@ -158,6 +158,28 @@ def test_new_cpus_are_held_but_not_reported_until_the_resize_is_settled(make):
     assert free(agent) == [4, 5]
 
 
+@pytest.mark.parametrize(
+    'end, cpus, devices',
+    [pytest.param('confirm_resize', [6, 7], 0), pytest.param('revert_resize', [5, 6, 7], 1)],
+)
+def test_both_sizes_are_reported_while_the_claim_is_confirmed(make, end, cpus, devices):
+    """The scheduler takes for reported what its claim has: the old ones, or the new ones."""
+    agent = make()
+
+    def left():
+        return free(agent), agent.look().node.machine.free_devices
+
+    agent.build(pinned(1))
+    agent.resize(pinned(2, requests=[device(1, GPU)]))
+    assert left() == ([5, 6, 7], 1)
+    agent.built(SERVER)
+    assert left() == ([6, 7], 0)
+    getattr(agent, end)(SERVER)
+    assert left() == (cpus, devices)
+    agent.resize(pinned(1))
+    assert left() == (cpus, devices)
+
+
 def test_a_device_of_either_size_is_for_no_other_instance(make):
     agent = make()
     agent.build(pinned(1))

@@ -413,6 +413,23 @@ def test_the_source_of_a_move_stays(moving, ends):
 
 
 @pytest.mark.parametrize(
+    'held, counted',
+    [
+        pytest.param({A: {VCPU: 2}}, True, id='with amounts'),
+        pytest.param({A: {}}, False, id='without: it has gone, and is listed once more'),
+        pytest.param(None, True, id='of no instance are amounts told'),
+    ],
+)
+@pytest.mark.parametrize('before', [False, True])
+def test_hardware_counts_of_an_instance_with_amounts(before, held, counted):
+    parts = HardwareAllocation(devices=('a device',))
+    claim = Claim(A, 'node', {VCPU: 2}, CONFIRMED, parts=parts, counted=before)
+    told = report(instances=frozenset([A]), held=held, order=KNOWS_ALL)
+    settled = settle(told, {A: claim}, before=NEW_NODE)
+    assert settled.claims[A].counted is counted
+
+
+@pytest.mark.parametrize(
     'listed, counted',
     [
         pytest.param('a', True, id='listed'),

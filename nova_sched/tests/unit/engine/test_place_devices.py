@@ -127,6 +127,20 @@ def test_a_device_in_no_group():
     assert allocation['mappings'] == {'': [NODE, 'gpu0']}
 
 
+@pytest.mark.parametrize(
+    'extra_specs', [{f'resources:{GPU}': '700'}, HALF], ids=['loose', 'group']
+)
+def test_a_late_request_for_a_running_instance_is_no_move(extra_specs):
+    """What child providers give it is no part of its size on the node."""
+    made = cluster(1, providers=gpus(2))
+    one = placer(made)
+    selected(one, extra_specs, 0)
+    (claim,) = made.claims_of(uuid_of('instance 0'))
+    made.adopt(claim.confirmed())
+    with pytest.raises(errors.AlreadyRunning):
+        selected(one, extra_specs, 0)
+
+
 def test_a_group_that_the_node_itself_meets():
     made = cluster(1, vcpus=4)
     one = placer(made)

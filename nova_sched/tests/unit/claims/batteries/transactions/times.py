@@ -124,6 +124,29 @@ class Times:
         assert times(store) == [(NOW, NOW + 60)]
         assert store.claims()[0].resizing is None
 
+    @pytest.mark.parametrize(
+        'watched, is_open',
+        [
+            pytest.param([], False, id='nobody ever looked for such claims'),
+            pytest.param([0], True, id='nobody has looked since: the clock may have jumped'),
+            pytest.param([0, 50, 100], False, id='one has looked when it was up'),
+            pytest.param([0, 100], True, id='that one has added the time that nobody looked'),
+        ],
+    )
+    def test_a_report_after_a_jump_of_the_clock_takes_no_resize_back(
+        self, store, watched, is_open
+    ):
+        ready(store)
+        at(store, NOW)
+        settled(store)
+        asked = claim(A, node(), vcpus=3, created_s=NOW, expires_s=NOW + 90)
+        store.commit([Placement((asked,))])
+        for look_s in watched:
+            at(store, NOW + look_s)
+            store.keep_lifetimes(60)
+        ready(store, now_s=NOW + 100, instances=frozenset([A]), held={A: {VCPU: 1}})
+        assert bool(store.claims()[0].resizing) is is_open
+
     def test_a_claim_in_place_of_a_pending_one_is_a_new_one(self, store):
         ready(store)
         at(store, NOW)
