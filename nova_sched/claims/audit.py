@@ -212,7 +212,7 @@ def not_listed(snapshot):
             and node.report.instances is not None
             and claim.consumer_uuid not in node.report.instances
             and claim.changed_at <= node.reported_at
-            and not claim.awaited(node.seen_s)
+            and not claim.awaited
             and not any(keeps_source(other, *claim.key) for other in moving[claim.consumer_uuid])
         ):
             yield claim

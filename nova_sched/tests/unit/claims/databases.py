@@ -32,5 +32,6 @@ def cleared(engine):
         for name, is_filled in connection.execute(FILLED).mappings().one().items():
             if is_filled:
                 connection.execute(sa.delete(METADATA.tables[name]))
+        connection.execute(sa.delete(REVISIONS).where(REVISIONS.c.name == 'watched'))
         connection.execute(sa.update(REVISIONS).values(value=0))
     return engine

@@ -77,13 +77,13 @@ BOOT = [
 RESIZE_IN_PLACE = [
     ('the old size is noted', {'mA': 2}, 'A', counted(2), 'confirmed 2', {}),
     ('claimed', {'mA': 2}, 'A', resizing(2, 4), 'confirmed 4 resizing held new', {}),
-    ('never allocated', {'mA': 2}, 'A', resizing(2, 4, NOW), 'confirmed 2', {}),
+    ('never allocated', {'mA': 2}, 'A', resizing(2, 4, 0.0), 'confirmed 2', {}),
     ('allocated', {'mA': 2, 'A': 4}, 'A', resizing(2, 4), 'confirmed 6 resizing held new', {}),
     (
         'to be confirmed by the user, after long',
         {'mA': 2, 'A': 4},
         'A',
-        resizing(2, 4, NOW),
+        resizing(2, 4, 0.0),
         'confirmed 6 resizing held new',
         {},
     ),
@@ -140,7 +140,7 @@ def test_each_step(operation):
     wrong = []
     for name, allocations, tracked, before, after, unclaimed in TABLE[operation]:
         claims = {} if before is None else {'A': before}
-        node = settle(found(allocations, tracked), claims, lambda _: True, NOW)
+        node = settle(found(allocations, tracked), claims, lambda _: True)
         rows = {one: amounts.get(VCPU, 0) for one, amounts in node.unclaimed.items()}
         now = node.claims.get('A')
         if (shown(now), rows) != (after, unclaimed):
@@ -156,7 +156,7 @@ def test_each_step(operation):
 def test_what_was_read_before_a_claim_changed_changes_nothing(operation):
     for name, allocations, tracked, before, _, _ in TABLE[operation]:
         if before is not None:
-            node = settle(found(allocations, tracked), {'A': before}, lambda _: False, NOW)
+            node = settle(found(allocations, tracked), {'A': before}, lambda _: False)
             assert (node.claims, node.ended) == ({'A': before}, []), name
 
 
@@ -164,8 +164,8 @@ def test_what_was_read_before_a_claim_changed_changes_nothing(operation):
 def test_the_same_read_again_changes_nothing(operation):
     for name, allocations, tracked, before, *_ in TABLE[operation]:
         claims = {} if before is None else {'A': before}
-        once = settle(found(allocations, tracked), claims, lambda _: True, NOW)
-        again = settle(found(allocations, tracked), once.claims, lambda _: True, NOW)
+        once = settle(found(allocations, tracked), claims, lambda _: True)
+        again = settle(found(allocations, tracked), once.claims, lambda _: True)
         assert again.claims == once.claims, name
         assert again.unclaimed == once.unclaimed, name
 

@@ -374,11 +374,12 @@ RESIZED = Resizing({VCPU: 2, DISK_GB: 10}, {VCPU: 3, DISK_GB: 20})
     'held, seen, expires_s, resizes',
     [
         pytest.param(RESIZED.old, 5, 11.0, True, id='in time'),
-        pytest.param(RESIZED.old, 5, 10.0, False, id='overdue'),
+        pytest.param(RESIZED.old, 5, 10.0, True, id='overdue, which nobody has noted'),
+        pytest.param(RESIZED.old, 5, 0.0, False, id='overdue'),
         pytest.param(RESIZED.old, 5, None, True, id='without a time'),
-        pytest.param(RESIZED.old, 4, 10.0, True, id='overdue, in a report of before'),
-        pytest.param(RESIZED.new, 5, 10.0, True, id='overdue, and it has grown'),
-        pytest.param(None, 5, 10.0, True, id='overdue, in a report without amounts'),
+        pytest.param(RESIZED.old, 4, 0.0, True, id='overdue, in a report of before'),
+        pytest.param(RESIZED.new, 5, 0.0, True, id='overdue, and it has grown'),
+        pytest.param(None, 5, 0.0, True, id='overdue, in a report without amounts'),
     ],
 )
 def test_a_resize_that_is_not_settled_is_taken_back(held, seen, expires_s, resizes):

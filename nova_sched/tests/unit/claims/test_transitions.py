@@ -101,7 +101,7 @@ class Recorder:
         if A in report.instances:
             size = ' with its old size' if report.held == {A: SMALL} else ''
             return f'{where} lists it{size}' + (' when the time is up' if now_s >= LATE_S else '')
-        if claims[0].awaited(now_s):
+        if claims[0].awaited:
             return f'{where} does not list it yet: it may be on its way back from a move'
         return f'{where} does not list it' + (kind(claims) if where == 'the source' else '')
 

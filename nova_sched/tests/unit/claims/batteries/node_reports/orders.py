@@ -276,7 +276,9 @@ class ReportOrders:
         assert kept(store)[A, node()] == CONFIRMED
         if is_back:
             ready(store, instances=frozenset([A]))
-        ready(store, instances=frozenset(), now_s=NOW if is_back else NOW + LIFETIME_S)
+        else:
+            assert store.expire(NOW + LIFETIME_S) == []
+        ready(store, instances=frozenset())
         assert (A, node()) not in kept(store)
 
     @pytest.mark.parametrize('end', TARGET_IS_GONE)
@@ -288,10 +290,11 @@ class ReportOrders:
         move(store)
         ready(store, instances=frozenset())
         end(store)
+        assert store.expire(NOW + LIFETIME_S - 1) == []
         for listed in ([], [], [A], [A]):
-            ready(store, instances=frozenset(listed), now_s=NOW + LIFETIME_S - 1)
+            ready(store, instances=frozenset(listed))
             assert kept(store)[A, node()] == CONFIRMED
-        ready(store, instances=frozenset(), now_s=NOW + LIFETIME_S - 1)
+        ready(store, instances=frozenset())
         assert (A, node()) not in kept(store)
 
     def test_a_claim_has_the_generation_that_its_change_gave_its_node(self, store, another):

@@ -109,7 +109,7 @@ class Ends:
             pytest.param(PENDING, None, False, id='never'),
             pytest.param(PENDING, 0.0, True, id='long ago'),
             pytest.param(PLANNED, NOW - 1, True, id='planned'),
-            pytest.param(CONFIRMED, NOW - 1, False, id='confirmed'),
+            pytest.param(CONFIRMED, None, False, id='confirmed'),
         ],
     )
     def test_expire(self, store, state, expires_s, ends):

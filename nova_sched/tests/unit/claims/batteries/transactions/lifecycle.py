@@ -253,7 +253,7 @@ TABLE = [
         [*THERE, lists(OTHER), lists(HOST)], {HOST: CONFIRMED}, id='resize: on its way back'
     ),
     pytest.param(
-        [*THERE, lists(OTHER), lists(HOST, now_s=LATE_S)],
+        [*THERE, lists(OTHER), time_passes, lists(HOST, now_s=LATE_S)],
         {},
         id='resize: deleted on both',
     ),
@@ -346,7 +346,9 @@ IN_PLACE = [
         [*GROWING, lists(HOST, A, now_s=LATE_S, held={A: LARGE})], TOGETHER, id='and it has grown'
     ),
     pytest.param(
-        [*GROWING, lists(HOST, A, now_s=LATE_S, held={A: SMALL})], SMALL, id='and it has not grown'
+        [*GROWING, time_passes, lists(HOST, A, now_s=LATE_S, held={A: SMALL})],
+        SMALL,
+        id='and it has not grown',
     ),
     pytest.param([*GROWING, lists(HOST)], None, id='deleted'),
     pytest.param([*GROWING, ends()], None, id='ended'),

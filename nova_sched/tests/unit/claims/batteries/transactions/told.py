@@ -166,6 +166,7 @@ class Told:
     def test_a_resize_that_was_not_settled_in_time(self, store, told):
         settled(store)
         place(store, claim(A, node(), vcpus=2, created_s=NOW, expires_s=NOW + 9))
+        assert store.expire(NOW + 10) == []
         told.clear()
         ready(store, now_s=NOW + 10, instances=frozenset([A]), held={A: {VCPU: 1}})
         assert told == [('report', 'reverted', A, HOST)]
