@@ -9,15 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The real claim store and the real schedulers as pure functions of small values.
+"""The real schedulers, and what judges and settles claims, as pure functions of small values.
 
 ``Books.step`` applies an event to a state of the store. Each pair of a state and an event is
 computed once, by the code of the product, and remembered.
 
-Numbers that only grow (the generations of a node, the store's times) are replaced by their ranks,
-so that two histories that nothing can tell apart are one state. A generation outside of the store,
-such as the one that a scheduler has read, is a position among those that the store has for the
-node: 2 is the lowest, 1 is below it, 3 is above it and below the next.
+Numbers that only grow, the generations of a node, are replaced by their ranks, so that two
+histories that nothing can tell apart are one state. Of the store's times there remain which of a
+consumer's claims is older, and whether a claim's time is over: nothing here reads another one. A
+generation outside of the store, such as the one that a scheduler has read, is a position among
+those that the store has for the node: 2 is the lowest, 1 is below it, 3 is above it and below the
+next.
 """
 
 import bisect

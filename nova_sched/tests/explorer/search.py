@@ -72,6 +72,7 @@ class Space:
                 continue
             number = numbers.setdefault(value, len(values))
             if number == len(values):
+                assert number <= FULL
                 values.append(value)
             found |= number << BITS * place
         return found

@@ -57,20 +57,20 @@ TWO_NODES = dataclasses.replace(THREE, consumers=1)
 REBUILD = Scope(consumers=1, rebuilds=1, reports=2, aborts=False, **QUIET)
 SCOPES = {
     'one server': (ONE, 60_000),
-    'calls that name nothing': (Scope(consumers=1, names=False, resize=True), 60_000),
+    'calls that name nothing': (Scope(consumers=1, names=False, resize=True), 80_000),
     'two servers': (Scope(), 100_000),
     'three servers, two nodes, two schedulers': (THREE, 100_000),
     'one device': (ONE_DEVICE, 80_000),
     'two CPUs': (CPUS, 50_000),
     'a server group': (GROUP, 50_000),
     'alternates': (ALTERNATES, 40_000),
-    'resizes': (RESIZES, 80_000),
+    'resizes': (RESIZES, 100_000),
     'resizes beside what nobody claims': (
         Scope(consumers=1, capacity=4, stranger=1, resize=True, **QUIET),
         12_000,
     ),
     'a resize, and two schedulers': (Scope(consumers=1, schedulers=2, resize=True), 100_000),
-    'migrations': (MOVES, 90_000),
+    'migrations': (MOVES, 100_000),
     # Without reports it goes deeper.
     'calls of one migration after another': (
         Scope(consumers=1, nodes=2, moves=('migration',), aborts=False, deletes=False, reports=0),

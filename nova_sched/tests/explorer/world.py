@@ -130,6 +130,8 @@ class Parts(NamedTuple):
 
 
 class World:
+    JUDGED = 'at', 'callers', 'agents', 'lives', 'luck'  # the parts that ``wrong`` gets
+
     def __init__(self, scope, books=Books):
         self.scope = scope
         self.books = books(scope.nodes, scope.capacity, frozenset(scope.wants))
@@ -155,8 +157,6 @@ class World:
             (self._by_time, ('at', 'callers', 'views', 'luck')),
             (self._by_expiry, ('at',)),
         ]
-
-    JUDGED = 'at', 'callers', 'agents', 'lives', 'luck'  # the parts that ``wrong`` gets
 
     def first(self):
         scope = self.scope
