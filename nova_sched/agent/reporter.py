@@ -258,14 +258,15 @@ class Reporter:
         timer.daemon = True
         timer.start()
         which = {} if self._count is None else self._count.next()
-        # An answer that does not come may be that of an older scheduler.
+        # An answer that does not come may be that of an older scheduler. That would take the
+        # hardware of an instance that is gone, and is listed once more, for reported.
         is_new, self._is_new = self._is_new, False
         self._is_sending = True
         try:
             return self._client.update_resource_stats(
                 node.host,
                 node,
-                facts.amounts if is_new else sorted(facts.instances),
+                facts.amounts if is_new else sorted(facts.held),
                 facts.inventories,
                 self._cell_uuid,
                 **which,

@@ -489,7 +489,7 @@ class Host:
         held: collections.Counter[str] = collections.Counter()
         for amounts in told.values():
             held.update(amounts)
-        instances = told if self.cloud.weather.amounts else list(told)
+        instances = told if self.cloud.weather.amounts else [one for one in told if told[one]]
         words = {'instances': instances, **self._count.next()}
         if 'seen' in REPORT_WORDS:
             words['seen'] = self._seen or 0

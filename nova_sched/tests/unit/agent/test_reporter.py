@@ -74,7 +74,9 @@ class FakeClient:
 
 
 def facts(**words):
-    return Facts(**{'node': node(), 'inventories': TREE, 'instances': frozenset()} | words)
+    there = words.get('instances', frozenset())
+    held = dict.fromkeys(there, {})
+    return Facts(**{'node': node(), 'inventories': TREE, 'instances': there, 'held': held} | words)
 
 
 class Stage:
@@ -222,9 +224,9 @@ def test_amounts_are_for_a_scheduler_that_takes_them(answer, takes):
         stage.reporter.step()
         stage.clock.now_s += INTERVAL_S
     sent = [instances for _, _, instances, *_ in stage.client.reports]
-    new = {SERVER: {'VCPU': 2}, gone: {}} if takes else sorted([SERVER, gone])
+    new = {SERVER: {'VCPU': 2}, gone: {}} if takes else [SERVER]
     assert sent[1] == sent[2] == sent[4] == new
-    assert sent[0] == sent[3] == sorted([SERVER, gone])
+    assert sent[0] == sent[3] == [SERVER]
 
 
 def test_the_interval_is_read_each_time(said):
