@@ -38,8 +38,16 @@ def allocating(claims):
 
 
 def leaving(keys, selector=ANY):
-    """The change that ends the claims of these keys that ``selector`` covers."""
-    return lambda claim: None if claim.key in keys and selector.covers(claim) else claim
+    """The change that ends the claims of these keys that ``selector`` covers. One that names a
+    resize ends that alone: the instance keeps its size."""
+
+    def change(claim):
+        if claim.key not in keys or not selector.covers(claim):
+            return claim
+        is_resize = claim.resizing and selector.claim_uuid == claim.name != claim.uuid
+        return claim.reverted() if is_resize else None
+
+    return change
 
 
 def finishing(claims, node_uuids, selector=ANY):

@@ -679,6 +679,8 @@ class Life:
     Every call names the claim that it ends or settles, by the UUID that the caller was told.
     """
 
+    PACE_S = 100.0  # between two changes, about
+
     def __init__(self, cloud: 'Cloud', server: Server, process: Process):
         self.cloud, self.server, self.process = cloud, server, process
         self._chance = random.Random(f'{cloud.seed} {server.name}')
@@ -694,13 +696,13 @@ class Life:
         try:
             if self._boot():
                 for _ in range(chance.randint(0, 4)):
-                    wait(cloud.timeline, chance.expovariate(1 / 100.0))
+                    wait(cloud.timeline, chance.expovariate(1 / self.PACE_S))
                     if cloud.is_over:
                         break
                     self._wait_until_confirmed()
                     self._requests += 1
                     chance.choice([self._resize, self._resize, self._move, self._move_live])()
-                wait(cloud.timeline, chance.expovariate(1 / 200.0))
+                wait(cloud.timeline, chance.expovariate(0.5 / self.PACE_S))
                 if not (cloud.is_over and chance.random() < 0.7):
                     self._delete()
         finally:

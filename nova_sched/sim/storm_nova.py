@@ -195,6 +195,8 @@ class Adapter:
             fault = chance.choice([self._busy, self._changed, self._unanswered, self._slow])
             return fault(asked, timeout[1])
         found = self._answer(*asked)
+        if cloud.is_stormy and chance.random() < 4 * cloud.weather.slow:
+            wait(cloud.timeline, chance.uniform(0.01, 3.0))
         cloud.take_time(self._process, 0.005)
         return found
 
@@ -713,6 +715,7 @@ def _has_none(client: PlacementClient, consumer: str) -> bool:
 class NovaLife(Life):
     """One server from its boot to its end, as Nova's conductor has it."""
 
+    PACE_S = 20.0
     cloud: 'NovaCloud'
 
     def __init__(self, cloud: 'NovaCloud', server: Server, process: Process):
