@@ -75,7 +75,7 @@ class FakeClient:
 
 def facts(**words):
     there = words.get('instances', frozenset())
-    held = dict.fromkeys(there, {})
+    held = {one: {} for one in there}
     return Facts(**{'node': node(), 'inventories': TREE, 'instances': there, 'held': held} | words)
 
 
