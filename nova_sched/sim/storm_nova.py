@@ -454,11 +454,11 @@ class NovaHost(Host):
         service = {'host': name, 'binary': 'nova-compute', 'disabled': False, 'deleted': 0,
                    'forced_down': False, 'version': 74, 'created_at': now,
                    'last_seen_up': now}  # fmt: skip
-        node = {'id': number + 1, 'uuid': uuid, 'host': name, 'hypervisor_hostname': name,
+        self.name = name
+        node = {'id': number + 1, 'uuid': uuid, 'hypervisor_hostname': name,
                 'hypervisor_type': 'QEMU', 'hypervisor_version': 8002002, 'cpu_info': '{}',
-                'free_disk_gb': 100, 'running_vms': 0, 'current_workload': 0, 'stats': '{}',
-                'supported_instances': '[["x86_64", "kvm", "hvm"]]', 'created_at': now,
-                'deleted': 0}  # fmt: skip
+                'running_vms': 0, 'current_workload': 0, 'created_at': now, 'deleted': 0,
+                **self.row}  # fmt: skip
         self.cell.write(SERVICES.insert().values(**service), NODES.insert().values(**node))
         self.is_lost = False
         self.evacuated: dict[str, str] = {}  # server -> its migration
@@ -497,15 +497,24 @@ class NovaHost(Host):
             self.cloud.cast('sync_instance_info', host_name=self.name, instance_uuids=servers)
             wait(self.cloud.timeline, 3 * self.cloud.interval_s)
 
+    @property
+    def row(self) -> dict[str, Any]:
+        """The columns that may be odd at times, as they should be."""
+        return {'host': self.name, 'free_disk_gb': 100, 'stats': '{}',
+                'supported_instances': '[["x86_64", "kvm", "hvm"]]'}  # fmt: skip
+
     def update(self) -> None:
         """Write the row of the node, if it differs."""
         count = len(self.truth) + len(self.strangers)
-        now = {'running_vms': count, 'stats': json.dumps({'num_instances': str(count)})}
+        now = {**self.row, 'running_vms': count}
         self.cloud.take_time(self.process, 0.01)
         if now != self._told:
-            row = NODES.update().where(NODES.c.uuid == self.uuid)
-            self.cell.write(row.values(**now, updated_at=self.cell.moment))
+            self.write_row(now)
             self._told = now
+
+    def write_row(self, values: Mapping[str, Any]) -> None:
+        row = NODES.update().where(NODES.c.uuid == self.uuid)
+        self.cell.write(row.values(**values, updated_at=self.cell.moment))
 
     def obey(self, server: str, serial: int, work: Callable[[], bool]) -> bool:
         """As of a host, for work that takes time: one that was killed meanwhile does it again."""
@@ -1047,6 +1056,18 @@ class NovaCloud(Cloud):
             host.force_down(True)
             again_s = self.chance.uniform(100.0, 900.0)
             self.timeline.at(again_s, lambda: self._start_again(host.process))
+
+    def _skew(self) -> None:
+        if self.chance.random() < 0.5:
+            super()._skew()
+            return
+        host = self.chance.choice([*self.hosts.values()])
+        column, odd = self.chance.choice(
+            [('stats', '{'), ('free_disk_gb', None), ('supported_instances', '[7]'), ('host', '')]
+        )
+        self.say(f'{column} of the row of {host.name} is odd', host.name)
+        host.write_row({column: odd})
+        self.timeline.at(self.chance.uniform(5.0, 200.0), lambda: host.write_row(host.row))
 
     def _outage(self) -> None:
         """Of the database of claims, of a cell, or of Placement."""

@@ -128,9 +128,8 @@ def test_a_nova_cloud_tells_the_same_story_again(nova):
 
 
 def test_some_seeds_of_a_nova_cloud_break_no_promise(nova):
-    """In the last one, a resize on its host is taken back."""
-    assert {seed: nova.run(seed, 0.03).failure for seed in (7, 8)} == {7: None, 8: None}
-    assert nova.run(13, 0.1).failure is None
+    seeds = 7, 8, 106
+    assert {seed: nova.run(seed, 0.03).failure for seed in seeds} == dict.fromkeys(seeds)
 
 
 @cases.ONLY_THOROUGH
