@@ -41,7 +41,7 @@ FIRST_AGGREGATE = 900_001
 # A node without changes still reports, so that it counts as up.
 HEARTBEAT_S = 25.0
 REPEATS = 2  # of a report, at most
-REPORT_TIMEOUT_S = 30.0
+REPORT_TIMEOUT_S = 120.0
 CAST_TIMEOUT_S = 30.0
 SMALLEST = TraceFlavor('smallest', 1, 64)
 

@@ -22,6 +22,7 @@ import signal
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from nova_sched.cmd import backend
@@ -43,6 +44,10 @@ for name in list(os.environ):
 os.environ.setdefault('OS_DEFAULT__SERVICE_BACKEND', 'threading')
 BACKEND = backend.choose([])
 
+
+# No test is timed: other work may load the machine.
+hypothesis.settings.register_profile('untimed', deadline=None)
+hypothesis.settings.load_profile('untimed')
 
 TESTS = Path(__file__).parent
 # The files that take longest come first, so that the workers end at about the same time. (Since

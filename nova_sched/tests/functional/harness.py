@@ -19,7 +19,7 @@ import time
 import oslo_messaging as messaging
 import pytest
 
-from nova_sched import objects, rpc, service
+from nova_sched import errors, objects, rpc, service
 from nova_sched.conf import CONF
 from nova_sched.rpc import client, conductor
 from nova_sched.tests.builders import uuid_of
@@ -142,13 +142,21 @@ class Daemon:
     def clear(self):
         """Take away what tests have brought: nodes with their claims, aggregates, instance
         lists."""
-        at_once(
-            lambda row: self.stats.remove_node(row[1], row[2], generation=row[3]),
-            self.table('nodes'),
-        )
+        eventually(self._without_nodes)
         usual = objects.Service(disabled=False, disabled_reason=None, forced_down=False)
         at_once(lambda row: self.stats.update_service(row[0], usual), self.table('services'))
         eventually(self._cleared)
+
+    def _without_nodes(self):
+        """Whether no node is left; those that are, are removed. With one of them ends a claim, and
+        that may change another one of them."""
+
+        def remove(row):
+            with contextlib.suppress(errors.Outdated):
+                self.stats.remove_node(row[1], row[2], generation=row[3])
+
+        at_once(remove, nodes := self.table('nodes'))
+        return not nodes
 
     def _cleared(self):
         """Whether no aggregate and no instance list is left; those that are, are told to go."""
