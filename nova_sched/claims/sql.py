@@ -290,7 +290,7 @@ class SqlClaimStore(ClaimStore):
                 connection.execute(sa.update(REVISIONS).where(row).values(**value))
 
         def waiting(connection):
-            if now_s - watched_s <= most_s:
+            if 0 <= now_s - watched_s <= most_s:
                 return []
             query = sa.select(CLAIMS).where(CLAIMS.c.expires_s > 0, CLAIMS.c.changed_s < now_s)
             return [sql.claim(row) for row in connection.execute(query)]

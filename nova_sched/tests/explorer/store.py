@@ -174,7 +174,7 @@ class ExplorerStore(ChangeFeed):
     def keep_lifetimes(self, most_s):
         now_s = self.now_s()
         watched_s, self._watched_s = self._watched_s, now_s
-        if watched_s is None or now_s - watched_s <= most_s:
+        if watched_s is None or 0 <= now_s - watched_s <= most_s:
             return now_s, []
         waiting = [claim for claim in self._every if claim.expires_s and claim.changed_s < now_s]
         return now_s, self._amend(waiting, lambda claim: claim.spared(watched_s, now_s)).changed

@@ -223,6 +223,17 @@ class Times:
         now_s, _ = store.keep_lifetimes(60)
         assert store.claims()[0].expires_s == now_s + 100
 
+    def test_a_clock_that_is_set_back_and_forth_again_between_two_looks(self, store):
+        ready(store)
+        at(store, NOW)
+        store.keep_lifetimes(60)
+        at(store, NOW - 3600)
+        place(store, claim(A, node(), created_s=NOW - 3600, expires_s=NOW - 3500))
+        at(store, NOW - 1000)
+        now_s, spared = store.keep_lifetimes(60)
+        assert (len(spared), store.expire(now_s)) == (1, [])
+        assert store.claims()[0].expires_s == NOW - 900
+
     def test_a_report_is_taken_at_the_stores_time(self, store, another):
         at(store, NOW + 7)
         assert store.report([report()])[0].seen_s == store.now_s() == NOW + 7
