@@ -173,14 +173,13 @@ class ClaimTransactions(StoreTransactions):
         """
 
     @abc.abstractmethod
-    def keep_lifetimes(self, most_s: float) -> tuple[float, list[Claim]]:
+    def keep_lifetimes(self, most_s: float) -> float:
         """Let the claims that wait for a confirmation live longer by the time that nobody watched.
 
         Nobody did if the store's clock has gone on by more than ``most_s`` seconds since the last
         call, or has gone back: no scheduler ran, or the clock jumped, as at a failover to a server
         whose clock is ahead. Each claim gets the time again that it had when it was last changed.
-        Returns the time of the store's clock, by which claims may end now, and the claims that
-        live longer, as they were.
+        Returns the time of the store's clock, by which claims may end now.
         """
 
     @abc.abstractmethod

@@ -298,8 +298,8 @@ class SqlClaimStore(ClaimStore):
         def change(claim):
             return claim.spared(watched_s, now_s)
 
-        edit = self._amend(changed_claims.RENEWAL, waiting, lambda claims: change, first)
-        return now_s, edit.changed
+        self._amend(changed_claims.RENEWAL, waiting, lambda claims: change, first)
+        return now_s
 
     def _amend_of(self, cause, consumers, changing):
         """Change claims of these consumers, see ``_amend``."""

@@ -273,9 +273,7 @@ class StateSync:
     def expire(self):
         """End the claims that were not confirmed in time. Time in which no scheduler looked for
         them does not count."""
-        now_s, renewed = self._store.keep_lifetimes(UNWATCHED_S)
-        self.caught_up_with(renewed)
-        while ended := self._store.expire(now_s):
+        while ended := self._store.expire(self._store.keep_lifetimes(UNWATCHED_S)):
             self.dropped(ended, 'were never confirmed')
 
     def dropped(self, claims, why):

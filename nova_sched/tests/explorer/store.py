@@ -175,9 +175,10 @@ class ExplorerStore(ChangeFeed):
         now_s = self.now_s()
         watched_s, self._watched_s = self._watched_s, now_s
         if watched_s is None or 0 <= now_s - watched_s <= most_s:
-            return now_s, []
+            return now_s
         waiting = [claim for claim in self._every if claim.expires_s and claim.changed_s < now_s]
-        return now_s, self._amend(waiting, lambda claim: claim.spared(watched_s, now_s)).changed
+        self._amend(waiting, lambda claim: claim.spared(watched_s, now_s))
+        return now_s
 
     def claims(self, consumer_uuid=None):
         found = self._every if consumer_uuid is None else self._of([consumer_uuid])
