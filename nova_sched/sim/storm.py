@@ -21,7 +21,6 @@ import collections
 import contextlib
 import dataclasses
 import hashlib
-import inspect
 import logging
 import pathlib
 import random
@@ -70,7 +69,6 @@ AGAIN_S = 2.0  # before it calls again
 POLL_S = 0.5  # a poller looks whether there is something to do
 HEARD_S = 120.0  # without a sign for so long, the bus gives a message to another scheduler
 CALM_S = 30.0  # at the start
-UNPROMISED = False  # conductors do what claims do not bear
 LINES = 40  # of the past that a failure shows
 Amounts = Mapping[str, int]
 Parts = tuple[HardwareAllocation | None, ...]
@@ -78,10 +76,6 @@ Parts = tuple[HardwareAllocation | None, ...]
 
 def uuid_of(name: str) -> str:
     return str(uuid.uuid5(NAMESPACE, name))
-
-
-def amounts_of(flavor: pieces.Size) -> dict[str, int]:
-    return flavor.amounts
 
 
 def cpus_of(amounts: Amounts) -> int:
@@ -109,7 +103,6 @@ class Weather:
     fault_every_s: float
     strangers: bool  # instances that no scheduler placed run on some nodes, from the start
     jumps: bool  # of the database's clock
-    hasty: bool  # servers are changed before their nodes have reported them
     target_first: bool  # a revert ends on the target before the server is back on the source
     pieces: bool  # some nodes have dedicated CPUs and devices, and servers ask for them
     groups: bool  # some servers are in groups with anti-affinity
@@ -134,7 +127,6 @@ class Weather:
             fault_every_s=chance.choice([10.0, 30.0, 120.0]) / rough,
             strangers=chance.random() < 0.4,
             jumps=chance.random() < 0.3,
-            hasty=UNPROMISED and chance.random() < 0.3,
             target_first=chance.random() < 0.3,
             pieces=chance.random() < 0.6,
             groups=chance.random() < 0.5,
@@ -466,7 +458,6 @@ class Host:
         self.truth: dict[str, dict[str, int]] = {}
         self.listed: dict[str, None] = {}
         self.strangers: dict[str, dict[str, int]] = {}
-        self.reported: dict[str, None] = {}  # listed by a report that was answered
         self._file = folder / f'{name}.boot'
         self._serials: dict[str, tuple[int, bool]] = {}  # of the last order about each server
         self.answered = 0  # the number of reports that were answered
@@ -490,14 +481,13 @@ class Host:
         for amounts in told.values():
             held.update(amounts)
         instances = told if self.cloud.weather.amounts else [one for one in told if told[one]]
-        words = {'instances': instances, **self._count.next()}
-        if 'seen' in REPORT_WORDS:
-            words['seen'] = self._seen or 0
         return {
             'name': self.name,
             'stats': _compute_node(self, held, servers),
             'inventories': _providers(self),
-            **words,
+            'instances': instances,
+            'seen': self._seen or 0,
+            **self._count.next(),
         }
 
     def _report_always(self) -> None:
@@ -518,7 +508,6 @@ class Host:
                 else:
                     for one in [*servers, *untold]:
                         self._untold.pop(one, None)
-                    self.reported = dict.fromkeys(servers)
                     self.answered += 1
                 self._seen = answer['generation']
             except errors.SchedError as error:
@@ -611,9 +600,6 @@ class Host:
         self.late.pop(server, None)
         self.hold(server, parts)
         return True
-
-
-REPORT_WORDS = inspect.signature(StatsEndpoint.update_resource_stats).parameters
 
 
 def _compute_node(host: Host, held: Mapping[str, int], servers: list[str]) -> objects.ComputeNode:
@@ -802,7 +788,7 @@ class Life:
                     continue
             fails, parts = self._chance.random() < 0.1, self._told(claim, server.flavor)
             if self._tell(host, lambda host=host, fails=fails, parts=parts: host.build(
-                    server.name, amounts_of(server.flavor), until_s, fails, parts)):  # fmt: skip
+                    server.name, server.flavor.amounts, until_s, fails, parts)):  # fmt: skip
                 server.host = host
                 return True
             tried = host
@@ -868,9 +854,7 @@ class Life:
     # Changes.
 
     def _wait_until_confirmed(self) -> None:
-        while not (
-            self.cloud.weather.hasty or any(one.state == 'confirmed' for one in self._claims())
-        ):
+        while not any(one.state == 'confirmed' for one in self._claims()):
             wait(self.cloud.timeline, INTERVAL_S)
 
     def _resize(self) -> None:
@@ -894,7 +878,7 @@ class Life:
         if name is None:
             raise Violation(f'{server.name} was told of no resize', server.name, host.name)
         self.cloud.ledger.promise(server.name, name)
-        old, new = amounts_of(server.flavor), amounts_of(flavor)
+        old, new = server.flavor.amounts, flavor.amounts
         both = {name: max(old.get(name, 0), new.get(name, 0)) for name in {**old, **new}}
         (had,) = host.parts.get(server.name, (None,))
         parts = self.cloud.ledger.new_parts(server.name, name)
@@ -947,7 +931,7 @@ class Life:
             self._abandon()
             return
         self.cloud.ledger.promise(server.name, claim.uuid)
-        amounts, parts = amounts_of(flavor), self._told(claim, flavor)
+        amounts, parts = flavor.amounts, self._told(claim, flavor)
         if not self._tell(host, lambda: host.build(
                 server.name, amounts, until_s, chance.random() < 0.1, parts)):  # fmt: skip
             self._end('revert_claim', claim.uuid)
@@ -1084,7 +1068,7 @@ class Ledger:
             return
         claims = {self._cloud.name_of(one.consumer_uuid): one for one in facts.claims}
         total: collections.Counter[str] = collections.Counter()
-        for one in (*claims.values(),):
+        for one in claims.values():
             total.update(one.resources)
         for amounts in host.strangers.values() if host.answered else ():
             total.update(amounts)
@@ -1275,9 +1259,9 @@ class Cloud:
         if self.weather.strangers:
             for number, host in enumerate(self.hosts.values()):
                 if number % 2 == 0:
-                    host.strangers[f'stranger-{number}'] = amounts_of(FLAVORS[number % 3])
+                    host.strangers[f'stranger-{number}'] = FLAVORS[number % 3].amounts
                     if host.has_pieces:
-                        host.strangers[f'pinned-{number}'] = amounts_of(pieces.SIZES[0])
+                        host.strangers[f'pinned-{number}'] = pieces.SIZES[0].amounts
                         host.hold(f'pinned-{number}', pieces.unplaced(pieces.SIZES[0]))
         self.conductors = [Process(self.timeline, f'conductor {number}') for number in range(2)]
         self.lives: dict[str, Life] = {}

@@ -60,7 +60,6 @@ from nova_sched.sim.storm import (
     Message,
     Server,
     Violation,
-    amounts_of,
     uuid_of,
 )
 from nova_sched.sim.strands import Lock, Process, Signal, threads_in, wait
@@ -460,7 +459,6 @@ class NovaHost(Host):
                 'running_vms': 0, 'current_workload': 0, 'created_at': now, 'deleted': 0,
                 **self.row}  # fmt: skip
         self.cell.write(SERVICES.insert().values(**service), NODES.insert().values(**node))
-        self.is_lost = False
         self.evacuated: dict[str, str] = {}  # server -> its migration
         super().__init__(cloud, name, folder)
 
@@ -555,7 +553,7 @@ class NovaHost(Host):
         """Build or unshelve a server here. What fails leaves nothing."""
         name, pause_s = server.name, self.cloud.chance.expovariate(1 / 3.0)
         self.instance(name, host=self.name, node=self.name, vm_state=vm_state, task_state=None)
-        self.holds(name, amounts_of(server.flavor))
+        self.holds(name, server.flavor.amounts)
         self.update()
         self.instance(name, task_state='spawning')
         wait(self.cloud.timeline, pause_s)
@@ -610,7 +608,7 @@ class NovaHost(Host):
 
     def rebuild(self, server: Server, migration: str, fails: bool) -> bool:
         """Evacuate a server to here."""
-        self.holds(server.name, amounts_of(server.flavor))
+        self.holds(server.name, server.flavor.amounts)
         self.instance(server.name, host=self.name, node=self.name)
         self.update()
         wait(self.cloud.timeline, self.cloud.chance.expovariate(1 / 3.0))
@@ -842,7 +840,7 @@ class NovaLife(Life):
         """Resize or migrate the server, while its migration has what it had."""
         server, chance, cloud = self.server, self._chance, self.cloud
         cloud.ledger.forget(server.name)
-        name, old, new = server.name, amounts_of(server.flavor), amounts_of(flavor)
+        name, old, new = server.name, server.flavor.amounts, flavor.amounts
         migration = self._begin(kind)
         self._client.give(server.uuid, migration)
         may_stay = kind == 'resize' and chance.random() < 0.5
