@@ -35,7 +35,6 @@ from nova_sched import errors, objects
 from nova_sched.agent.identity import ReportCount
 from nova_sched.claim import LIVE_MIGRATION, MEMORY_MB, MIGRATION, PCPU, RESIZE, VCPU
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.clock import Pauses, StoreClock
@@ -80,6 +79,11 @@ def uuid_of(name: str) -> str:
 
 def cpus_of(amounts: Amounts) -> int:
     return amounts.get(VCPU, 0) + amounts.get(PCPU, 0)
+
+
+def is_less(some: Amounts, amounts: Amounts) -> bool:
+    """Whether some amounts do not contain others."""
+    return any(some.get(name, 0) < amount for name, amount in amounts.items())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -802,17 +806,21 @@ class Life:
     def _select(self, spec: Any) -> list[Host]:
         """The hosts for a server, the one with its claim first; none if there are none."""
         try:
-            (found,) = self._call(
-                'scheduler', 'select_destinations', spec_obj=spec,
-                instance_uuids=[self.server.uuid], return_objects=True, return_alternates=True,
-            )  # fmt: skip
+            chosen = self._selections(spec)
         except errors.NoAnswer:
             self._abandon()
             return []
         except errors.NoValidHost:
             return []
-        chosen = [objects.from_primitive(one) for one in found]
         return [self.cloud.hosts[one.service_host] for one in chosen]
+
+    def _selections(self, spec: Any) -> list:
+        """The host for a server and the alternates. Raises NoAnswer and NoValidHost."""
+        (found,) = self._call(
+            'scheduler', 'select_destinations', spec_obj=spec,
+            instance_uuids=[self.server.uuid], return_objects=True, return_alternates=True,
+        )  # fmt: skip
+        return [objects.from_primitive(one) for one in found]
 
     def _claim_on(self, host: Host, until_s: float) -> Any:
         """The claim that the server was told to have."""
@@ -1088,7 +1096,7 @@ class Ledger:
             if claim is None:
                 raise Violation(f'{server} is on {host.name}, and has no claim there',
                                 server, host.name)  # fmt: skip
-            if any(claim.resources.get(name, 0) < amount for name, amount in amounts.items()):
+            if is_less(claim.resources, amounts):
                 raise Violation(
                     f'{server} has {amounts} on {host.name}, and its claim {claim.resources}',
                     server, host.name,
@@ -1453,8 +1461,6 @@ class Laboratory:
     def __init__(self, kind: type[Cloud] = Cloud) -> None:
         self._kind = kind
         self._folder = tempfile.TemporaryDirectory(prefix='nova-sched-storm-')
-        self._template = db_engine.create('sqlite://')
-        schema.upgrade(self._template)
         self._runs = 0
 
     def close(self) -> None:
@@ -1465,7 +1471,7 @@ class Laboratory:
         self._runs += 1
         folder = pathlib.Path(self._folder.name) / str(self._runs)
         folder.mkdir()
-        database = self._copy()
+        database = schema.in_memory()
         log = logging.getLogger('nova_sched')
         with names_from(random.Random(f'{seed} names')):
             cloud = self._kind(seed, database, folder)
@@ -1487,10 +1493,3 @@ class Laboratory:
                   'checks': cloud.ledger.checks, 'expired': len(cloud.ledger.expired)}  # fmt: skip
         digest = cloud.digest.hexdigest()
         return StormResult(seed, hours, cloud.weather, counts, failure, digest)
-
-    def _copy(self) -> Any:
-        """A fresh database."""
-        database = db_engine.create('sqlite://')
-        with self._template.connect() as old, database.connect() as new:
-            old.connection.driver_connection.backup(new.connection.driver_connection)
-        return database

@@ -29,7 +29,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from nova_sched import errors, objects
+from nova_sched import errors
 from nova_sched.claim import MEMORY_MB, VCPU
 from nova_sched.claims.values import NAMELESS, sums
 from nova_sched.cloud import allocations, doubts, mirror, node_reader, turns
@@ -60,6 +60,7 @@ from nova_sched.sim.storm import (
     Message,
     Server,
     Violation,
+    is_less,
     uuid_of,
 )
 from nova_sched.sim.strands import Lock, Process, Signal, threads_in, wait
@@ -769,16 +770,11 @@ class NovaLife(Life):
 
     def _destinations(self, spec: Any) -> list:
         """The Selections for the server, the one that it has first; none if there are none."""
-        server = self.server
         try:
-            (found,) = self._call(
-                'scheduler', 'select_destinations', spec_obj=spec,
-                instance_uuids=[server.uuid], return_objects=True, return_alternates=True,
-            )  # fmt: skip
+            chosen = self._selections(spec)
         except (errors.NoAnswer, errors.NoValidHost):
             return []
-        chosen = [objects.from_primitive(one) for one in found]
-        self.cloud.ledger.promise(server.name, chosen[0].service_host)
+        self.cloud.ledger.promise(self.server.name, chosen[0].service_host)
         return chosen
 
     def _wait_until_confirmed(self) -> None:
@@ -947,13 +943,13 @@ class NovaLedger(Ledger):
             self._check_room(host, collections.Counter(total), 'confirmed claims')
         rows = self._rows(host)
         for server, amounts in host.truth.items():
-            if _is_less(allocated.get(server, {}), amounts):
+            if is_less(allocated.get(server, {}), amounts):
                 raise Violation(
                     f'{server} has {amounts} on {host.name}, and {allocated.get(server)} in '
                     'Placement', server, host.name,
                 )  # fmt: skip
             key = server, host.name
-            if not _is_less(rows.get(server, {}), amounts):
+            if not is_less(rows.get(server, {}), amounts):
                 self._known[key] = amounts
             elif self._known.get(key) == amounts and server not in self.expired:
                 raise Violation(
@@ -990,10 +986,6 @@ class NovaLedger(Ledger):
                     )  # fmt: skip
         for member in self._cloud.members:
             self._check_member(member)
-
-
-def _is_less(some: Mapping[str, int], amounts: Mapping[str, int]) -> bool:
-    return any(some.get(name, 0) < amount for name, amount in amounts.items())
 
 
 # The whole.
