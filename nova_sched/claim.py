@@ -134,6 +134,11 @@ class Claim:
         return self.state == CONFIRMED
 
     @property
+    def is_provisional(self):
+        """Returns whether it may be taken back: it is not confirmed, or a resize of it is open."""
+        return self.resizing is not None or self.state != CONFIRMED
+
+    @property
     def is_open(self):
         """Returns whether it is of a move or a resize that is not settled."""
         return bool(self.move or self.resizing)
@@ -239,7 +244,7 @@ class Claim:
     def confirmed(self):
         """Returns the claim confirmed: the node has the consumer. A move or a resize stays open
         until it is settled."""
-        if self.is_confirmed and (self.resizing or self.expires_s is None):
+        if self.is_confirmed and not self.awaited:
             return self
         return dataclasses.replace(self, state=CONFIRMED, expires_s=None)
 
@@ -272,15 +277,13 @@ class Claim:
     def returning(self, until_s):
         """Returns the claim on the source of a move when the other node does not have the consumer
         any more: it may be on its way back."""
-        if not self.is_confirmed or self.resizing:
-            return self
-        return dataclasses.replace(self, expires_s=until_s)
+        return self if self.is_provisional else dataclasses.replace(self, expires_s=until_s)
 
     @property
     def awaited(self):
         """Returns whether the consumer may be on its way back to this node, which has not listed
         it since."""
-        return self.is_confirmed and self.resizing is None and self.expires_s is not None
+        return not self.is_provisional and self.expires_s is not None
 
     def overdue(self, now_s):
         """Returns whether the claim has waited too long by this time, and that is not noted."""

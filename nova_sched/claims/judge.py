@@ -209,7 +209,7 @@ def changes_by(placement, held):
     changes = {}
     for consumer, node in placement.releases:
         old = held.of(consumer).get(node)
-        if old is not None and (old.resizing or not old.is_confirmed):
+        if old is not None and old.is_provisional:
             changes[consumer, node] = (old, old.reverted() if old.resizing else None)
     for claim in placement.claims:
         old = held.of(claim.consumer_uuid).get(claim.node_uuid)

@@ -12,7 +12,6 @@
 """Changes of existing claims: each event as a function from a claim to its new state."""
 
 from nova_sched.claim import Claim
-from nova_sched.claims import ANY
 
 
 def amend(claims, change, usages, held, now_s):
@@ -37,7 +36,7 @@ def allocating(claims):
     return lambda claim: claim.confirmed() if claim.uuid in uuids else claim
 
 
-def leaving(keys, selector=ANY):
+def leaving(keys, selector):
     """The change that ends the claims of these keys that ``selector`` covers. One that names a
     resize ends that alone: the instance keeps its size."""
 
@@ -50,7 +49,7 @@ def leaving(keys, selector=ANY):
     return change
 
 
-def finishing(claims, node_uuids, selector=ANY):
+def finishing(claims, node_uuids, selector):
     """The change that settles a consumer's move or resize, given all its claims: it stays on these
     nodes.
 
@@ -68,7 +67,7 @@ def finishing(claims, node_uuids, selector=ANY):
     return change
 
 
-def reverting(claims, selector=ANY):
+def reverting(claims, selector):
     """The change that takes back the consumer's move or resize that ``selector`` covers, given all
     of its claims.
 
@@ -86,6 +85,6 @@ def reverting(claims, selector=ANY):
 
 
 def expiring(now_s):
-    """The change that ends overdue claims, or notes that the time of a confirmed one is over.
-    Others among them are the sources of moves that end with them."""
+    """The change that ends overdue claims, or notes that the time of a confirmed one is over. The
+    sources of moves that end with them stay."""
     return lambda claim: claim.expired() if claim.overdue(now_s) else claim

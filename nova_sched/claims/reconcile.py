@@ -172,7 +172,7 @@ def _runs_old_size(report, claim, before):
     """Whether a report that was made after a resize in place tells that the instance has its old
     size."""
     amounts = report.held and report.held.get(claim.consumer_uuid)
-    if not (claim.resizing and amounts and before.has_seen(report, claim)):
+    if not (amounts and before.has_seen(report, claim)):
         return False
     old, new = (_counted(report, one) for one in (claim.resizing.old, claim.resizing.new))
     is_old, is_new = (

@@ -400,13 +400,8 @@ class SqlClaimStore(ClaimStore):
 
     # Nodes.
 
-    def _given(self, now_s):
-        """The given time, or that of a clock that replaces the database's; None: the database's
-        clock."""
-        return self.clock() if now_s is None and self.clock is not None else now_s
-
     def report(self, reports, now_s=None):
-        now_s = self._given(now_s)
+        now_s = self.clock() if now_s is None and self.clock is not None else now_s
         if (place := sql_reports.second_of_a_name(reports)) is not None:
             return self.report(reports[:place], now_s) + self.report(reports[place:], now_s)
         latest = newest(reports)
@@ -451,8 +446,7 @@ class SqlClaimStore(ClaimStore):
                 is_meant = max(row.reported_at, *written, 0) <= generation
             gone = sql_nodes.forget(connection, NODES.c.uuid == uuid) if is_meant else []
             now_s = clock.read(connection) if self.clock is None else self.clock()
-            ended = claims if gone else ()
-            sql_nodes.free_sources(connection, ended, now_s, self.lifetime_s())
+            sql_nodes.free_sources(connection, claims if gone else (), now_s, self.lifetime_s())
         self._tell_removed(gone, now_s)
         return bool(gone)
 

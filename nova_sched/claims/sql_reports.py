@@ -205,9 +205,6 @@ def take_all(connection, latest, now_s, lifetime_s, locator=None):
         first, read_s = connection.execute(sql.LAST_GENERATION).one()
     now_s = read_s if now_s is None else now_s
     new_node = NEW_NODE._replace(generation=first)
-    told = {
-        uuid: locator and sql_domains.told_text(locator, report) for uuid, report in latest.items()
-    }
     taken = {
         uuid: late[uuid]
         if uuid in late
@@ -219,7 +216,7 @@ def take_all(connection, latest, now_s, lifetime_s, locator=None):
             moving,
             known.get(uuid, new_node),
             now_s,
-            told[uuid],
+            locator and sql_domains.told_text(locator, report),
         )
         for uuid, report in sorted(latest.items())
     }

@@ -74,9 +74,7 @@ class ClaimService:
             if new and is_running and (running := self._running(consumer, node)):
                 return running
             if known is not None and any(
-                claim.name not in known
-                for claim in there
-                if claim.resizing or not claim.is_confirmed
+                claim.name not in known for claim in there if claim.is_provisional
             ):
                 what = f'A claim for instance {consumer}'
                 raise errors.Outdated(what, 'another one was made since')
@@ -102,7 +100,7 @@ class ClaimService:
         """
         name, there = selector.claim_uuid, self._state_sync.on_host(claims, leaving)
         meant = next((claim for claim in there if claim.name == name), None)
-        if (not there and name is None) or (meant and (meant.resizing or not meant.is_confirmed)):
+        if (not there and name is None) or (meant and meant.is_provisional):
             return None
         for one in claims if name and not meant else ():
             size = one.resizing.new if one.resizing else one.resources

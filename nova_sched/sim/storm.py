@@ -1062,7 +1062,7 @@ class Ledger:
             name = cloud.name_of(key[0])
             cloud.say(f'claim of {name} on {host}: {_brief(was)} -> {_brief(now)}', name, host)
             since_s = self._waits_since.pop(key, now_s)
-            if now is not None and (not now.is_confirmed or now.resizing):
+            if now is not None and now.is_provisional:
                 self._waits_since[key] = now_s
             is_late = now_s - since_s > cloud.weather.pending_ttl_s - 1.0
             if is_late and name in cloud.hosts[host].truth:

@@ -29,14 +29,13 @@ class MoveClaims:
     a move over finds the claim of the one that had it before, whichever claim that is.
     """
 
-    def __init__(self, cluster, store, state_sync, claim_service, settings):
-        self._cluster, self._store = cluster, store
+    def __init__(self, cluster, state_sync, claim_service, settings):
+        self._cluster, self._settings = cluster, settings
         self._state_sync, self._claim_service = state_sync, claim_service
-        self._settings = settings
 
     def check(self, entry):
         """Raise MoveRefused if the move may not start now. Returns the names as ``names``."""
-        claims = self._claims(entry)
+        claims = self._state_sync.claims_of(entry.server)
         for uuid, which in (entry.source, 'source'), (entry.destination, 'destination'):
             self._node(uuid, which)
         names = self.names(entry)
@@ -59,7 +58,7 @@ class MoveClaims:
 
         ``has_moved``: the server is there already, so it may have no claim on the source.
         """
-        claims = self._claims(entry)
+        claims = self._state_sync.claims_of(entry.server)
         if claims or not has_moved:
             self._check_claims(entry, claims)
         made = _made(entry, claims)
@@ -84,7 +83,7 @@ class MoveClaims:
 
     def renew(self, entry):
         """The move runs: its claim on the destination lives on. Returns whether it exists."""
-        made = _made(entry, self._claims(entry))
+        made = _made(entry, self._state_sync.claims_of(entry.server))
         return made is not None and (made.is_confirmed or self._claim_service.renew_claim(made))
 
     def finish(self, entry):
@@ -92,13 +91,13 @@ class MoveClaims:
 
         Returns whether it has a claim there, or has moved on since. If not, its claim was lost.
         """
-        claims = self._claims(entry)
+        claims = self._state_sync.claims_of(entry.server)
         node, made = self._cluster.node(entry.destination), _made(entry, claims)
         if node is not None and made is not None and made.move and not made.resizing:
             # A resize that begins after this look has another name.
             meant = ClaimSelector(made.uuid)
             self._settle(self._claim_service.confirm_claim, entry.server, node.host, meant)
-            claims = self._claims(entry)
+            claims = self._state_sync.claims_of(entry.server)
         # A claim on the source that is younger than the move: the server has moved back since.
         before = [
             one
@@ -115,28 +114,24 @@ class MoveClaims:
         has left again. Returns whether the move has no claim there any more.
         """
         self.drop(entry)
-        return _made(entry, self._claims(entry)) is None
+        return _made(entry, self._state_sync.claims_of(entry.server)) is None
 
     def drop(self, entry):
         """End the move's claim on the destination, unless it is confirmed."""
-        made = _made(entry, self._claims(entry))
+        made = _made(entry, self._state_sync.claims_of(entry.server))
         if made is not None and not made.is_confirmed:
             pending = ClaimSelector(made.uuid, unconfirmed=True)
             self._settle(self._claim_service.revert_claim, entry.server, pending)
 
     def is_on(self, entry, node_uuid):
         """Whether the server has one claim, and that one is confirmed on this node."""
-        claims = self._claims(entry)
+        claims = self._state_sync.claims_of(entry.server)
         return len(claims) == 1 and claims[0].is_confirmed and claims[0].node_uuid == node_uuid
 
     def _settle(self, method, *args):
         # Another call or a report may have settled it: then the claims tell how.
         with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
             method(*args)
-
-    def _claims(self, entry):
-        """The server's claims as the store has them; the host state follows."""
-        return self._state_sync.claims_of(entry.server)
 
     def _names(self, uuid):
         node = self._find(uuid)
@@ -158,7 +153,7 @@ class MoveClaims:
         if not claims:
             raise errors.MoveRefused(f'server {entry.server} has no claim: it may be deleted')
         others = [claim for claim in claims if claim.request_id != entry.uuid]
-        if any(not claim.is_confirmed or claim.resizing for claim in others) or len(others) > 1:
+        if any(claim.is_provisional for claim in others) or len(others) > 1:
             raise errors.MoveRefused(
                 f'server {entry.server} is being built, moved or resized by another request'
             )

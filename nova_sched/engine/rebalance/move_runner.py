@@ -67,7 +67,7 @@ class MoveRunner:
         self._conductors, self._settings, self._planner = conductors, settings, planner
         made = NovaMoveClaims if context.reads_nova else MoveClaims
         self._claims = made(
-            context.cluster, context.store, scheduler.state_sync, scheduler.claim_service, settings
+            context.cluster, scheduler.state_sync, scheduler.claim_service, settings
         )
         self._call = scheduler.call
         self.endings = MoveEndings(rebalances, self._claims, self._call)

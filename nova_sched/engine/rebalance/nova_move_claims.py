@@ -32,7 +32,7 @@ class NovaMoveClaims(MoveClaims):
 
     def hold(self, entry, request, has_moved=False):
         """Check the claims once more. Raises MoveRefused."""
-        self._check_claims(entry, self._claims(entry))
+        self._check_claims(entry, self._state_sync.claims_of(entry.server))
         return NoClaim()
 
     def renew(self, entry):

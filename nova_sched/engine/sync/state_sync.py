@@ -251,7 +251,7 @@ class StateSync:
             serial=serial,
             closed_domains=tuple(closed_domains.values()),
         )
-        replaced = (one for one in (*ended, *known) if one.resizing or not one.is_confirmed)
+        replaced = (one for one in (*ended, *known) if one.is_provisional)
         return Placement(
             tuple(claims),
             tuple(claim.key for claim in ended),
