@@ -182,7 +182,11 @@ class Claim:
         ``before`` (None: no claim). ``generation`` is the one that its node gets now. A new claim
         gets this number."""
         if before is not None and before.has_uuid(self.uuid):
-            return dataclasses.replace(self, changed_s=now_s, changed_at=generation)
+            until_s = self.expires_s
+            if self.resizing and self.name != before.name and until_s is not None:
+                until_s += now_s - self.changed_s
+            times = {'changed_s': now_s, 'changed_at': generation, 'expires_s': until_s}
+            return dataclasses.replace(self, **times)
         left_s = None if self.expires_s is None else now_s + self.expires_s - self.created_s
         # Runs for each new claim: this takes half as long as dataclasses.replace.
         values = [*_VALUES(self)]
@@ -213,9 +217,8 @@ class Claim:
         if (sizes.new, sizes.parts) == (later.resources, later.parts):
             return mine
         resizing = Resizing(sizes.old, later.resources, later.parts, later.uuid)
-        return dataclasses.replace(
-            mine, resources=resizing.together, resizing=resizing, expires_s=later.expires_s
-        )
+        times = {'changed_s': later.created_s, 'expires_s': later.expires_s}
+        return dataclasses.replace(mine, resources=resizing.together, resizing=resizing, **times)
 
     def is_for(self, later):
         """Returns whether this pending claim is what a later one of the same consumer on the same
@@ -240,6 +243,11 @@ class Claim:
         ):
             return self
         return dataclasses.replace(self, **{name: getattr(other, name) for name in names})
+
+    def announced(self):
+        """Returns the claim confirmed by a message that may be of an earlier life of the instance:
+        until its node lists it, or its time is over, the silence of the node does not count."""
+        return self if self.is_confirmed else dataclasses.replace(self, state=CONFIRMED)
 
     def confirmed(self):
         """Returns the claim confirmed: the node has the consumer. A move or a resize stays open

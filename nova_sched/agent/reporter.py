@@ -36,6 +36,7 @@ LOG = logging.getLogger(__name__)
 LOOK_S = 1.0  # seconds between two reads of the machine
 LOOK_SHARE = 0.05  # of one CPU that reading may take; a large machine is read less often
 RETRY_S = 2.0  # seconds before a report that was not answered is sent again
+TELLS_NOTHING = errors.NoAnswer, errors.Outdated, OSError  # of the scheduler's release
 READ, AWAY, REFUSED = 'read', 'away', 'refused'  # kinds of trouble
 CANNOT = 'Node %s cannot be reported; trying until it can. %s'
 
@@ -84,7 +85,7 @@ class Reporter:
         self._due_s = -math.inf
         self._listening = False
         self._waits_since_s: float | None = None  # for the host's own server to listen
-        self._is_new = False  # whether the scheduler takes `stats` 1.2, by its last answer
+        self._is_new = True  # whether the scheduler takes `stats` 1.2, as far as is known
         self._difference_log = DifferenceLog()
         self._problems = Problems(LOG)
         self._is_sending, self._moved_s = False, clock()
@@ -187,12 +188,14 @@ class Reporter:
                 raise errors.Outdated('The report', 'the scheduler knows a later one of this node')
             there = difference.there(answer)
         except errors.Invalid as refusal:
-            result = 'refused'
+            result, self._is_new = 'refused', False
             self._problems.end(AWAY, 'The scheduler answers again')
             why = first_line(refusal)
             self._problems.begin(REFUSED, 'The scheduler refuses: %s', why, reason=why)
         except Exception as error:
             LOG.debug('Reporting failed', exc_info=True)
+            # An older scheduler refuses what it does not know.
+            self._is_new = self._is_new and isinstance(error, TELLS_NOTHING)
             pause = min(pause, RETRY_S)
             self._problems.begin(AWAY, CANNOT, name, first_line(error))
         else:
@@ -258,10 +261,8 @@ class Reporter:
         timer.daemon = True
         timer.start()
         which = {} if self._count is None else self._count.next()
-        # An answer that does not come may be that of an older scheduler. That would take the
-        # hardware of an instance that is gone, and is listed once more, for reported.
-        is_new, self._is_new = self._is_new, False
-        self._is_sending = True
+        # An older scheduler would take the hardware of an instance that is gone for reported.
+        is_new, self._is_sending = self._is_new, True
         try:
             return self._client.update_resource_stats(
                 node.host,

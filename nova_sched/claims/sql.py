@@ -76,6 +76,17 @@ def _by_key(claims):
     return {claim.key: claim for claim in claims}
 
 
+def _sound(rows):
+    """The claims of rows. One that cannot be read must not keep the others from ending."""
+    found = []
+    for row in rows:
+        try:
+            found.append(sql.claim(row))
+        except sql.ODD as error:
+            LOG.error('Claim %s cannot be read, and does not end: %r', row.uuid, error)
+    return found
+
+
 class SqlClaimStore(ClaimStore):
     """Claims and node facts in the tables of nova_sched.db."""
 
@@ -96,9 +107,12 @@ class SqlClaimStore(ClaimStore):
     def _commit_once(self, placements):
         # Nearly every consumer is new, and no query is needed to find that out: the table rejects
         # a second claim of a consumer. A placement may also lose because of its consumer's own
-        # older claim.
+        # older claim. A move has to know the claims of its consumer: its own is the next of them.
         try:
-            if not any(one.releases or one.replaces for one in placements):
+            if all(
+                (one.new or one.unplaced) and not (one.releases or one.replaces)
+                for one in placements
+            ):
                 return sql_domains.repeated(lambda: self._commit(placements, ask=False))
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass
@@ -204,7 +218,7 @@ class SqlClaimStore(ClaimStore):
 
     def confirm(self, consumers, node_uuids):
         def change(_claims):
-            return lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
+            return lambda claim: claim.announced() if claim.node_uuid in node_uuids else claim
 
         return self._amend_of(changed_claims.CONFIRM, consumers, change).changed
 
@@ -258,12 +272,7 @@ class SqlClaimStore(ClaimStore):
         now_s = self.now_s() if now_s is None else now_s
 
         def overdue(connection):
-            found = []
-            for row in connection.execute(sql.OVERDUE, {'now_s': now_s}):
-                try:
-                    found.append(sql.claim(row))
-                except sql.ODD as error:  # it must not keep the others from ending
-                    LOG.error('Claim %s cannot be read, and does not end: %r', row.uuid, error)
+            found = _sound(connection.execute(sql.OVERDUE, {'now_s': now_s}))
             moving = {one.consumer_uuid for one in found if one.keeps_source}
             kept = sql.read_claims(connection, sql.CLAIMS_OF, moving)
             return found + [one for one in kept if one.is_confirmed]
@@ -292,8 +301,10 @@ class SqlClaimStore(ClaimStore):
         def waiting(connection):
             if 0 <= now_s - watched_s <= most_s:
                 return []
-            query = sa.select(CLAIMS).where(CLAIMS.c.expires_s > 0, CLAIMS.c.changed_s < now_s)
-            return [sql.claim(row) for row in connection.execute(query)]
+            query = sa.select(CLAIMS).where(
+                CLAIMS.c.expires_s > 0, CLAIMS.c.changed_s < max(now_s, watched_s)
+            )
+            return _sound(connection.execute(query))
 
         def change(claim):
             return claim.spared(watched_s, now_s)

@@ -81,7 +81,7 @@ OVERDUE = (
     sa.select(CLAIMS)
     .where(CLAIMS.c.expires_s <= sa.bindparam('now_s', type_=sa.Double()))
     .where(sa.or_(CLAIMS.c.state != CONFIRMED, CLAIMS.c.expires_s > 0))
-    .order_by(CLAIMS.c.expires_s, CLAIMS.c.uuid)
+    .order_by(CLAIMS.c.state == CONFIRMED, CLAIMS.c.expires_s, CLAIMS.c.uuid)
     .limit(CHUNK)
 )
 CLAIMS_OF = bulk.Select(CLAIMS, *CLAIMS.columns.keys(), key='consumer_uuid')

@@ -307,5 +307,10 @@ class ClaimEdit(NamedTuple):
     changed: list[Claim]
     claims: list[Claim]
 
+    @property
+    def ended(self) -> list[Claim]:
+        there = {claim.key for claim in self.claims}
+        return [claim for claim in self.changed if claim.key not in there]
+
 
 ANY = ClaimSelector()

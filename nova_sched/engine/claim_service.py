@@ -295,7 +295,7 @@ class ClaimService:
         if not edit.changed:
             there = [claim for claim in edit.claims if claim.key in keys]
             raise _refusal(there, selector.claim_uuid, what)
-        self._state_sync.dropped(edit.changed, 'were aborted')
+        self._state_sync.dropped(edit.ended, 'were aborted')
         self._state_sync.caught_up_with(edit.claims)
         return edit.changed
 

@@ -452,7 +452,7 @@ class Cycle:
         for claim in decision.claims:
             meant = ClaimSelector(claim.name, unconfirmed=not is_gone)
             edit = self._until_done(release, [claim.key], meant)
-            self._state_sync.dropped(edit.changed, 'could not be written elsewhere')
+            self._state_sync.dropped(edit.ended, 'could not be written elsewhere')
             self._state_sync.caught_up_with(edit.claims)
 
     def _retry_or_refuse(self, attempt, settings):

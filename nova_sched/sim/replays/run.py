@@ -208,15 +208,14 @@ class EngineReplay:
 
     def _confirm(self):
         """All servers that were placed are built."""
-        nodes = set()
-        for host in set(self._building.values()):
-            nodes |= self.scheduler.state_sync.nodes_of(host)
+        hosts = set(self._building.values())
+        nodes = {node.uuid for host in hosts for node in self._cluster.nodes_of(host)}
         changed = self._store.confirm(list(self._building), nodes)
         for uuid in {claim.node_uuid for claim in changed}:
             node = self._cluster.node(uuid)
             self._cluster.set_generation(node, node.generation + 1)
         for claim in changed:
-            self._cluster.adopt(claim.confirmed())
+            self._cluster.adopt(claim.announced())
         self._building = {}
 
     def _leave(self, uuid, amount, course):

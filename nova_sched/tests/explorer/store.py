@@ -136,7 +136,7 @@ class ExplorerStore(ChangeFeed):
     def confirm(self, consumers, node_uuids):
         return self._amend(
             self._of(consumers),
-            lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim,
+            lambda claim: claim.announced() if claim.node_uuid in node_uuids else claim,
         ).changed
 
     def finish(self, consumer, node_uuids, selector=ANY):
@@ -176,7 +176,11 @@ class ExplorerStore(ChangeFeed):
         watched_s, self._watched_s = self._watched_s, now_s
         if watched_s is None or 0 <= now_s - watched_s <= most_s:
             return now_s
-        waiting = [claim for claim in self._every if claim.expires_s and claim.changed_s < now_s]
+        waiting = [
+            claim
+            for claim in self._every
+            if claim.expires_s and claim.changed_s < max(now_s, watched_s)
+        ]
         self._amend(waiting, lambda claim: claim.spared(watched_s, now_s))
         return now_s
 

@@ -19,13 +19,14 @@ import json
 def overdrawn(report, claims):
     """What two claims share on a node, and what they take beyond what it has.
 
-    The report has what counted claims hold among what is in use.
+    The report has what counted claims hold among what is in use, and may have that of others that
+    it lists.
     """
     held, new = collections.Counter(), collections.Counter()
     for claim in claims:
         found = parts(claim)
         held.update(found)
-        if not claim['counted']:
+        if not claim['counted'] and claim['consumer_uuid'] not in (report['instances'] or ()):
             new.update(found)
     name, has = report['host'], free(report)
     for thing, times in held.items():

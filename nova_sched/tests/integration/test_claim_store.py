@@ -150,7 +150,8 @@ def test_a_renewal_and_an_expiry_at_once(store, another, database, first):
             'expire': {'renew': False, 'expire': [made]},
         }[first]
     )
-    left = [dataclasses.replace(made, expires_s=NOW + 59)] if first == 'renew' else []
+    renewed = dataclasses.replace(made, changed_s=NOW - 1, expires_s=NOW + 59)
+    left = [renewed] if first == 'renew' else []
     assert store.claims() == left
 
 

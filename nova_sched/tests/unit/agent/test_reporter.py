@@ -164,7 +164,7 @@ def test_what_is_sent():
     stage.agent.says = facts(instances=frozenset({'b', 'a'}))
     stage.reporter.step()
     ((host, sent, instances, inventories, cell),) = stage.client.reports
-    assert (host, instances, inventories, cell) == ('cmp1', ['a', 'b'], TREE, 'cell')
+    assert (host, instances, inventories, cell) == ('cmp1', {'a': {}, 'b': {}}, TREE, 'cell')
     assert sent is stage.agent.says.node
     assert stage.agent.accepted == [stage.agent.says]
 
@@ -214,19 +214,31 @@ def test_news_is_told_at_once_and_once(news, times):
     ],
 )
 def test_amounts_are_for_a_scheduler_that_takes_them(answer, takes):
-    """The first report, and one after trouble, may be to an older scheduler."""
+    """A scheduler is taken for a new one until it tells that it is not."""
     stage = Stage()
     gone, amounts = uuid_of('gone'), {SERVER: {'VCPU': 2}}
     stage.agent.says = facts(instances=frozenset([SERVER, gone]), held=amounts)
     stage.client.answer = answer
-    for trouble in (None, None, OSError('gone'), None, None):
+    for trouble in (None, None, OSError('gone'), None):
         stage.client.trouble = trouble
         stage.reporter.step()
         stage.clock.now_s += INTERVAL_S
     sent = [instances for _, _, instances, *_ in stage.client.reports]
-    new = {SERVER: {'VCPU': 2}, gone: {}} if takes else [SERVER]
-    assert sent[1] == sent[2] == sent[4] == new
-    assert sent[0] == sent[3] == [SERVER]
+    new = {SERVER: {'VCPU': 2}, gone: {}}
+    assert sent == [new, *[new if takes else [SERVER]] * 3]
+
+
+def test_a_scheduler_that_refuses_amounts_gets_a_list():
+    stage = Stage()
+    stage.agent.says = facts(instances=frozenset([SERVER]), held={SERVER: {'VCPU': 2}})
+    stage.client.trouble = RuntimeError('the version is not known')
+    stage.reporter.step()
+    stage.client.trouble, stage.client.answer = None, told(4)
+    for _ in range(2):
+        stage.clock.now_s += INTERVAL_S
+        stage.reporter.step()
+    sent = [instances for _, _, instances, *_ in stage.client.reports]
+    assert sent == [{SERVER: {'VCPU': 2}}, [SERVER], {SERVER: {'VCPU': 2}}]
 
 
 def test_the_interval_is_read_each_time(said):
@@ -511,48 +523,48 @@ def told(generation, claims=types.MappingProxyType({}), **words):
 @pytest.mark.parametrize(
     'answers, seen, times',
     [
-        pytest.param([None, None], [None, None, None], [0, 10, 20], id='nothing is told'),
-        pytest.param([told(4), told(6)], [None, 4, 6], [0, 10, 20], id='of the last answer'),
+        pytest.param([None, None], [0, None, None], [0, 10, 20], id='nothing is told'),
+        pytest.param([told(4), told(6)], [0, 4, 6], [0, 10, 20], id='of the last answer'),
         pytest.param(
             [told(4), told(4, version='1.1'), told(6)],
-            [None, 4, None, 6],
+            [0, 4, None, 6],
             [0, 10, 20, 30],
             id='an older scheduler',
         ),
         pytest.param(
             [told(4, {SERVER: 'pending'})],
-            [None, 4, 6],
+            [0, 4, 6],
             [0, 0, 10],
             id='listed, and not confirmed',
         ),
         pytest.param(
             [told(4, {'gone': 'confirmed'})],
-            [None, 4, 6],
+            [0, 4, 6],
             [0, 0, 10],
             id='not listed, and not ended',
         ),
         pytest.param(
             [told(4), told(4, {'kept': 'confirmed', SERVER: 'pending'})],
-            [None, 4, 4],
+            [0, 4, 4],
             [0, 10, 20],
             id='it knew all of that',
         ),
         pytest.param(
             [told(4, {'building': 'pending', SERVER: 'confirmed'})],
-            [None, 4, 6],
+            [0, 4, 6],
             [0, 10, 20],
             id='nothing to settle',
         ),
         pytest.param(
             [told(at, {'moving': 'confirmed'}) for at in range(4, 8)],
-            [None, 4, 5, 6],
+            [0, 4, 5, 6],
             [0, 0, 10, 10],
             id='not settled, and each report changes the node',
         ),
-        pytest.param([told(4, stale=True, boot=7)], [None, 4, 6], [0, 0, 10], id='late'),
+        pytest.param([told(4, stale=True, boot=7)], [0, 4, 6], [0, 0, 10], id='late'),
         pytest.param(
             [told(4, stale=True), told(5, stale=True)],
-            [None, 4, 5, 6],
+            [0, 4, 5, 6],
             [0, 0, RETRY_S, RETRY_S + 10],
             id='late again',
         ),
@@ -582,7 +594,7 @@ def test_what_is_seen_while_the_machine_is_read_does_not_count():
     stage.agent.look = slow_look
     stage.clock.now_s += INTERVAL_S
     stage.reporter.step()
-    assert stage.client.orders == [{'seen': None}, {'seen': 4}]
+    assert stage.client.orders == [{'seen': 0}, {'seen': 4}]
 
 
 def test_an_instance_that_was_not_confirmed_is_listed_once_more():
@@ -601,7 +613,7 @@ def test_a_late_report_is_no_trouble_once(said, tmp_path):
     stage.run(1)
     assert [line for level, line in said() if level != 'INFO'] == []
     assert stage.client.orders == [
-        {'boot': 1, 'sequence': 1, 'seen': None},
+        {'boot': 1, 'sequence': 1, 'seen': 0},
         {'boot': 8, 'sequence': 1, 'seen': 4},
     ]
     assert len(stage.agent.accepted) == 1

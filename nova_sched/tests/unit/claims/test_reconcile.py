@@ -452,7 +452,7 @@ def test_hardware_that_the_node_has_freed_is_not_counted(listed, counted):
     [
         pytest.param(7, True, id='its sender has seen the pieces'),
         pytest.param(6, False, id='it is older than the pieces'),
-        pytest.param(None, True, id='it does not say'),
+        pytest.param(None, False, id='it does not say'),
     ],
 )
 def test_new_pieces_are_in_a_report_whose_sender_has_seen_them(seen, counts):

@@ -15,8 +15,8 @@ import dataclasses
 
 import pytest
 
-from nova_sched.claim import CONFIRMED, PENDING, RESIZE
-from nova_sched.claims import Placement
+from nova_sched.claim import CONFIRMED, PENDING, RESIZE, Claim
+from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, claim, report
 from nova_sched.tests.unit.claims.batteries.steps import (
@@ -296,6 +296,22 @@ class ReportOrders:
             assert kept(store)[A, node()] == CONFIRMED
         ready(store, instances=frozenset())
         assert (A, node()) not in kept(store)
+
+    @pytest.mark.parametrize('set_back_s', [0.0, 3600.0])
+    def test_the_claims_of_a_consumer_are_numbered_as_they_are_made(self, store, set_back_s):
+        """A move that is finished late ends what was there before it, and nothing that came after
+        it, whatever the clock says."""
+        ready(store, HOST, OTHER, THIRD)
+        settled(store)
+        moves = []
+        for number, host in enumerate([OTHER, THIRD], 1):
+            at(store, NOW - number * set_back_s)
+            moves.append(claim(A, node(host), move=RESIZE))
+            assert store.commit([Placement((moves[-1],))])[0].won
+            ready(store, host, instances=frozenset([A]))
+        assert [one.number for one in sorted(store.claims(), key=Claim.order)] == [1, 2, 3]
+        store.finish(A, [node(OTHER)], ClaimSelector(moves[0].uuid))
+        assert kept(store) == {(A, node(OTHER)): CONFIRMED, (A, node(THIRD)): CONFIRMED}
 
     def test_a_claim_has_the_generation_that_its_change_gave_its_node(self, store, another):
         """A change of another claim does not count."""
