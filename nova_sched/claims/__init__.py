@@ -168,18 +168,19 @@ class ClaimTransactions(StoreTransactions):
     def expire(self, now_s: float | None = None) -> list[Claim]:
         """End claims that were not confirmed in time, a limited number per call.
 
-        Returns the ended claims; none when no overdue claim is left. ``now_s`` replaces the
+        Of a confirmed claim it is noted that its time is over: its resize in place was not settled
+        in time, or it is no longer ``awaited``. Returns the ended claims. ``now_s`` replaces the
         store's clock.
         """
 
     @abc.abstractmethod
     def keep_lifetimes(self, most_s: float) -> float:
-        """Let the claims that wait for a confirmation live longer by the time that nobody watched.
+        """Let the claims that may expire live longer if no scheduler has watched them.
 
-        Nobody did if the store's clock has gone on by more than ``most_s`` seconds since the last
-        call, or has gone back: no scheduler ran, or the clock jumped, as at a failover to a server
-        whose clock is ahead. Each claim gets the time again that it had when it was last changed.
-        Returns the time of the store's clock, by which claims may end now.
+        None has if the store's clock has advanced by more than ``most_s`` seconds since the last
+        call, or was set back: no scheduler ran, or the clock jumped, as at a failover. Each of
+        these claims gets the time again that it had when it was last changed. Returns the time of
+        the store's clock, for ``expire``.
         """
 
     @abc.abstractmethod
