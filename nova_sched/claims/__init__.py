@@ -197,9 +197,9 @@ class NodeReports(StoreTransactions):
     each node carries the tokens of all exclusive domains that it is in, from the transaction that
     closes the domain, or that brings the node into it by a report or an aggregate.
 
-    A report or a removal that ends the claim on the target of a move that keeps its source leaves
-    the source's claim to ``lifetime_s`` seconds more: until then, or until the source lists the
-    consumer, the silence of the source does not count. The consumer may be on its way back.
+    If a report or a removal ends the claim on the target of a move that keeps its source, the
+    consumer may be on its way back. The silence of the source does not count then for
+    ``lifetime_s`` seconds, or until the source lists the consumer.
     """
 
     locator: NodeLocator | None = None
@@ -319,12 +319,10 @@ class GroupRecords(StoreTransactions):
         closed although its last claim has ended.
         """
 
+    @abc.abstractmethod
     def forget_groups(self) -> int:
-        """Remove groups without claims: server groups, and records that are deleted.
-
-        Returns the number of groups. No other method depends on it.
-        """
-        return 0
+        """Remove groups without claims: server groups, and records that are deleted. Returns the
+        number of groups."""
 
 
 class PlanQuotas(StoreTransactions):
@@ -338,9 +336,9 @@ class PlanQuotas(StoreTransactions):
     def plan_usage(self, project_id: str) -> Mapping[str, int]:
         """Returns the usage by resource, as claims.plan_quota counts; without zeros."""
 
+    @abc.abstractmethod
     def limits(self, project_id: str) -> Mapping[str, int]:
-        """Returns the limits that were set for a project, by resource; -1 is no limit."""
-        return {}
+        """Returns the limits that were set for a project, by resource; -1 is unlimited."""
 
 
 class ChangeFeed(StoreTransactions):
