@@ -85,10 +85,10 @@ class Claim:
     ``resources`` maps Placement's resource classes to whole amounts (VCPU and PCPU: CPUs,
     MEMORY_MB: MiB, DISK_GB: GiB). ``created_s``, ``changed_s`` and ``expires_s`` are seconds since
     the epoch by the store's clock, which sets the first two. ``changed_s`` is the time when the
-    claim was made or last replaced by another one, and ``changed_at`` is the generation that the
-    node got when the store last wrote the claim; ``number`` orders the claims of a consumer. These
-    two are not part of a comparison. ``expires_s`` None never expires; of a confirmed claim: see
-    ``awaited``. ``parts`` are the CPUs, pages and devices that it holds in addition. ``counted``:
+    store last wrote the claim, and ``changed_at`` the generation that its node got then;
+    ``number`` orders the claims of a consumer. ``changed_at`` and ``number`` are not compared.
+    ``expires_s`` None never expires; of a confirmed claim: see ``awaited`` and ``is_given_up``.
+    ``parts`` are the CPUs, pages and devices that it holds in addition. ``counted``:
     the usage in the node's report includes them. ``image_properties`` are those of the consumer's
     image, as text. ``move`` is the reason why the consumer comes from another node (one of MOVES).
     During a resize on this node, ``resizing`` has both sizes: ``resources`` is their combined

@@ -168,18 +168,19 @@ class ClaimTransactions(StoreTransactions):
     def expire(self, now_s: float | None = None) -> list[Claim]:
         """End claims that were not confirmed in time, a limited number per call.
 
-        Returns the ended claims; none when no overdue claim is left. ``now_s`` replaces the
+        Of a confirmed claim it is noted that its time is over: its resize in place was not settled
+        in time, or it is no longer ``awaited``. Returns the ended claims. ``now_s`` replaces the
         store's clock.
         """
 
     @abc.abstractmethod
     def keep_lifetimes(self, most_s: float) -> float:
-        """Let the claims that wait for a confirmation live longer by the time that nobody watched.
+        """Let the claims that may expire live longer if no scheduler has watched them.
 
-        Nobody did if the store's clock has gone on by more than ``most_s`` seconds since the last
-        call, or has gone back: no scheduler ran, or the clock jumped, as at a failover to a server
-        whose clock is ahead. Each claim gets the time again that it had when it was last changed.
-        Returns the time of the store's clock, by which claims may end now.
+        None has if the store's clock has advanced by more than ``most_s`` seconds since the last
+        call, or was set back: no scheduler ran, or the clock jumped, as at a failover. Each of
+        these claims gets the time again that it had when it was last changed. Returns the time of
+        the store's clock, for ``expire``.
         """
 
     @abc.abstractmethod
@@ -196,9 +197,9 @@ class NodeReports(StoreTransactions):
     each node carries the tokens of all exclusive domains that it is in, from the transaction that
     closes the domain, or that brings the node into it by a report or an aggregate.
 
-    A report or a removal that ends the claim on the target of a move that keeps its source leaves
-    the source's claim to ``lifetime_s`` seconds more: until then, or until the source lists the
-    consumer, the silence of the source does not count. The consumer may be on its way back.
+    If a report or a removal ends the claim on the target of a move that keeps its source, the
+    consumer may be on its way back. The silence of the source does not count then for
+    ``lifetime_s`` seconds, or until the source lists the consumer.
     """
 
     locator: NodeLocator | None = None
@@ -318,12 +319,10 @@ class GroupRecords(StoreTransactions):
         closed although its last claim has ended.
         """
 
+    @abc.abstractmethod
     def forget_groups(self) -> int:
-        """Remove groups without claims: server groups, and records that are deleted.
-
-        Returns the number of groups. No other method depends on it.
-        """
-        return 0
+        """Remove groups without claims: server groups, and records that are deleted. Returns the
+        number of groups."""
 
 
 class PlanQuotas(StoreTransactions):
@@ -337,9 +336,9 @@ class PlanQuotas(StoreTransactions):
     def plan_usage(self, project_id: str) -> Mapping[str, int]:
         """Returns the usage by resource, as claims.plan_quota counts; without zeros."""
 
+    @abc.abstractmethod
     def limits(self, project_id: str) -> Mapping[str, int]:
-        """Returns the limits that were set for a project, by resource; -1 is no limit."""
-        return {}
+        """Returns the limits that were set for a project, by resource; -1 is unlimited."""
 
 
 class ChangeFeed(StoreTransactions):

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Validates a batch of placements against the nodes' current state. Pure, and the same in every
-store."""
+"""Validates a batch of placements against the nodes' current state. Pure."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence

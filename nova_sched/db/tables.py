@@ -73,16 +73,16 @@ REPORTS = _table(
 )
 
 # The claim of one consumer on one node. `parts` are its CPUs, pages and devices; `counted`: the
-# node's report has them in use. `changed_s` is when it was made or last changed: an earlier
-# message does not end it. `changed_at` is the generation that its node got when the row was last
-# written: the silence of a report from before does not end it. `number` orders the claims of its
-# consumer: each new one is above those that are there. `move` is the kind of move that
-# brings the consumer here from another node; `resizing` has both sizes of a claim that is resized
-# in place. `unconfirmed` is the consumer again while the claim is not confirmed, and null after
-# that. It is unique, so no consumer ever has unconfirmed claims on two nodes. For a member of a
-# group: the group's UUID, the member's path in it, and the tokens of the exclusive domains that it
-# is in. `ends_s` is when the consumer is expected to end; null: not known. `life` has what is
-# learned from of how long it lasts.
+# node's report has them in use. `changed_s` is when the row was last written: it decides about
+# expiry, and orders nothing. `changed_at` is the generation that its node got then: a report that
+# was made before does not end it. `number` orders the claims of its consumer: a new one has a
+# higher number than the others. `move` is the kind of move that brings the consumer here from
+# another node; `resizing` has both sizes of a claim that is resized in place. `unconfirmed` is the
+# consumer again while the claim is not confirmed, and null after that. It is unique, so no
+# consumer ever has unconfirmed claims on two nodes. For a member of a group: the group's UUID, the
+# member's path in it, and the tokens of the exclusive domains that it is in. `ends_s` is when the
+# consumer is expected to end; null: not known. `life` has what is learned from of how long it
+# lasts.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
