@@ -244,11 +244,6 @@ class Claim:
             return self
         return dataclasses.replace(self, **{name: getattr(other, name) for name in names})
 
-    def announced(self):
-        """Returns the claim confirmed by a message that may be of an earlier life of the instance:
-        until its node lists it, or its time is over, the silence of the node does not count."""
-        return self if self.is_confirmed else dataclasses.replace(self, state=CONFIRMED)
-
     def confirmed(self):
         """Returns the claim confirmed: the node has the consumer. A move or a resize stays open
         until it is settled."""

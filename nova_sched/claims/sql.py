@@ -107,12 +107,9 @@ class SqlClaimStore(ClaimStore):
     def _commit_once(self, placements):
         # Nearly every consumer is new, and no query is needed to find that out: the table rejects
         # a second claim of a consumer. A placement may also lose because of its consumer's own
-        # older claim. A move has to know the claims of its consumer: its own is the next of them.
+        # older claim.
         try:
-            if all(
-                (one.new or one.unplaced) and not (one.releases or one.replaces)
-                for one in placements
-            ):
+            if not any(one.releases or one.replaces for one in placements):
                 return sql_domains.repeated(lambda: self._commit(placements, ask=False))
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass
@@ -173,7 +170,7 @@ class SqlClaimStore(ClaimStore):
             if lost and not ask and sql.CONSUMERS_WITH_CLAIMS.run(connection, lost):
                 raise _Lost
             sql_nodes.write(connection, usages, held)
-            sql_new.refuse_confirmed(connection, placements, held)
+            sql_new.refuse_confirmed(connection, placements, held, not ask)
             if steps:
                 sql_domains.write(connection, usages, exclusive_domains)
                 steps.write(connection, held)
@@ -218,7 +215,7 @@ class SqlClaimStore(ClaimStore):
 
     def confirm(self, consumers, node_uuids):
         def change(_claims):
-            return lambda claim: claim.announced() if claim.node_uuid in node_uuids else claim
+            return lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim
 
         return self._amend_of(changed_claims.CONFIRM, consumers, change).changed
 

@@ -41,7 +41,7 @@ that would confirm it waits for that, reads again, and finds it gone. On SQLite,
 write run one after the other.
 """
 
-from nova_sched.claim import CONFIRMED
+from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS
 
@@ -51,12 +51,20 @@ ENTER_CONFIRMED = bulk.Mark(
 )
 
 
-def refuse_confirmed(connection, placements, held):
+def refuse_confirmed(connection, placements, held, every):
     """Make the database refuse claims of the placements for consumers confirmed on other nodes.
 
+    With ``every``, also of those that may be moves: no claim of their consumers was read, and the
+    next number of a move is above theirs.
     All changes of the placements (Held) must be written before. Raises DBDuplicateEntry or
     IntegrityError.
     """
-    firm = {claim.uuid for one in placements if one.new or one.unplaced for claim in one.claims}
+    firm = {
+        claim.uuid
+        for one in placements
+        if every or one.new or one.unplaced
+        for claim in one.claims
+        if claim.state == PENDING
+    }
     made = {claim.consumer_uuid for claim in held.added.values() if claim.uuid in firm}
     ENTER_CONFIRMED.run(connection, sorted(made))

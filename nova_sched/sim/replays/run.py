@@ -215,7 +215,7 @@ class EngineReplay:
             node = self._cluster.node(uuid)
             self._cluster.set_generation(node, node.generation + 1)
         for claim in changed:
-            self._cluster.adopt(claim.announced())
+            self._cluster.adopt(claim.confirmed())
         self._building = {}
 
     def _leave(self, uuid, amount, course):

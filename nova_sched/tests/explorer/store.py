@@ -136,7 +136,7 @@ class ExplorerStore(ChangeFeed):
     def confirm(self, consumers, node_uuids):
         return self._amend(
             self._of(consumers),
-            lambda claim: claim.announced() if claim.node_uuid in node_uuids else claim,
+            lambda claim: claim.confirmed() if claim.node_uuid in node_uuids else claim,
         ).changed
 
     def finish(self, consumer, node_uuids, selector=ANY):

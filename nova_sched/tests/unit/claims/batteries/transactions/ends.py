@@ -53,19 +53,6 @@ class Ends:
         }
         assert generation(store) == before + 1
 
-    def test_a_message_of_an_earlier_life_of_an_instance(self, store):
-        """It may come after the instance has a new claim, and before it is built."""
-        ready(store)
-        at(store, NOW)
-        place(store, claim(A, node(), created_s=NOW, expires_s=NOW + 60))
-        store.confirm([A], [node()])
-        ready(store, instances=frozenset())
-        assert kept(store) == {(A, node()): CONFIRMED}
-        ready(store, instances=frozenset([A]))
-        assert store.claims(A)[0].expires_s is None
-        ready(store, instances=frozenset())
-        assert kept(store) == {}
-
     def test_an_instance_that_is_gone_and_listed_once_more(self, store):
         """Its new claim may be for the next life of the instance."""
         ready(store)

@@ -152,12 +152,7 @@ TABLE = [
     pytest.param([claims(), has()], {HOST: CONFIRMED}, id='told by a message'),
     pytest.param([claims(), stays()], {HOST: CONFIRMED}, id='confirmed by its caller'),
     pytest.param([claims(), stays(), lists(HOST)], {}, id='confirmed, and gone'),
-    pytest.param(
-        [claims(), has(), lists(HOST)], {HOST: CONFIRMED}, id='told by a message, and not listed'
-    ),
-    pytest.param(
-        [claims(), has(), time_passes, lists(HOST)], {}, id='told by a message, and gone'
-    ),
+    pytest.param([claims(), has(), lists(HOST)], {}, id='told by a message, and gone'),
     pytest.param([claims(), lists(HOST)], {HOST: PENDING}, id='not listed yet'),
     pytest.param([claims(), says_nothing()], {HOST: PENDING}, id='a report without a list'),
     pytest.param([claims(), lists(OTHER, A)], {HOST: PENDING}, id='listed elsewhere'),
