@@ -153,8 +153,8 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         claim = was
         if claim.is_given_up and _runs_old_size(report, claim, before):
             claim = claim.reverted()
-        is_there = users is not None and (consumer in users or not claim.resources)
-        if is_there and before.may_tell(report, was) and consumer in report.instances:
+        is_listed = report.instances is not None and consumer in report.instances
+        if is_listed and before.may_tell(report, was):
             claim = claim.confirmed()
         counted = claim.counted
         if users is not None and consumer not in users:

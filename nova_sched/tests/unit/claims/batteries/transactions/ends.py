@@ -53,13 +53,6 @@ class Ends:
         }
         assert generation(store) == before + 1
 
-    def test_an_instance_that_is_gone_and_listed_once_more(self, store):
-        """Its new claim may be for the next life of the instance."""
-        ready(store)
-        place(store, claim(A, node()))
-        ready(store, instances=frozenset([A]), held={A: {}})
-        assert kept(store) == {(A, node()): PENDING}
-
     def test_confirm_again(self, store):
         ready(store)
         place(store, claim(A, node()))
