@@ -121,7 +121,7 @@ def test_a_planted_fault_is_found(laboratory, monkeypatch, owner, name, planted)
 
 
 def test_a_nova_cloud_tells_the_same_story_again(nova):
-    first, second = (nova.run(3, 0.03) for _ in range(2))
+    first, second = (nova.run(5, 0.03) for _ in range(2))
     assert (first.digest, first.counts) == (second.digest, second.counts)
     assert first.failure is None
     assert first.counts['messages'] > 5
