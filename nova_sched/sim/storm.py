@@ -1427,7 +1427,7 @@ class Cloud:
         self.ledger.check_end()
 
     def _revert_untold(self) -> None:
-        """What an operator does with open resizes that nobody knows."""
+        """Revert the open resizes that no caller was told of, as an operator does."""
         for consumer, name in self.ledger.untold_resizes():
             self.say(f'{self.name_of(consumer)}: nobody was told of its resize {name}',
                      self.name_of(consumer))  # fmt: skip

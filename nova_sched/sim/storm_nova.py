@@ -710,7 +710,7 @@ class NovaClient:
 
 
 def _has_none(client: PlacementClient, consumer: str) -> bool:
-    """Raises PlacementConflict until a consumer has no allocations."""
+    """Raises PlacementConflict while a consumer has allocations."""
     found = client.allocations_of(consumer)
     if found.providers and not client.remove(consumer, found):
         raise errors.PlacementConflict('it has changed', CONCURRENT)

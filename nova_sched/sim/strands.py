@@ -225,10 +225,10 @@ class Lock:
 
 
 class Condition(Lock):
-    """As threading.Condition, as far as nobody waits for it."""
+    """A threading.Condition that no strand waits for."""
 
     def notify_all(self) -> None:
-        """Wake nobody."""
+        """Do nothing: no strand waits."""
 
 
 class Event:

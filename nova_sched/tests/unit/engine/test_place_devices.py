@@ -131,7 +131,7 @@ def test_a_device_in_no_group():
     'extra_specs', [{f'resources:{GPU}': '700'}, HALF], ids=['loose', 'group']
 )
 def test_a_late_request_for_a_running_instance_is_no_move(extra_specs):
-    """What child providers give it is no part of its size on the node."""
+    """The units of child providers do not belong to its size on the node."""
     made = cluster(1, providers=gpus(2))
     one = placer(made)
     selected(one, extra_specs, 0)
