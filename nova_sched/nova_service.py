@@ -176,6 +176,7 @@ class NovaSource(NovaReader):
             self.placement,
             store.claims,
             lambda uuid: self._scheduler.nova_hosts.host_of(uuid),
+            lambda server: any(cell.is_evacuating(server) for cell in self.cells),
             lambda nodes: self.mirror.read_nodes(nodes),
             in_flight=conf.placement.in_flight,
             timeout_s=self._timeout_s,

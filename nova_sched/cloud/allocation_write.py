@@ -23,7 +23,8 @@
             has nothing ----------- write
             has this, by us -------------------------------------------> won
             has this, by a call before ----- write it at its generation
-            has a host to evacuate --------- write the sum
+            has a host, and is evacuated --- write the sum
+            has a host to leave -------------------------------------> refused
             has another host ------------------------------------------> decided again, for it
 """
 
@@ -123,13 +124,15 @@ class AllocationWrite:
     """One decision's way into Placement. ``run`` returns its WriteOutcome.
 
     ``host_of`` returns the host of a compute node by its UUID; None if it is no compute node.
-    ``limits`` says how long it may take. ``is_repeat``: an earlier attempt for the same call has
-    failed. ``full`` has the nodes that Placement has refused, ``sent`` the last request by server,
-    and with ``is_doubtful`` it is not known whether it was done.
+    ``is_evacuating`` tells whether Nova evacuates a server. ``limits`` says how long it may take.
+    ``is_repeat``: an earlier attempt for the same call has failed. ``full`` has the nodes that
+    Placement has refused, ``sent`` the last request by server, and with ``is_doubtful`` it is not
+    known whether it was done.
     """
 
-    def __init__(self, client, servers, host_of, limits, random, is_repeat=False):
-        self._client, self._servers, self._host_of = client, servers, host_of
+    def __init__(self, client, servers, host_of, is_evacuating, limits, random, is_repeat=False):
+        self._client, self._servers = client, servers
+        self._host_of, self._is_evacuating = host_of, is_evacuating
         self._limits, self._random = limits, random
         self._conflicts = self._looks = self._failures = 0
         # A request that Placement has refused may have left a consumer without allocations.
@@ -158,6 +161,8 @@ class AllocationWrite:
                 done = self._no_answer(error)
             except errors.PlacementRefused as error:
                 done = self._refuse(step, error)
+            except errors.StoreUnavailable as error:
+                done = _refused(str(error))
             if isinstance(done, WriteOutcome):
                 return done
             step = done
@@ -263,8 +268,9 @@ class AllocationWrite:
         nodes = self._nodes(found)
         left = [uuid for uuid, host in nodes.items() if host.lower() not in server.avoided]
         # Only before an evacuation: for all other moves, the conductor has given the allocations
-        # to the migration.
-        if nodes and not left and server.node_uuid not in nodes:
+        # to the migration, and a late copy of its request finds them with the server again.
+        is_to_leave = nodes and not left and server.node_uuid not in nodes
+        if is_to_leave and self._is_evacuating(server.uuid):
             return _with(server, found, _sum(found.providers, server.allocations.providers)), ()
         return None, left
 

@@ -68,7 +68,8 @@ class AllocationWriter:
     one before is answered.
 
     ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
-    compute node by its UUID, None if it is no compute node. ``not_up`` is called with the UUIDs of
+    compute node by its UUID, None if it is no compute node; ``is_evacuating`` tells whether Nova
+    evacuates a server. ``not_up`` is called with the UUIDs of
     the chosen nodes and of the alternates while Placement writes, and returns those whose hosts
     take no servers; then the writer takes back what was written, and the order is decided again.
     ``reread`` is called with the UUIDs of nodes that Placement has refused, before their order is
@@ -82,6 +83,7 @@ class AllocationWriter:
         client,
         claims,
         host_of,
+        is_evacuating,
         reread,
         in_flight=8,
         timeout_s=60.0,
@@ -89,7 +91,8 @@ class AllocationWriter:
         random=None,
         not_up=lambda _: (),
     ):
-        self._client, self._host_of, self._reread = client, host_of, reread
+        self._client, self._reread = client, reread
+        self._host_of, self._is_evacuating = host_of, is_evacuating
         self._timeout_s, self._random = timeout_s, random or Random()
         self._not_up = not_up
         self._turns = Turns()
@@ -160,7 +163,13 @@ class AllocationWriter:
         )
         is_repeat = message.attempts > 0
         write = AllocationWrite(
-            self._client, servers, self._host_of, limits, self._random, is_repeat
+            self._client,
+            servers,
+            self._host_of,
+            self._is_evacuating,
+            limits,
+            self._random,
+            is_repeat,
         )
         outcome = WriteOutcome(won=False, refusal='Its allocations could not be written.')
         begin_s = time.monotonic()

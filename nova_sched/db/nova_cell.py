@@ -149,6 +149,9 @@ EVACUATED = sa.select(MIGRATIONS.c.instance_uuid).where(
     MIGRATIONS.c.migration_type == 'evacuation',
     MIGRATIONS.c.status.not_in(['completed', 'failed', 'error', 'cancelled']),
 )
+EVACUATING = EVACUATED.where(
+    MIGRATIONS.c.instance_uuid == sa.bindparam('uuid'), MIGRATIONS.c.status != 'done'
+)
 ONE_INSTANCE = sa.select(INSTANCES).where(INSTANCES.c.uuid == sa.bindparam('uuid'))
 MOVING = sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.instance_uuid).where(
     MIGRATIONS.c.uuid.in_(KEYS)
@@ -338,6 +341,11 @@ class NovaCell:
         """UUIDs of the instances that were evacuated from a host that has not been started
         since."""
         return {row.instance_uuid for row in self._rows(EVACUATED)}
+
+    def is_evacuating(self, uuid):
+        """Whether an instance is being evacuated: Nova's API notes that before it asks for a
+        host."""
+        return bool(self._rows(EVACUATING, uuid=uuid))
 
     def migrations(self, uuids):
         """Migration UUID -> UUID of its instance, for those of these UUIDs that are migrations.

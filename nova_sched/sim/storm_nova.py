@@ -367,6 +367,7 @@ class NovaMember(Member):
             client,
             context.store.claims,
             lambda uuid: made.nova_hosts.host_of(uuid),
+            lambda server: any(cell.is_evacuating(server) for cell in self._nova),
             lambda nodes: self.mirror.read_nodes(nodes),
             timeout_s=ANSWER_S,
             late_s=READ_S,
@@ -871,6 +872,8 @@ class NovaLife(Life):
         found = self._destinations(self._spec_within(server.flavor, source))
         self.cloud.ledger.forget(server.name)
         if not found:
+            row = MIGRATIONS.update().where(MIGRATIONS.c.uuid == migration)
+            self._cell.write(row.values(status='error'))
             return
         host = self.cloud.hosts[found[0].service_host]
         if self._tell(host, lambda: host.rebuild(server, migration, fails)):

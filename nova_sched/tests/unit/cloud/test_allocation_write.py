@@ -17,6 +17,7 @@ import types
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.claim import Claim
 from nova_sched.cloud.allocation_write import (
     ATTEMPTS,
@@ -77,12 +78,23 @@ def wants(uuid=A, node=ONE, vcpus=1, avoided=(), **providers):
     return Server(uuid, f'claim of {uuid}', node, wanted, frozenset(avoided))
 
 
-def written(fake, *wanted, limits=None, timeouts_s=(1.0, 5.0), is_repeat=False):
+def is_evacuating(server):
+    return server == A
+
+
+def unreadable(server):
+    raise errors.StoreUnavailable('cell1: it is away')
+
+
+def written(
+    fake, *wanted, limits=None, timeouts_s=(1.0, 5.0), is_repeat=False, evacuates=is_evacuating
+):
     """The write, after it has ended, and its outcome."""
     made = AllocationWrite(
         client_of(fake, timeouts_s),
         wanted,
         HOSTS.get,
+        evacuates,
         limits or Limits(),
         random.Random(1),
         is_repeat,
@@ -356,6 +368,21 @@ def test_the_servers_of_a_decision(spec_user, user):
         {ONE: {'VCPU': 1}}, None, 'p', user, {'': [ONE]}
     )
     assert found[0].avoided == {'one'}
+
+
+@pytest.mark.parametrize(
+    'evacuates, why',
+    [
+        pytest.param(lambda server: False, 'other allocations', id='a late copy of a resize'),
+        pytest.param(unreadable, 'it is away', id='the cell does not answer'),
+    ],
+)
+def test_a_server_that_may_have_come_back(fake, evacuates, why):
+    """A move that was taken back has given the server its allocations on the source again."""
+    holds(fake, A, generation=5, held={ONE: {'VCPU': 2}})
+    _, found = written(fake, wants(node=TWO, avoided=['one']), evacuates=evacuates)
+    assert (found.won, why in found.refusal) == (False, True)
+    assert fake.allocated() == {A: {ONE: {'VCPU': 2}}}
 
 
 def selected(node, version='1.36'):

@@ -299,7 +299,12 @@ class NovaCells:
         assert cell.existing(asked) == {uuid_of(name) for name in rows if name != 'deleted'}
 
     def test_servers_that_were_evacuated(self, writer, cell):
-        states = {'done': 'evacuation', 'completed': 'evacuation', 'finished': 'resize'}
+        states = {
+            'accepted': 'evacuation',
+            'done': 'evacuation',
+            'completed': 'evacuation',
+            'finished': 'resize',
+        }
         rows = [
             {
                 'uuid': uuid_of(f'{status} {kind}'),
@@ -310,7 +315,8 @@ class NovaCells:
             for status, kind in states.items()
         ]
         fill(writer, tables.MIGRATIONS, *rows)
-        assert cell.evacuated() == {uuid_of('done')}
+        assert cell.evacuated() == {uuid_of('accepted'), uuid_of('done')}
+        assert [one for one in states if cell.is_evacuating(uuid_of(one))] == ['accepted']
 
     def test_schedulers_that_are_up(self, writer, cell):
         seen = {'up': 5.0, 'silent': 70.0}
