@@ -538,7 +538,7 @@ class Host:
         """It holds these pieces; reports tell the first of them, or what is ``told``."""
         self.parts.pop(server, None)
         self.pieces.pop(server, None)
-        if any(parts):
+        if any(told or parts):
             self.parts[server], self.pieces[server] = told or parts[:1], pieces.names(parts)
 
     def build(
