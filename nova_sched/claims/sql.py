@@ -109,7 +109,7 @@ class SqlClaimStore(ClaimStore):
         # a second claim of a consumer. A placement may also lose because of its consumer's own
         # older claim.
         try:
-            if not any(one.releases or one.replaces for one in placements):
+            if not any(one.releases or one.replaces or one.may_move for one in placements):
                 return sql_domains.repeated(lambda: self._commit(placements, ask=False))
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass
@@ -170,7 +170,7 @@ class SqlClaimStore(ClaimStore):
             if lost and not ask and sql.CONSUMERS_WITH_CLAIMS.run(connection, lost):
                 raise _Lost
             sql_nodes.write(connection, usages, held)
-            sql_new.refuse_confirmed(connection, placements, held, not ask)
+            sql_new.refuse_confirmed(connection, placements, held)
             if steps:
                 sql_domains.write(connection, usages, exclusive_domains)
                 steps.write(connection, held)

@@ -51,18 +51,17 @@ ENTER_CONFIRMED = bulk.Mark(
 )
 
 
-def refuse_confirmed(connection, placements, held, every):
-    """Make the database refuse claims of the placements for consumers confirmed on other nodes.
+def refuse_confirmed(connection, placements, held):
+    """Make the database refuse claims of placements that are no moves for consumers confirmed on
+    other nodes.
 
-    With ``every``, also of those that may be moves: no claim of their consumers was read, and the
-    next number of a move is above theirs.
     All changes of the placements (Held) must be written before. Raises DBDuplicateEntry or
     IntegrityError.
     """
     firm = {
         claim.uuid
         for one in placements
-        if every or one.new or one.unplaced
+        if not one.may_move
         for claim in one.claims
         if claim.state == PENDING
     }
