@@ -83,7 +83,7 @@ def cut(database, connection):
     kind, session = database.dialect.name, connection.session
     with database.execution_options(isolation_level='AUTOCOMMIT').connect() as other:
         other.execute(sa.text(END[kind].format(session)))
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while session in other.scalars(sa.text(SESSIONS[kind])).all():
             assert time.monotonic() < deadline, 'the session does not end'
             time.sleep(0.02)

@@ -388,7 +388,7 @@ def test_signs_of_life(bus):
         made = service.SchedulerService(CONF, bus)
         assert made.alive_s() == 0
         made.start()
-    assert time.monotonic() - made.alive_s() < 10
+    assert time.monotonic() - made.alive_s() < 300
     made.stop()
 
 

@@ -261,9 +261,9 @@ def test_time_is_kept():
         policy('near', 'host', 'e f', 'a c'),
     ]
     group = problem(SIX, [1, 1, 1, 1, 1, 2], *rules, policy('apart', 'rack', 'e', 'f a'))
-    began = time.monotonic()
+    began = time.process_time()
     assert greedy.place(group, 0.02, attempts=100_000) is None
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize('seed', range(20))

@@ -301,7 +301,7 @@ def test_a_pattern_that_takes_ages_is_refused_soon():
     }
     start = time.monotonic()
     _line, _column, where, why = refused(f'parameters: {json.dumps(parameters)}')
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60  # each would take longer than that
     assert where == 'parameters.p0.default'
     assert 'takes too long' in why
 
