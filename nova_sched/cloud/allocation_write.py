@@ -171,7 +171,7 @@ class AllocationWrite:
         """Put back what the servers had before a write that was done. Raises SchedError if it is
         not known whether that succeeded."""
         undone = {uuid: sent.undone for uuid, sent in self.sent.items()}
-        self._client.write(undone, self._limits.left_s())
+        self._client.put_back(undone)
 
     def _write(self):
         if self._limits.is_over():

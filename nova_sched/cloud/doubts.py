@@ -146,7 +146,7 @@ class Doubts:
             return
         if not others:
             before = dataclasses.replace(found, providers=doubt.sent.before.providers)
-            self._client.write({server.uuid: before})
+            self._client.put_back({server.uuid: before})
             LOG.warning(
                 'Took back the allocations of instance %s on node %s: its caller was refused',
                 server.uuid,

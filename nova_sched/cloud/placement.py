@@ -24,6 +24,8 @@ from nova_sched.conf import placement as conf_placement
 from nova_sched.measures.catalogue import PLACEMENT_REQUESTS, PLACEMENT_SECONDS
 
 MICROVERSION = '1.36'
+# That the scheduler waits for the answer to a removal: as long as a conductor waits for its own.
+REMOVAL_S = 60.0
 SLOW = 3  # times the read timeout for an answer about all providers
 NOBODY = '00000000-0000-0000-0000-000000000000'  # a consumer and a provider that do not exist
 BAD_FORM = 400
@@ -215,14 +217,27 @@ class PlacementClient(keystone.Client):
         have. Without providers, what they have is removed. ``timeout_s`` shortens the wait for
         the answer.
         """
-        bodies = {consumer: allocations.body() for consumer, allocations in wanted.items()}
         connect_s, read_s = self._timeouts_s
-        limits_s = connect_s, read_s if timeout_s is None else min(read_s, timeout_s)
+        read_s = read_s if timeout_s is None else min(read_s, timeout_s)
+        self._write(wanted, (connect_s, read_s))
+
+    def put_back(self, wanted):
+        """Replace allocations by what the consumers had before, as ``write`` does, and wait for the
+        answer.
+
+        A removed consumer that is made again has the generation that it had. So a removal that
+        Placement did after its caller had given it up could remove what others have written.
+        """
+        connect_s, read_s = self._timeouts_s
+        self._write(wanted, (connect_s, max(read_s, REMOVAL_S)))
+
+    def _write(self, wanted, timeouts_s):
+        bodies = {consumer: allocations.body() for consumer, allocations in wanted.items()}
         if len(bodies) == 1:
             ((consumer, body),) = bodies.items()
-            self._send('PUT', f'/allocations/{consumer}', body, timeouts_s=limits_s)
+            self._send('PUT', f'/allocations/{consumer}', body, timeouts_s=timeouts_s)
         else:
-            self._send('POST', '/allocations', bodies, timeouts_s=limits_s)
+            self._send('POST', '/allocations', bodies, timeouts_s=timeouts_s)
 
     def remove(self, consumer, allocations):
         """Remove the allocations of a consumer, if they are still those that were read.

@@ -224,7 +224,7 @@ class Adapter:
 
     def _slow(self, asked: tuple, read_s: float) -> Response:
         cloud = self._cloud
-        took_s = cloud.chance.uniform(0.1, read_s + READ_S - 1.0)
+        took_s = cloud.chance.uniform(0.1, min(read_s, READ_S) + READ_S - 1.0)
         if took_s < read_s or not self._is_late:
             if cloud.chance.random() < 0.5:
                 wait(cloud.timeline, min(took_s, read_s))
