@@ -165,22 +165,18 @@ class ClaimTransactions(StoreTransactions):
         """
 
     @abc.abstractmethod
-    def expire(self, now_s: float | None = None) -> list[Claim]:
+    def expire(self, now_s: float | None = None, unwatched_s: float | None = None) -> list[Claim]:
         """End claims that were not confirmed in time, a limited number per call.
 
         Of a confirmed claim it is noted that its time is over: its resize in place was not settled
         in time, or it is no longer ``awaited``. Returns the ended claims. ``now_s`` replaces the
         store's clock.
-        """
 
-    @abc.abstractmethod
-    def keep_lifetimes(self, most_s: float) -> float:
-        """Let the claims that may expire live longer if no scheduler has watched them.
-
-        None has if the store's clock has advanced by more than ``most_s`` seconds since the last
-        call, or was set back: no scheduler ran, or the clock jumped, as at a failover. Each of
-        these claims gets the time again that it had when it was last changed. Returns the time of
-        the store's clock, for ``expire``.
+        With ``unwatched_s``, only time counts that schedulers have watched. They have not if the
+        store's clock has advanced by more than that since the last such call, or was set back: no
+        scheduler ran, or the clock jumped, as at a failover. Then no claim ends; each gets the
+        time again that it had when it was last changed. A caller that stood still in between
+        does not matter: one transaction reads the clock, and ends what is overdue by it.
         """
 
     @abc.abstractmethod

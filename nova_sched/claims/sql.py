@@ -265,49 +265,46 @@ class SqlClaimStore(ClaimStore):
             sql_nodes.write(connection, usages)
         return bool(renewed)
 
-    def expire(self, now_s=None):
-        now_s = self.now_s() if now_s is None else now_s
+    def expire(self, now_s=None, unwatched_s=None):
+        watched_s = None  # when schedulers last looked, if the time since then does not count
 
-        def overdue(connection):
+        def first(connection):
+            nonlocal now_s, watched_s
+            if unwatched_s is not None:
+                row = REVISIONS.c.name == 'watched'  # in ms; its lock orders the looks
+                last = connection.execute(
+                    sa.select(REVISIONS.c.value).where(row).with_for_update()
+                ).scalar()
+            if now_s is None:
+                now_s = clock.read(connection) if self.clock is None else self.clock()
+            if unwatched_s is None:
+                return
+            value = {'value': int(now_s * 1000)}
+            if last is None:
+                connection.execute(sa.insert(REVISIONS).values(name='watched', **value))
+            else:
+                connection.execute(sa.update(REVISIONS).where(row).values(**value))
+                if not 0 <= now_s - last / 1000 <= unwatched_s:
+                    watched_s = last / 1000
+
+        def waiting(connection):
+            if watched_s is not None:
+                query = sa.select(CLAIMS).where(
+                    CLAIMS.c.expires_s > 0, CLAIMS.c.changed_s < max(now_s, watched_s)
+                )
+                return _sound(connection.execute(query))
             found = _sound(connection.execute(sql.OVERDUE, {'now_s': now_s}))
             moving = {one.consumer_uuid for one in found if one.keeps_source}
             kept = sql.read_claims(connection, sql.CLAIMS_OF, moving)
             return found + [one for one in kept if one.is_confirmed]
 
-        edit = self._amend(changed_claims.TIMEOUT, overdue, lambda claims: expiring(now_s))
-        return [claim for claim in edit.changed if not claim.is_confirmed]
+        def changing(_claims):
+            if watched_s is not None:
+                return lambda claim: claim.spared(watched_s, now_s)
+            return expiring(now_s)
 
-    def keep_lifetimes(self, most_s):
-        now_s = watched_s = 0.0
-
-        def first(connection):
-            nonlocal now_s, watched_s
-            row = REVISIONS.c.name == 'watched'  # when schedulers last looked, in ms
-            before = connection.execute(
-                sa.select(REVISIONS.c.value).where(row).with_for_update()
-            ).scalar()
-            now_s = clock.read(connection) if self.clock is None else self.clock()
-            value = {'value': int(now_s * 1000)}
-            if before is None:
-                watched_s = now_s
-                connection.execute(sa.insert(REVISIONS).values(name='watched', **value))
-            else:
-                watched_s = before / 1000
-                connection.execute(sa.update(REVISIONS).where(row).values(**value))
-
-        def waiting(connection):
-            if 0 <= now_s - watched_s <= most_s:
-                return []
-            query = sa.select(CLAIMS).where(
-                CLAIMS.c.expires_s > 0, CLAIMS.c.changed_s < max(now_s, watched_s)
-            )
-            return _sound(connection.execute(query))
-
-        def change(claim):
-            return claim.spared(watched_s, now_s)
-
-        self._amend(changed_claims.RENEWAL, waiting, lambda claims: change, first)
-        return now_s
+        edit = self._amend(changed_claims.TIMEOUT, waiting, changing, first)
+        return [one for one in edit.changed if watched_s is None and not one.is_confirmed]
 
     def _amend_of(self, cause, consumers, changing):
         """Change claims of these consumers, see ``_amend``."""

@@ -222,8 +222,7 @@ class PlacementClient(keystone.Client):
         self._write(wanted, (connect_s, read_s))
 
     def put_back(self, wanted):
-        """Replace allocations by what the consumers had before, as ``write`` does, and wait for the
-        answer.
+        """Replace allocations by what the consumers had before, and wait for the answer.
 
         A removed consumer that is made again has the generation that it had. So a removal that
         Placement did after its caller had given it up could remove what others have written.

@@ -273,7 +273,7 @@ class StateSync:
     def expire(self):
         """End the claims that were not confirmed in time. Time in which no scheduler looked for
         them does not count."""
-        while ended := self._store.expire(self._store.keep_lifetimes(UNWATCHED_S)):
+        while ended := self._store.expire(unwatched_s=UNWATCHED_S):
             self.dropped(ended, 'were never confirmed')
 
     def dropped(self, claims, why):

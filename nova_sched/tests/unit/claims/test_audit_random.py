@@ -162,7 +162,7 @@ class World:
 
     def watch(self):
         """Schedulers look for claims to end; now and then, none did for long."""
-        self.store.keep_lifetimes(120)
+        self.store.expire(unwatched_s=120)
 
     # What placement groups ask for.
 
@@ -312,10 +312,10 @@ class Twins:
             store.clock = clock
 
     def __getattr__(self, name):
-        return lambda *args: self._both(name, args)
+        return lambda *args, **words: self._both(name, args, words)
 
-    def _both(self, name, args):
-        one, other = (getattr(store, name)(*args) for store in self.stores)
+    def _both(self, name, args, words):
+        one, other = (getattr(store, name)(*args, **words) for store in self.stores)
         if name != 'changes':  # the explorer has no small tables
             assert ordered(one) == ordered(other)
         return one

@@ -17,6 +17,7 @@ store, as long as their generations are the same; after a refresh they all are.
 """
 
 import math
+from unittest import mock
 
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -33,6 +34,7 @@ from nova_sched.claim import MOVES, VCPU
 from nova_sched.claims import ClaimSelector
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema
+from nova_sched.engine.sync import state_sync
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.state.request import NO_HARDWARE
@@ -297,8 +299,8 @@ class Engines(RuleBasedStateMachine):
     def expire(self, data, late):
         engine = self.one(data)
         clock, engine.store.clock = engine.store.clock, lambda: FAR_FUTURE_S if late else 0.0
-        engine.store.keep_lifetimes(math.inf)  # schedulers have watched until now
-        engine.call(engine.state_sync.expire)
+        with mock.patch.object(state_sync, 'UNWATCHED_S', math.inf):
+            engine.call(engine.state_sync.expire)
         engine.store.clock = clock
         if late:
             assert all(one.is_confirmed for one in self.open().claims())

@@ -144,7 +144,7 @@ class Times:
         store.commit([Placement((asked,))])
         for look_s in watched:
             at(store, NOW + look_s)
-            store.expire(store.keep_lifetimes(60))
+            store.expire(unwatched_s=60)
         ready(store, now_s=NOW + 100, instances=frozenset([A]), held={A: {VCPU: 1}})
         assert bool(store.claims()[0].resizing) is is_open
 
@@ -192,16 +192,15 @@ class Times:
         ready(store)
         at(store, NOW)
         place(store, claim(A, node(), created_s=NOW, expires_s=NOW + 100))
-        assert store.keep_lifetimes(60) == NOW
+        assert store.expire(unwatched_s=60) == []
         spared = 0
         for place_of, look_s in enumerate(looks):
             one = another() if place_of % 2 else store
             at(one, NOW + look_s)
             before = one.claims()
-            assert one.keep_lifetimes(60) == NOW + look_s
+            assert one.expire(unwatched_s=60) == []
             spared += one.claims() != before
-            assert one.expire() == []
-            assert one.keep_lifetimes(60) == NOW + look_s
+            assert one.expire(unwatched_s=60) == []
         (kept,) = store.claims()
         assert kept.expires_s - (NOW + looks[-1]) == left_s
         assert bool(spared) == is_spared
@@ -217,21 +216,21 @@ class Times:
     def test_what_is_made_since_the_last_look_lives_as_long_as_any(self, store, made_s):
         ready(store)
         at(store, NOW)
-        store.keep_lifetimes(60)
+        store.expire(unwatched_s=60)
         at(store, NOW + made_s)
         place(store, claim(A, node(), created_s=NOW + made_s, expires_s=NOW + made_s + 100))
         at(store, NOW + 3600)
-        now_s = store.keep_lifetimes(60)
-        assert store.claims()[0].expires_s == now_s + 100
+        assert store.expire(unwatched_s=60) == []
+        assert store.claims()[0].expires_s == NOW + 3700
 
     def test_a_clock_that_is_set_back_and_forth_again_between_two_looks(self, store):
         ready(store)
         at(store, NOW)
-        store.keep_lifetimes(60)
+        store.expire(unwatched_s=60)
         at(store, NOW - 3600)
         place(store, claim(A, node(), created_s=NOW - 3600, expires_s=NOW - 3500))
         at(store, NOW - 1000)
-        assert store.expire(store.keep_lifetimes(60)) == []
+        assert store.expire(unwatched_s=60) == []
         assert store.claims()[0].expires_s == NOW - 900
 
     def test_a_report_is_taken_at_the_stores_time(self, store, another):
