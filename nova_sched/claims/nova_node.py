@@ -23,7 +23,7 @@ once the cell names the instance so; until then they are held for the claim.
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
 from nova_sched.claim import Claim
@@ -88,25 +88,32 @@ def settle(
     found: Mapping[str, NovaUse],
     claims: Mapping[str, Claim],
     has_seen: Callable[[Claim], bool],
+    unclaimed: Mapping[str, Amounts],
 ) -> NodeOfNova:
-    """Returns the node of these claims, by consumer, on which Nova has these instances.
+    """Returns the node on which Nova has these instances. It had these claims and ``unclaimed``
+    rows, by consumer.
 
     Nothing was found out about a claim that is newer than what was read: ``has_seen`` tells that.
-    Such a claim stays as it is.
+    Such a claim stays as it is, and so does the row of what its instance had before.
     """
     after: dict[str, Claim] = {}
     ended: list[str] = []
+    rows = {one: use.amounts for one, use in found.items() if one not in claims}
     for consumer, claim in claims.items():
         use = found.get(consumer)
         if not has_seen(claim):
             after[consumer] = claim
+            if consumer in unclaimed:
+                rows[consumer] = unclaimed[consumer]
         elif use is not None and (use.own is not None or claim.is_confirmed):
             after[consumer] = _as_allocated(claim, use)
         elif claim.is_confirmed:
             ended.append(consumer)
         else:
             after[consumer] = claim
-    return NodeOfNova(after, ended, dict(_unclaimed(found, after)))
+            if use is not None and use.moved is not None:
+                rows[consumer] = use.moved  # the claim is for the size that it gets
+    return NodeOfNova(after, ended, rows)
 
 
 def _as_allocated(claim: Claim, use: NovaUse) -> Claim:
@@ -129,17 +136,6 @@ def _sized(claim: Claim, amounts: Amounts) -> Claim:
     if claim.resources == amounts or _without_zeros(claim.resources) == amounts:
         return claim
     return dataclasses.replace(claim, resources=amounts)
-
-
-def _unclaimed(
-    found: Mapping[str, NovaUse], claims: Mapping[str, Claim]
-) -> Iterable[tuple[str, Amounts]]:
-    for instance, use in found.items():
-        claim = claims.get(instance)
-        if claim is None:
-            yield instance, use.amounts
-        elif not claim.is_confirmed and use.moved is not None:
-            yield instance, use.moved  # the claim is for the size that it gets
 
 
 def _sum(one: Amounts | None, other: Amounts | None) -> Amounts:

@@ -183,7 +183,7 @@ def _runs_old_size(report, claim, before):
 
 def _settle_nova(report, claims, now_s, before):
     has_seen = functools.partial(before.has_seen, report)
-    found = nova_node.settle(report.nova, claims, has_seen)
+    found = nova_node.settle(report.nova, claims, has_seen, before.unclaimed)
     kept, generation = {}, before.generation + 1
     for consumer, claim in found.claims.items():
         was = claims[consumer]

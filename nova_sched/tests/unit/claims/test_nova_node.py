@@ -140,7 +140,7 @@ def test_each_step(operation):
     wrong = []
     for name, allocations, tracked, before, after, unclaimed in TABLE[operation]:
         claims = {} if before is None else {'A': before}
-        node = settle(found(allocations, tracked), claims, lambda _: True)
+        node = settle(found(allocations, tracked), claims, lambda _: True, {})
         rows = {one: amounts.get(VCPU, 0) for one, amounts in node.unclaimed.items()}
         now = node.claims.get('A')
         if (shown(now), rows) != (after, unclaimed):
@@ -156,16 +156,22 @@ def test_each_step(operation):
 def test_what_was_read_before_a_claim_changed_changes_nothing(operation):
     for name, allocations, tracked, before, _, _ in TABLE[operation]:
         if before is not None:
-            node = settle(found(allocations, tracked), {'A': before}, lambda _: False)
+            rows = {'A': {VCPU: 4}, 'B': {VCPU: 2}}
+            node = settle(found(allocations, tracked), {'A': before}, lambda _: False, rows)
             assert (node.claims, node.ended) == ({'A': before}, []), name
+            assert node.unclaimed['A'] == rows['A'], name
+            others = {one: some for one, some in node.unclaimed.items() if one != 'A'}
+            assert sum(some.get(VCPU, 0) for some in others.values()) == sum(
+                amount for one, amount in allocations.items() if one not in ('A', 'mA')
+            ), name
 
 
 @pytest.mark.parametrize('operation', TABLE)
 def test_the_same_read_again_changes_nothing(operation):
     for name, allocations, tracked, before, *_ in TABLE[operation]:
         claims = {} if before is None else {'A': before}
-        once = settle(found(allocations, tracked), claims, lambda _: True)
-        again = settle(found(allocations, tracked), once.claims, lambda _: True)
+        once = settle(found(allocations, tracked), claims, lambda _: True, {})
+        again = settle(found(allocations, tracked), once.claims, lambda _: True, once.unclaimed)
         assert again.claims == once.claims, name
         assert again.unclaimed == once.unclaimed, name
 
@@ -180,5 +186,5 @@ def test_amounts_of_all_consumers_add_up():
 
 def test_classes_without_an_amount_are_no_difference():
     claim = dataclasses.replace(counted(2), resources={VCPU: 2, 'DISK_GB': 0})
-    node = settle(found({'A': 2}, ''), {'A': claim}, lambda _: True)
+    node = settle(found({'A': 2}, ''), {'A': claim}, lambda _: True, {})
     assert node.claims == {'A': claim}

@@ -134,7 +134,7 @@ def report(world, read):
     held = {consumer: {VCPU: amount} for consumer, amount in read.allocations}
     found = uses(held, {'M': 'A'}, frozenset('A' if read.is_tracked else ''))
     claims = {} if world.claim is None else {'A': world.claim}
-    node = settle(found, claims, lambda _: world.changed_at <= read.seen)
+    node = settle(found, claims, lambda _: world.changed_at <= read.seen, {})
     claim = node.claims.get('A')
     if claim != world.claim or read.row != world.reported:
         world = world._replace(generation=world.generation + 1, reported=read.row)
