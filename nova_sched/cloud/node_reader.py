@@ -231,8 +231,9 @@ class NodeReader:
         uuid = row.uuid
         view.left_out.pop(uuid, None)
         claims = {claim.consumer_uuid: claim for claim in facts.claims}
-        left = nova_node.settle(made.nova, claims, lambda _: True)
-        if facts.stale or left.ended or left.claims != claims:  # a claim was newer than the read
+        left = nova_node.settle(made.nova, claims, lambda _: True, facts.unclaimed)
+        # A claim was newer than the read.
+        if facts.stale or left != (claims, [], facts.unclaimed):
             view.again.add(uuid)
         if facts.stale:
             return
