@@ -43,6 +43,7 @@ from nova_sched.engine.received import handling
 from nova_sched.engine.scheduler import CALL, Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.engine.sync.store_poller import StorePoller
+from nova_sched.filters.compute import ComputeFilter
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware.machine import HardwareAllocation
@@ -262,7 +263,8 @@ class Member:
             reads_nova=self.READS_NOVA,
             monotonic=lambda: cloud.timeline.now_s,
         )
-        filters = catalog.with_policies((NUMATopologyFilter(), PciPassthroughFilter()))
+        rules = ComputeFilter(), NUMATopologyFilter(), PciPassthroughFilter()
+        filters = catalog.with_policies(rules)
         chain = catalog.Rules(catalog.always(), filters, (RAMWeigher(),))
         self.scheduler = self._make(context, chain)
         self.scheduler.loop.pause = self._rest  # type: ignore[method-assign]
