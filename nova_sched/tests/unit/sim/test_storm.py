@@ -20,6 +20,7 @@ import pytest
 
 from nova_sched import claim
 from nova_sched.claims import judge, reconcile
+from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import nova_cell
 from nova_sched.hardware.machine import Machine
 from nova_sched.sim import storm, storm_nova, strands
@@ -92,11 +93,15 @@ def new_size(self):
     return dataclasses.replace(self, resources=self.resizing.new, resizing=None, expires_s=None)
 
 
+def by_the_clock(self, now_s=None, unwatched_s=None, expire=SqlClaimStore.expire):
+    return expire(self, now_s)
+
+
 @pytest.mark.parametrize(
     'owner, name, planted',
     [
         pytest.param(
-            claim.Claim, 'spared', lambda self, *_: self, id='a claim ends when the clock jumps'
+            SqlClaimStore, 'expire', by_the_clock, id='a claim ends when the clock jumps'
         ),
         pytest.param(claim.Claim, 'reverted', new_size, id='a revert keeps the new size'),
         pytest.param(
