@@ -22,8 +22,8 @@ import pathlib
 import sys
 import tempfile
 
-from nova_sched.cmd import backend, sim_models, sim_replay, sim_storm
-from nova_sched.cmd.sim_models import number, share
+from nova_sched.cmd import backend, sim_replay, sim_storm
+from nova_sched.cmd.sim_replay import number, share
 
 DESCRIPTION = """
 Simulated compute nodes report to a scheduler. Simulated conductors boot and delete servers from a
@@ -36,8 +36,6 @@ examples:
   nova-sched-sim --embedded
         the scheduler in this process too: nothing else is needed
   nova-sched-sim --embedded --nodes 1000 --requests 2000 --inflight 64
-  nova-sched-sim --model both --nodes 100
-        queues and the scheduler in parallel on the same nodes, in simulated time
   nova-sched-sim --config-file nova_sched.conf --requests 500
         against running schedulers, over the bus of [DEFAULT] transport_url; a test cloud, because
         its free hosts get claims, too
@@ -122,16 +120,14 @@ def parser():
         '(four hours of Azure, 2017)',
     )
     load.add_argument(
-        '--requests',
-        type=one,
-        metavar='N',
-        help='only the first N of the trace, with --model servers (all)',
+        '--requests', type=one, metavar='N', help='only the first N of the trace (all)'
     )
     load.add_argument(
         '--zoned',
         type=share,
+        default=0.7,
         metavar='SHARE',
-        help='share of projects that name a zone (0.7, with --model 0.3: all zones become full)',
+        help='share of projects that name a zone (%(default)s)',
     )
     load.add_argument(
         '--inflight', type=one, default=32, metavar='N', help='calls at once (%(default)s)'
@@ -142,11 +138,6 @@ def parser():
         default=1,
         metavar='N',
         help='seed of the random numbers (%(default)s)',
-    )
-    sim_models.add_options(
-        made.add_argument_group(
-            'queues and scheduler compared (in place of the first two options)'
-        )
     )
     made.add_argument(
         '--format', choices=['table', 'json'], default='table', help='of the summary (%(default)s)'
@@ -169,16 +160,10 @@ def _main():
         return sim_storm.main(sys.argv[2:])
     asked = parser()
     options = asked.parse_args()
-    if options.model and options.embedded:
-        asked.error('--model has a built-in scheduler: leave --embedded out')
-    if not (options.embedded or options.config_file or options.model):
-        asked.error(
-            'give --embedded, --model, or --config-file with the bus of a running scheduler'
-        )
+    if not (options.embedded or options.config_file):
+        asked.error('give --embedded, or --config-file with the bus of a running scheduler')
     if options.state_dir and not options.embedded:
         asked.error('--state-dir is for --embedded')
-    if options.zoned is None:
-        options.zoned = 0.3 if options.model else 0.7
     # Without a given file, the embedded scheduler ignores configuration files on this machine.
     options.config = ['--config-file', options.config_file or os.devnull]
     options.backend = backend.choose(options.config)
@@ -189,9 +174,6 @@ def _main():
 
 
 def _run(options):
-    if options.model:
-        results = sim_models.compare(options, _settings(options).plan, _console(options))
-        return VIOLATED if any(found['violations'] for found in results.values()) else 0
     with contextlib.ExitStack() as stack:
         result = _simulate(options, stack)
     if options.format == 'json':

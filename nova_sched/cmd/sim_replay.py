@@ -9,18 +9,20 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-sim replay: public data sets through the engine, by several policies."""
+"""nova-sched-sim replay: public data sets through the engine, by several policies; and the types
+of numbers on the command lines of nova-sched-sim."""
 
 import argparse
 import concurrent.futures
+import contextlib
 import functools
 import json
 import logging
+import math
 import multiprocessing
 import os
 
 from nova_sched.cmd import backend
-from nova_sched.cmd.sim_models import amount, number, share
 
 DESCRIPTION = """
 Places the servers of a public data set on its hosts, through the engine and its claims, once for
@@ -40,6 +42,33 @@ policies: NAME=FILE takes the options of a configuration file; these need none:
 exit status: 0 success, 1 it cannot run, 2 wrong usage, 130 interrupted
 """
 POLICIES = ['nova', 'best-fit', 'fragmentation']
+
+
+def amount(text):
+    """A number above 0."""
+    with contextlib.suppress(ValueError):
+        if 0.0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f'{text} is no number above 0')
+
+
+def number(least):
+    """The type of whole numbers from ``least``."""
+
+    def read(text):
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f'{text} is no whole number from {least}')
+        return int(text)
+
+    return read
+
+
+def share(text):
+    """A number from 0 to 1."""
+    with contextlib.suppress(ValueError):
+        if 0.0 <= float(text) <= 1.0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f'{text} is no number from 0 to 1')
 
 
 def span(text):
