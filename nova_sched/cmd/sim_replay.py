@@ -202,32 +202,27 @@ def one_run(options, policy, seed):
     logging.getLogger().setLevel(logging.ERROR)
     if getattr(options, 'fewest', None) is not None:
         policies.apply(CONF, values)
-        workload_of = functools.partial(_azure, options)
+        workload_of = functools.partial(_workload, options)
         return run.fewest_hosts(workload_of, CONF, *options.fewest)
-    workload = {'openb': _openb, 'azure': _azure, 'huawei': _huawei}[options.workload](options)
+    workload = _workload(options)
     policies.apply(CONF, workload.options, values)
     hourly = moves.HourlyMoves(options.moves) if getattr(options, 'moves', 0.0) else None
     return run.EngineReplay(workload, CONF, seed, hourly).run()
 
 
-def _openb(options):
-    from nova_sched.sim.replays import openb
+def _workload(options, hosts=None):
+    """The workload that is asked for; ``hosts``: how many, in place of --hosts."""
+    from nova_sched.sim.replays import workloads
 
-    return openb.workload(options.nodes, options.pods, options.load)
-
-
-def _azure(options, hosts=None):
-    from nova_sched.sim.replays import azure
-
-    return azure.workload(
-        options.trace, hosts or options.hosts, options.vcpus, options.memory, options.hours
-    )
-
-
-def _huawei(options):
-    from nova_sched.sim.replays import huawei
-
-    return huawei.workload(options.hosts, options.sequences)
+    match options.workload:
+        case 'openb':
+            return workloads.openb(options.nodes, options.pods, options.load)
+        case 'azure':
+            return workloads.azure(
+                options.trace, hosts or options.hosts, options.vcpus, options.memory, options.hours
+            )
+        case 'huawei':
+            return workloads.huawei(options.hosts, options.sequences)
 
 
 def _show(options, results, console):

@@ -14,7 +14,7 @@ policies.
 
 ::
 
-    openb, azure, huawei -> Workload: the hosts' reports, and servers in order of arrival
+    workloads            -> a data set: the hosts' reports, and servers in order of arrival
     policies             -> the options of each policy
     run                  -> places each server through the engine; a Course for policy and seed
     table, plot          <- the Courses of all policies and seeds

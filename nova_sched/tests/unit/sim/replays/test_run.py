@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched.claim import MEMORY_MB, VCPU
 from nova_sched.conf import CONF
-from nova_sched.sim.replays import policies, run, workload
+from nova_sched.sim.replays import policies, run, workloads
 from nova_sched.state.request import Request
 from nova_sched.tests.options import settings
 
@@ -27,18 +27,18 @@ def arrival(first, vcpus=1, time_s=0.0, lifetimes_s=(None,), kind='small'):
     """Servers of one size, whose numbers begin with ``first``."""
     requests = tuple(
         Request(
-            workload.server_uuid(first + number),
+            workloads.server_uuid(first + number),
             vcpus=vcpus,
             resources={VCPU: vcpus, MEMORY_MB: 1024 * vcpus},
         )
         for number in range(len(lifetimes_s))
     )
-    return workload.Arrival(requests, vcpus, kind, time_s, tuple(lifetimes_s))
+    return workloads.Arrival(requests, vcpus, kind, time_s, tuple(lifetimes_s))
 
 
 def work(arrivals, hosts=2, **fields):
-    reports = [workload.report(f'host-{number}', AMOUNTS) for number in range(hosts)]
-    return workload.Workload('test', 'vCPUs', reports, 4 * hosts, lambda seed: arrivals, **fields)
+    reports = [workloads.report(f'host-{number}', AMOUNTS) for number in range(hosts)]
+    return workloads.Workload('test', 'vCPUs', reports, 4 * hosts, lambda seed: arrivals, **fields)
 
 
 def replay(arrivals, policy='first-fit', hosts=2, hourly=None, until_refusal=False, **fields):
@@ -103,9 +103,9 @@ def test_the_allocated_share_is_recorded_as_load_comes():
 
 def test_claims_of_servers_are_those_of_the_store():
     made, _ = replay([arrival(0), arrival(1, 1, 0.0, [10.0])], end_s=20.0)
-    claims = made.scheduler.claim_service.claims_of(workload.server_uuid(0))
+    claims = made.scheduler.claim_service.claims_of(workloads.server_uuid(0))
     assert [claim.is_confirmed for claim in claims] == [True]
-    assert made.scheduler.claim_service.claims_of(workload.server_uuid(1)) == []
+    assert made.scheduler.claim_service.claims_of(workloads.server_uuid(1)) == []
 
 
 def test_what_happens_each_hour_may_move_servers():
