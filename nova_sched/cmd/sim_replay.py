@@ -163,9 +163,9 @@ def main(argv):
 def _run(options):
     from rich.console import Console
 
-    from nova_sched.sim.replays import policies
+    from nova_sched.sim.replays import run
 
-    named = {policies.read(text)[0]: text for text in options.policy or POLICIES}
+    named = {run.read_policy(text)[0]: text for text in options.policy or POLICIES}
     is_search = getattr(options, 'fewest', None) is not None
     seeds = range(options.first_seed, options.first_seed + (1 if is_search else options.seeds))
     results = {policy: {} for policy in named}
@@ -195,18 +195,18 @@ def one_run(options, policy, seed):
     backend.choose(['--config-file', os.devnull])
     from nova_sched.cmd import startup
     from nova_sched.conf import CONF
-    from nova_sched.sim.replays import moves, policies, run
+    from nova_sched.sim.replays import run
 
-    _, values, path = policies.read(policy)
+    _, values, path = run.read_policy(policy)
     startup.configure(['--config-file', path or os.devnull])
     logging.getLogger().setLevel(logging.ERROR)
     if getattr(options, 'fewest', None) is not None:
-        policies.apply(CONF, values)
+        run.apply_options(CONF, values)
         workload_of = functools.partial(_workload, options)
         return run.fewest_hosts(workload_of, CONF, *options.fewest)
     workload = _workload(options)
-    policies.apply(CONF, workload.options, values)
-    hourly = moves.HourlyMoves(options.moves) if getattr(options, 'moves', 0.0) else None
+    run.apply_options(CONF, workload.options, values)
+    hourly = run.HourlyMoves(options.moves) if getattr(options, 'moves', 0.0) else None
     return run.EngineReplay(workload, CONF, seed, hourly).run()
 
 
@@ -226,14 +226,14 @@ def _workload(options, hosts=None):
 
 
 def _show(options, results, console):
-    from nova_sched.sim.replays import figures, plot
+    from nova_sched.sim.replays import figures
 
     if options.format == 'json':
         print(json.dumps(figures.as_dict(options.workload, results), indent=2))
     else:
         console.print(figures.table(options.workload, results))
     if options.plot:
-        plot.draw(options.plot, options.workload, results)
+        figures.draw(options.plot, options.workload, results)
         console.print(f'Plot: {options.plot}', highlight=False)
 
 
