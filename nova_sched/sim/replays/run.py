@@ -373,8 +373,8 @@ def fleet_of(cluster):
     hosts, nodes = cluster.hosts, cluster.hosts.nodes
     names = list(hosts.resources)
     claims = [claim for node in nodes for claim in node.claims.values()]
-    sizes = {tuple(claim.resources.get(name, 0) for name in names) for claim in claims}
-    kinds = {size: number for number, size in enumerate(sorted(sizes))}
+    sizes = [tuple(claim.resources.get(name, 0) for name in names) for claim in claims]
+    kinds = {size: number for number, size in enumerate(sorted(set(sizes)))}
     total = [hosts.resources[name].total for name in names]
     count = len(claims)
     servers = Servers(
@@ -382,10 +382,7 @@ def fleet_of(cluster):
         host=np.repeat(np.arange(len(nodes)), [len(node.claims) for node in nodes]).astype(
             np.int32
         ),
-        kind=np.array(
-            [kinds[tuple(claim.resources.get(name, 0) for name in names)] for claim in claims],
-            dtype=np.int32,
-        ),
+        kind=np.array([kinds[size] for size in sizes], dtype=np.int32),
         fixed=np.full(count, MOVABLE, dtype=np.int16),
         families=np.full((count, 1), -1, dtype=np.int32),
         confined=np.zeros(count, dtype=bool),
