@@ -189,15 +189,23 @@ def status(result):
 
 
 def _simulate(options, stack):
-    from nova_sched.sim import report, session
+    from nova_sched.sim import report, session, trace
 
     directory = _directory(options, stack)
     conf = _configure(options, directory)
-    arrivals = _arrivals(options, conf)
+    arrivals = trace.load(options.trace) if options.trace else trace.load()
+    arrivals = trace.split(arrivals, conf.scheduler.max_instances_per_request)
+    arrivals = list(itertools.islice(arrivals, options.requests))
     console = _console(options)
     settings = _settings(options)
     machine = _machine(options, settings, directory, console)
-    _announce(console, options, settings, machine, directory)
+    report.announce(console, settings, machine, options.trace or ORIGIN)
+    if options.embedded:
+        kept = f' in {directory}' if options.state_dir else ''
+        where = f'in this process, on fake:// and SQLite{kept}'
+    else:
+        where = f'on the bus that {options.config_file} names'
+    console.print(f'Scheduler: {where}.', highlight=False)
     bus, service = _scheduler(options, conf, stack)
     with report.live(console, len(arrivals)) as watch:
         result = session.play(settings, arrivals, bus, service, machine, watch)
@@ -242,14 +250,6 @@ def _configure(options, directory):
     return CONF
 
 
-def _arrivals(options, conf):
-    from nova_sched.sim import trace
-
-    arrivals = trace.load(options.trace) if options.trace else trace.load()
-    whole = trace.split(arrivals, conf.scheduler.max_instances_per_request)
-    return list(itertools.islice(whole, options.requests))
-
-
 def _settings(options):
     from nova_sched.sim import machines, session
 
@@ -288,18 +288,6 @@ def _machine(options, settings, directory, console):
     except errors.BadMachineFacts as error:
         console.print(f'This machine is not added: {error}.', style='yellow')
         return None
-
-
-def _announce(console, options, settings, machine, directory):
-    from nova_sched.sim import report
-
-    origin = options.trace or ORIGIN
-    report.announce(console, settings, machine, origin)
-    if options.embedded:
-        kept = f' in {directory}' if options.state_dir else ''
-        console.print(f'Scheduler: in this process, on fake:// and SQLite{kept}.', highlight=False)
-    else:
-        console.print(f'Scheduler: on the bus that {options.config_file} names.', highlight=False)
 
 
 def _scheduler(options, conf, stack):

@@ -11,6 +11,7 @@
 # under the License.
 """The progress of a simulation, and its summary: tables for users, a plain dict for scripts."""
 
+import contextlib
 import time
 
 from rich import box
@@ -22,70 +23,51 @@ from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.sim.replay import use_by_zone
 
 PLAIN_INTERVAL_S = 5.0
-FACTS = 'placed {placed:,} refused {refused:,} running {running:,}'
 WORDS = 68  # columns reserved for the text next to the bar
 
 
+@contextlib.contextmanager
 def live(console, requests):
-    """Returns a context manager that yields the ``watch`` function of a replay of that many
-    requests."""
-    return Bar(console, requests) if console.is_terminal else Lines(console, requests)
-
-
-def facts(tally):
-    return FACTS.format(placed=tally.placed, refused=tally.refused, running=tally.running)
-
-
-def clock_face(seconds):
-    """Returns hours and minutes of simulated time."""
-    return f'{int(seconds) // 3600}:{int(seconds) // 60 % 60:02}'
-
-
-class Bar:
-    def __init__(self, console, requests):
-        self._progress = Progress(
+    """Yield the ``watch`` function of a replay of that many requests: a bar at a terminal, else a
+    line now and then."""
+    if console.is_terminal:
+        columns = (
             TextColumn('trace [bold]{task.fields[face]:>5}[/] h'),
             BarColumn(bar_width=min(max(console.width - WORDS, 8), 40)),
             TextColumn('{task.completed:,}/{task.total:,}'),
             TextColumn('{task.fields[facts]}'),
-            console=console,
         )
-        self._task = self._progress.add_task('', total=requests, face='0:00', facts='')
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task('', total=requests, face='0:00', facts='')
+            yield lambda tally: progress.update(
+                task, completed=tally.requests, face=_clock_face(tally), facts=_facts(tally)
+            )
+        return
+    next_s = 0.0
 
-    def __enter__(self):
-        self._progress.start()
-        return self._watch
-
-    def __exit__(self, *raised):
-        self._progress.stop()
-
-    def _watch(self, tally):
-        face = clock_face(tally.now_s - tally.began_s)
-        self._progress.update(self._task, completed=tally.requests, face=face, facts=facts(tally))
-
-
-class Lines:
-    def __init__(self, console, requests):
-        self._console, self._requests = console, requests
-        self._next_s = 0.0
-
-    def __enter__(self):
-        return self._watch
-
-    def __exit__(self, *raised):
-        pass
-
-    def _watch(self, tally):
-        if time.monotonic() < self._next_s and tally.requests < self._requests:
+    def watch(tally):
+        nonlocal next_s
+        if time.monotonic() < next_s and tally.requests < requests:
             return
-        self._next_s = time.monotonic() + PLAIN_INTERVAL_S
-        face = clock_face(tally.now_s - tally.began_s)
-        done = f'{tally.requests:,}/{self._requests:,}'
-        self._console.print(
-            f'trace {face:>5} h  {done} requests  {facts(tally)}  {tally.took_s:.0f} s',
+        next_s = time.monotonic() + PLAIN_INTERVAL_S
+        console.print(
+            f'trace {_clock_face(tally):>5} h  {tally.requests:,}/{requests:,} requests  '
+            f'{_facts(tally)}  {tally.took_s:.0f} s',
             highlight=False,
             soft_wrap=True,
         )
+
+    yield watch
+
+
+def _facts(tally):
+    return f'placed {tally.placed:,} refused {tally.refused:,} running {tally.running:,}'
+
+
+def _clock_face(tally):
+    """Return hours and minutes of simulated time."""
+    minutes = int(tally.now_s - tally.began_s) // 60
+    return f'{minutes // 60}:{minutes % 60:02}'
 
 
 BAR, BLOCKS, SPARKS = 20, ' ▏▎▍▌▋▊▉█', '▁▂▃▄▅▆▇█'
@@ -235,7 +217,7 @@ def _speed(console, result):
         table.add_row(text, *(f'{percentile(values, share) * 1000:,.2f}' for share in PERCENTILES))
     console.print(table)
     console.print(
-        f'{clock_face(tally.now_s - tally.began_s)} h of the trace took {took_s:.1f} s, with '
+        f'{_clock_face(tally)} h of the trace took {took_s:.1f} s, with '
         f'{result.reports:,} reports of nodes, and {result.settings.inflight} calls in flight.',
         highlight=False,
     )
@@ -257,24 +239,18 @@ def _zones(console, result):
             cells += [Text(bar(share), 'cyan'), f'{share:.0%}']
         table.add_row(*cells)
     console.print(table)
-    totals = [_share(_sum(zones, VCPU)) for _, zones in result.tally.history]
+    totals = [
+        _share(map(sum, zip(*(use[VCPU] for use in zones.values()), strict=True)))
+        for _, zones in result.tally.history
+    ]
     console.print(f'vCPUs in use over time: {spark(totals)}', highlight=False)
 
 
-def _sum(zones, name):
-    return tuple(map(sum, zip(*(use[name] for use in zones.values()), strict=True)))
-
-
-def _ranked(result):
-    """Returns the nodes that accept servers, the fullest in vCPUs first."""
-    return sorted(
+def _hosts(console, result):
+    ranked = sorted(
         (node for node in result.nodes if not node.disabled),
         key=lambda node: (-_share(node.usage()[VCPU]), node.host),
     )
-
-
-def _hosts(console, result):
-    ranked = _ranked(result)
     ends = (0, 1, 2, len(ranked) - 3, len(ranked) - 2, len(ranked) - 1)
     shown = [node for place, node in enumerate(ranked) if place in ends or node is result.machine]
     heading(console, 'Fullest and emptiest hosts')

@@ -208,7 +208,9 @@ class EngineReplay:
         self._empty = None if end_s is None else EmptyShare(workload.measured_s, end_s)
         for arrival in workload.arrivals(self._seed):
             if not course.servers:
-                self._begin(arrival.time_s)
+                list(self._clock.move(arrival.time_s))  # nothing is due before
+                if self._hourly is not None:
+                    self._clock.at(arrival.time_s + 3600.0, self._each_hour)
             self._move(arrival.time_s, course)
             is_placed, count = self._place(arrival, course), len(arrival.requests)
             course.servers += count
@@ -223,12 +225,6 @@ class EngineReplay:
         course.allocated = self._share(self._used)
         course.kinds = {kind: (placed[kind], count) for kind, count in sorted(asked.items())}
         return course
-
-    def _begin(self, now_s):
-        """Set the clock to the first arrival."""
-        list(self._clock.move(now_s))
-        if self._hourly is not None:
-            self._clock.at(now_s + 3600.0, self._each_hour)
 
     def _each_hour(self, course):
         self._hourly(self.scheduler, self._cluster)
