@@ -184,7 +184,7 @@ def _run(options):
 
 
 def status(result):
-    """Returns the exit status of a run."""
+    """Return the exit status of a run."""
     return VIOLATED if result.violations else 0
 
 

@@ -190,7 +190,7 @@ def _run(options):
 
 
 def one_run(options, policy, seed):
-    """Runs one policy with one seed, in a process of its own. Returns the Course; for a search,
+    """Run one policy with one seed, in a process of its own. Return the Course; for a search,
     the fewest hosts."""
     backend.choose(['--config-file', os.devnull])
     from nova_sched.cmd import startup

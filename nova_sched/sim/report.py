@@ -74,7 +74,7 @@ BAR, BLOCKS, SPARKS = 20, ' ▏▎▍▌▋▊▉█', '▁▂▃▄▅▆▇█
 
 
 def announce(console, settings, machine, origin):
-    """Prints the plan of the simulation; ``origin`` is the source of the requests."""
+    """Print the plan of the simulation; ``origin`` is the source of the requests."""
     plan, shape = settings.plan, settings.plan.shape
     memory = (shape.memory_mb - shape.reserved_mb) / 1024
     console.print(
@@ -99,7 +99,7 @@ def announce(console, settings, machine, origin):
 
 
 def show(console, result):
-    """Prints the whole summary."""
+    """Print the whole summary."""
     for part in (_outcome, _refusals, _speed, _zones, _hosts, _explained, _verdict):
         part(console, result)
 
@@ -109,20 +109,20 @@ def heading(console, text):
 
 
 def percentile(values, share):
-    """Returns the value below which that share (0..1) of the values lies; nan without values."""
+    """Return the value below which that share (0..1) of the values lies; nan without values."""
     ranked = sorted(values)
     return ranked[min(len(ranked) - 1, int(len(ranked) * share))] if ranked else float('nan')
 
 
 def bar(share, width=BAR):
-    """Returns a bar of at most that many characters, in eighths of one; ``share`` is limited to
+    """Return a bar of at most that many characters, in eighths of one; ``share`` is limited to
     0..1."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     return (BLOCKS[-1] * (eighths // 8) + BLOCKS[eighths % 8].strip()).ljust(width)
 
 
 def spark(shares):
-    """Returns one character for each share (0..1)."""
+    """Return one character for each share (0..1)."""
     return ''.join(
         SPARKS[min(int(max(share, 0.0) * len(SPARKS)), len(SPARKS) - 1)] for share in shares
     )
@@ -134,7 +134,7 @@ def _share(pair):
 
 
 def _table(*columns):
-    """Returns a light table; a column whose name starts with > is right-aligned."""
+    """Return a light table; a column whose name starts with > is right-aligned."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style='dim')
     for name in columns:
         table.add_column(
@@ -199,7 +199,7 @@ PERCENTILES = (0.5, 0.95, 0.99)
 
 
 def times(result):
-    """Yields (name, description, seconds of each request) of everything that was timed."""
+    """Yield (name, description, seconds of each request) of everything that was timed."""
     for name, text, place in TIMES:
         if values := getattr(result.tally if name == 'called' else result, place):
             yield name, text, values
@@ -299,7 +299,7 @@ def _verdict(console, result):
 
 
 def as_dict(result):
-    """Returns plain values for scripts: times in seconds, memory in MiB."""
+    """Return plain values for scripts: times in seconds, memory in MiB."""
     tally, explained = result.tally, result.explained
     names = ('requests', 'servers', 'placed', 'refused', 'failed', 'moved', 'left', 'running')
     return {

@@ -140,7 +140,7 @@ class EmptyShare:
         self._last_s, self._sum = begin_s, 0.0
 
     def until(self, now_s, empty):
-        """Counts ``empty`` hosts from the last call until now."""
+        """Count ``empty`` hosts from the last call until now."""
         now_s = min(max(now_s, self._begin_s), self._end_s)
         self._sum += empty * (now_s - self._last_s)
         self._last_s = now_s
