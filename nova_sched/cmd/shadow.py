@@ -82,13 +82,13 @@ def _run():
 def _report(argv):
     from nova_sched.cmd.manage import output
     from nova_sched.conf import CONF
-    from nova_sched.shadow import journal, report
+    from nova_sched.shadow import journal
     from nova_sched.shadow.comparison import moment
 
     args = report_parser().parse_args(argv)
     CONF([word for pair in args.config for word in pair], project='nova_sched')
     since = moment(time.time() - args.since)
-    output.show(args, report.summed(journal.lines(CONF.state_path, since)), text=_page)
+    output.show(args, journal.summed(journal.lines(CONF.state_path, since)), text=_page)
     return 0
 
 

@@ -22,8 +22,8 @@ import pathlib
 import sys
 import tempfile
 
-from nova_sched.cmd import backend, sim_models, sim_replay, sim_storm
-from nova_sched.cmd.sim_models import number, share
+from nova_sched.cmd import backend, sim_replay, sim_storm
+from nova_sched.cmd.sim_replay import number, share
 
 DESCRIPTION = """
 Simulated compute nodes report to a scheduler. Simulated conductors boot and delete servers from a
@@ -36,8 +36,6 @@ examples:
   nova-sched-sim --embedded
         the scheduler in this process too: nothing else is needed
   nova-sched-sim --embedded --nodes 1000 --requests 2000 --inflight 64
-  nova-sched-sim --model both --nodes 100
-        queues and the scheduler in parallel on the same nodes, in simulated time
   nova-sched-sim --config-file nova_sched.conf --requests 500
         against running schedulers, over the bus of [DEFAULT] transport_url; a test cloud, because
         its free hosts get claims, too
@@ -122,16 +120,14 @@ def parser():
         '(four hours of Azure, 2017)',
     )
     load.add_argument(
-        '--requests',
-        type=one,
-        metavar='N',
-        help='only the first N of the trace, with --model servers (all)',
+        '--requests', type=one, metavar='N', help='only the first N of the trace (all)'
     )
     load.add_argument(
         '--zoned',
         type=share,
+        default=0.7,
         metavar='SHARE',
-        help='share of projects that name a zone (0.7, with --model 0.3: all zones become full)',
+        help='share of projects that name a zone (%(default)s)',
     )
     load.add_argument(
         '--inflight', type=one, default=32, metavar='N', help='calls at once (%(default)s)'
@@ -142,11 +138,6 @@ def parser():
         default=1,
         metavar='N',
         help='seed of the random numbers (%(default)s)',
-    )
-    sim_models.add_options(
-        made.add_argument_group(
-            'queues and scheduler compared (in place of the first two options)'
-        )
     )
     made.add_argument(
         '--format', choices=['table', 'json'], default='table', help='of the summary (%(default)s)'
@@ -169,16 +160,10 @@ def _main():
         return sim_storm.main(sys.argv[2:])
     asked = parser()
     options = asked.parse_args()
-    if options.model and options.embedded:
-        asked.error('--model has a built-in scheduler: leave --embedded out')
-    if not (options.embedded or options.config_file or options.model):
-        asked.error(
-            'give --embedded, --model, or --config-file with the bus of a running scheduler'
-        )
+    if not (options.embedded or options.config_file):
+        asked.error('give --embedded, or --config-file with the bus of a running scheduler')
     if options.state_dir and not options.embedded:
         asked.error('--state-dir is for --embedded')
-    if options.zoned is None:
-        options.zoned = 0.3 if options.model else 0.7
     # Without a given file, the embedded scheduler ignores configuration files on this machine.
     options.config = ['--config-file', options.config_file or os.devnull]
     options.backend = backend.choose(options.config)
@@ -189,9 +174,6 @@ def _main():
 
 
 def _run(options):
-    if options.model:
-        results = sim_models.compare(options, _settings(options).plan, _console(options))
-        return VIOLATED if any(found['violations'] for found in results.values()) else 0
     with contextlib.ExitStack() as stack:
         result = _simulate(options, stack)
     if options.format == 'json':
@@ -202,20 +184,28 @@ def _run(options):
 
 
 def status(result):
-    """Returns the exit status of a run."""
+    """Return the exit status of a run."""
     return VIOLATED if result.violations else 0
 
 
 def _simulate(options, stack):
-    from nova_sched.sim import report, session
+    from nova_sched.sim import report, session, trace
 
     directory = _directory(options, stack)
     conf = _configure(options, directory)
-    arrivals = _arrivals(options, conf)
+    arrivals = trace.load(options.trace) if options.trace else trace.load()
+    arrivals = trace.split(arrivals, conf.scheduler.max_instances_per_request)
+    arrivals = list(itertools.islice(arrivals, options.requests))
     console = _console(options)
     settings = _settings(options)
     machine = _machine(options, settings, directory, console)
-    _announce(console, options, settings, machine, directory)
+    report.announce(console, settings, machine, options.trace or ORIGIN)
+    if options.embedded:
+        kept = f' in {directory}' if options.state_dir else ''
+        where = f'in this process, on fake:// and SQLite{kept}'
+    else:
+        where = f'on the bus that {options.config_file} names'
+    console.print(f'Scheduler: {where}.', highlight=False)
     bus, service = _scheduler(options, conf, stack)
     with report.live(console, len(arrivals)) as watch:
         result = session.play(settings, arrivals, bus, service, machine, watch)
@@ -260,14 +250,6 @@ def _configure(options, directory):
     return CONF
 
 
-def _arrivals(options, conf):
-    from nova_sched.sim import trace
-
-    arrivals = trace.load(options.trace) if options.trace else trace.load()
-    whole = trace.split(arrivals, conf.scheduler.max_instances_per_request)
-    return list(itertools.islice(whole, options.requests))
-
-
 def _settings(options):
     from nova_sched.sim import machines, session
 
@@ -306,18 +288,6 @@ def _machine(options, settings, directory, console):
     except errors.BadMachineFacts as error:
         console.print(f'This machine is not added: {error}.', style='yellow')
         return None
-
-
-def _announce(console, options, settings, machine, directory):
-    from nova_sched.sim import report
-
-    origin = options.trace or ORIGIN
-    report.announce(console, settings, machine, origin)
-    if options.embedded:
-        kept = f' in {directory}' if options.state_dir else ''
-        console.print(f'Scheduler: in this process, on fake:// and SQLite{kept}.', highlight=False)
-    else:
-        console.print(f'Scheduler: on the bus that {options.config_file} names.', highlight=False)
 
 
 def _scheduler(options, conf, stack):

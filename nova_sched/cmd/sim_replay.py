@@ -9,18 +9,20 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-sim replay: public data sets through the engine, by several policies."""
+"""nova-sched-sim replay: public data sets through the engine, by several policies; and the types
+of numbers on the command lines of nova-sched-sim."""
 
 import argparse
 import concurrent.futures
+import contextlib
 import functools
 import json
 import logging
+import math
 import multiprocessing
 import os
 
 from nova_sched.cmd import backend
-from nova_sched.cmd.sim_models import amount, number, share
 
 DESCRIPTION = """
 Places the servers of a public data set on its hosts, through the engine and its claims, once for
@@ -40,6 +42,33 @@ policies: NAME=FILE takes the options of a configuration file; these need none:
 exit status: 0 success, 1 it cannot run, 2 wrong usage, 130 interrupted
 """
 POLICIES = ['nova', 'best-fit', 'fragmentation']
+
+
+def amount(text):
+    """A number above 0."""
+    with contextlib.suppress(ValueError):
+        if 0.0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f'{text} is no number above 0')
+
+
+def number(least):
+    """The type of whole numbers from ``least``."""
+
+    def read(text):
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f'{text} is no whole number from {least}')
+        return int(text)
+
+    return read
+
+
+def share(text):
+    """A number from 0 to 1."""
+    with contextlib.suppress(ValueError):
+        if 0.0 <= float(text) <= 1.0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f'{text} is no number from 0 to 1')
 
 
 def span(text):
@@ -134,9 +163,9 @@ def main(argv):
 def _run(options):
     from rich.console import Console
 
-    from nova_sched.sim.replays import policies
+    from nova_sched.sim.replays import run
 
-    named = {policies.read(text)[0]: text for text in options.policy or POLICIES}
+    named = {run.read_policy(text)[0]: text for text in options.policy or POLICIES}
     is_search = getattr(options, 'fewest', None) is not None
     seeds = range(options.first_seed, options.first_seed + (1 if is_search else options.seeds))
     results = {policy: {} for policy in named}
@@ -161,55 +190,50 @@ def _run(options):
 
 
 def one_run(options, policy, seed):
-    """Runs one policy with one seed, in a process of its own. Returns the Course; for a search,
+    """Run one policy with one seed, in a process of its own. Return the Course; for a search,
     the fewest hosts."""
     backend.choose(['--config-file', os.devnull])
     from nova_sched.cmd import startup
     from nova_sched.conf import CONF
-    from nova_sched.sim.replays import moves, policies, run
+    from nova_sched.sim.replays import run
 
-    _, values, path = policies.read(policy)
+    _, values, path = run.read_policy(policy)
     startup.configure(['--config-file', path or os.devnull])
     logging.getLogger().setLevel(logging.ERROR)
     if getattr(options, 'fewest', None) is not None:
-        policies.apply(CONF, values)
-        workload_of = functools.partial(_azure, options)
+        run.apply_options(CONF, values)
+        workload_of = functools.partial(_workload, options)
         return run.fewest_hosts(workload_of, CONF, *options.fewest)
-    workload = {'openb': _openb, 'azure': _azure, 'huawei': _huawei}[options.workload](options)
-    policies.apply(CONF, workload.options, values)
-    hourly = moves.HourlyMoves(options.moves) if getattr(options, 'moves', 0.0) else None
+    workload = _workload(options)
+    run.apply_options(CONF, workload.options, values)
+    hourly = run.HourlyMoves(options.moves) if getattr(options, 'moves', 0.0) else None
     return run.EngineReplay(workload, CONF, seed, hourly).run()
 
 
-def _openb(options):
-    from nova_sched.sim.replays import openb
+def _workload(options, hosts=None):
+    """The workload that is asked for; ``hosts``: how many, in place of --hosts."""
+    from nova_sched.sim.replays import workloads
 
-    return openb.workload(options.nodes, options.pods, options.load)
-
-
-def _azure(options, hosts=None):
-    from nova_sched.sim.replays import azure
-
-    return azure.workload(
-        options.trace, hosts or options.hosts, options.vcpus, options.memory, options.hours
-    )
-
-
-def _huawei(options):
-    from nova_sched.sim.replays import huawei
-
-    return huawei.workload(options.hosts, options.sequences)
+    match options.workload:
+        case 'openb':
+            return workloads.openb(options.nodes, options.pods, options.load)
+        case 'azure':
+            return workloads.azure(
+                options.trace, hosts or options.hosts, options.vcpus, options.memory, options.hours
+            )
+        case 'huawei':
+            return workloads.huawei(options.hosts, options.sequences)
 
 
 def _show(options, results, console):
-    from nova_sched.sim.replays import figures, plot
+    from nova_sched.sim.replays import figures
 
     if options.format == 'json':
         print(json.dumps(figures.as_dict(options.workload, results), indent=2))
     else:
         console.print(figures.table(options.workload, results))
     if options.plot:
-        plot.draw(options.plot, options.workload, results)
+        figures.draw(options.plot, options.workload, results)
         console.print(f'Plot: {options.plot}', highlight=False)
 
 

@@ -18,7 +18,7 @@ import secrets
 import time
 
 from nova_sched.cmd import backend
-from nova_sched.cmd.sim_models import amount, number
+from nova_sched.cmd.sim_replay import amount, number
 
 DESCRIPTION = """
 Schedulers with their real engine and claim store, and simulated agents, conductors and bus, under

@@ -38,7 +38,7 @@ AGAIN_S = 0.5
 
 
 def check(conf):
-    """Checks the options of a shadow. Raises BadConfig."""
+    """Check the options of a shadow. Raise BadConfig."""
     if not reads_nova(conf):
         why = "a shadow reads Nova's databases: set [api_database] connection, as Nova's nova.conf"
         raise errors.BadConfig('[cluster] source', why)
@@ -53,7 +53,7 @@ def check(conf):
 
 @contextlib.contextmanager
 def _journal(conf):
-    """Raises BadConfig if the file cannot be written."""
+    """Raise BadConfig if the file cannot be written."""
     try:
         journal = Journal(conf.state_path, conf.shadow.file_size, conf.shadow.files)
     except OSError as error:
@@ -88,7 +88,7 @@ class ShadowService(oslo_service.ServiceBase):
             self._watch(bus)
 
     def _until_nova_is_read(self):
-        """Wait for hosts, and say so once a minute. Returns False if the process ends before."""
+        """Wait for hosts, and say so once a minute. Return False if the process ends before."""
         waits = 0
         while not self._leaving.is_set():
             unreadable = self._nova.mirror.unreadable

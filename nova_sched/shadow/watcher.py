@@ -119,7 +119,7 @@ class Watcher:
                 self._counts['lost'] += 1
 
     def decide(self, copy):
-        """Returns the ShadowDecision on a copy."""
+        """Return the ShadowDecision on a copy."""
         requests, first = copy.requests, copy.requests[0]
         chosen, reason = (), None
         try:
@@ -146,7 +146,7 @@ class Watcher:
 
     def _place(self, requests, context):
         """Choose hosts, and look at their services once more, as a scheduler does before it
-        claims. Raises NoValidHost."""
+        claims. Raise NoValidHost."""
         for _ in range(TRIES):
             placed = self._scheduler.place(requests, claim=False, context=context)
             if not self._mirror.not_up([one.node_uuid for one, *_ in placed]):
@@ -212,7 +212,11 @@ class Watcher:
             return
         _, _, pending = heapq.heappop(self._waiting)
         try:
-            self._find(pending)
+            for uuid in pending.decision.instances:
+                if uuid not in pending.choices:
+                    found = self._choices.find(uuid, pending.decision.ignored)
+                    if found is not None:
+                        pending.choices[uuid] = found
             self._problems.end('cloud', 'Nova and Placement answer again')
         except errors.SchedError as error:
             self._problems.begin('cloud', '%s; comparisons wait for that', error)
@@ -221,14 +225,6 @@ class Watcher:
             self._end(pending)
         else:
             self._put(pending)
-
-    def _find(self, pending):
-        """Raises a SchedError if Nova or Placement does not answer."""
-        for uuid in pending.decision.instances:
-            if uuid not in pending.choices:
-                found = self._choices.find(uuid, pending.decision.ignored)
-                if found is not None:
-                    pending.choices[uuid] = found
 
     def _end(self, pending):
         """Write a comparison, and read the cloud's hosts, which have changed."""

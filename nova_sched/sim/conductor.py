@@ -47,7 +47,7 @@ class SimulatedConductor:
         self._fleet = fleet
 
     def boot(self, spec_obj, uuids):
-        """Places the servers and builds each, on an alternate if needed."""
+        """Place the servers and build each, on an alternate if needed."""
         begin_s = time.perf_counter()
         try:
             placed = self._conductor.scheduler.select_destinations(spec_obj, uuids)
@@ -76,7 +76,7 @@ class SimulatedConductor:
         return Boot(hosts, latency_s, None, moved, failed)
 
     def abandon(self, instance_uuid):
-        """Ends the claim of a server that was deleted before its node reported it; nothing else
+        """End the claim of a server that was deleted before its node reported it; nothing else
         ends it."""
         claims = self._conductor.claims
         for one in claims.show(instance_uuid):
@@ -85,7 +85,7 @@ class SimulatedConductor:
 
 
 def spec(flavor, uuids, zone=None, extra_specs=None, image_properties=None):
-    """Returns the RequestSpec that a conductor sends for servers of this flavor, in a zone if one
+    """Return the RequestSpec that a conductor sends for servers of this flavor, in a zone if one
     is given."""
     return objects.RequestSpec(
         instance_uuid=uuids[0],

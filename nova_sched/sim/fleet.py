@@ -29,7 +29,7 @@ class CallPool(concurrent.futures.ThreadPoolExecutor):
     not begun."""
 
     def each(self, work, items):
-        """Does the work for each of the items; raises the exception of the first that failed."""
+        """Do the work for each of the items; raise the exception of the first that failed."""
         collections.deque(self.map(work, items), maxlen=0)
 
     def __exit__(self, *raised):
@@ -56,14 +56,14 @@ class Fleet:
         self._pool = pool
 
     def join(self):
-        """Sends zones, racks, disabled hosts and every node to the scheduler."""
+        """Send zones, racks, disabled hosts and every node to the scheduler."""
         self._casts.update_aggregates(objects.AggregateList(objects=self.aggregates()))
         self._pool.each(self._report, self.nodes.values())
         self._pool.each(self._disable, [node for node in self.nodes.values() if node.disabled])
         self._await({node.zone for node in self.nodes.values() if not node.disabled})
 
     def _await(self, zones):
-        """Waits until a host can be chosen in each zone, because casts have no answer. Raises
+        """Wait until a host can be chosen in each zone, because casts have no answer. Raise
         NotFound."""
         deadline_s = time.monotonic() + CAST_TIMEOUT_S
         for zone in sorted(zones):
@@ -78,7 +78,7 @@ class Fleet:
                     time.sleep(0.1)
 
     def report(self):
-        """Sends a report for every changed node, and for every node that was silent for long."""
+        """Send a report for every changed node, and for every node that was silent for long."""
         late_s = time.monotonic() - HEARTBEAT_S
         self._pool.each(
             self._report,
@@ -89,7 +89,7 @@ class Fleet:
         self._pool.each(self._report, self.nodes.values())
 
     def leave(self):
-        """Removes all simulated nodes and aggregates from the scheduler."""
+        """Remove all simulated nodes and aggregates from the scheduler."""
         told = [node for node in self.nodes.values() if node.reports]
         self._pool.each(self._remove, told)
         for aggregate in self.aggregates():
@@ -100,7 +100,7 @@ class Fleet:
         self._stats.remove_node(node.host, node.nodename, generation=seen)
 
     def build(self, request, selection):
-        """Builds on the chosen host. Raises ComputeResourcesUnavailable, always for a host outside
+        """Build on the chosen host. Raise ComputeResourcesUnavailable, always for a host outside
         this fleet."""
         node = self.nodes.get(selection.service_host)
         if node is None:
@@ -111,7 +111,7 @@ class Fleet:
 
     @property
     def reports(self):
-        """Returns the number of accepted reports so far."""
+        """Return the number of accepted reports so far."""
         return sum(node.reports for node in self.nodes.values())
 
     def _report(self, node):
@@ -138,7 +138,7 @@ class Fleet:
         self._stats.update_service(node.host, service)
 
     def aggregates(self):
-        """Returns one aggregate for each zone, and one for each rack with the metadata
+        """Return one aggregate for each zone, and one for each rack with the metadata
         ``rack``."""
         held = {}
         for node in self.nodes.values():

@@ -95,7 +95,7 @@ class SimulatedNode:
         self._lock = threading.Lock()
 
     def build(self, request):
-        """Checks the claim again and starts the instance. Raises ComputeResourcesUnavailable."""
+        """Check the claim again and start the instance. Raise ComputeResourcesUnavailable."""
         if self._fails(request.instance_uuid):
             raise errors.ComputeResourcesUnavailable(self.uuid, 'the build failed')
         with self._lock:
@@ -103,14 +103,14 @@ class SimulatedNode:
             self.dirty = True
 
     def drop(self, instance_uuid):
-        """Deletes the instance. Returns whether a report has listed it."""
+        """Delete the instance. Return whether a report has listed it."""
         with self._lock:
             self._stats.release(self.instances.pop(instance_uuid))
             self.dirty = True
             return instance_uuid in self._told
 
     def report(self):
-        """Returns the current report: a ComputeNode and the list of instances."""
+        """Return the current report: a ComputeNode and the list of instances."""
         with self._lock:
             self.dirty, self.reported_s = False, time.monotonic()
             self._stats.running_vms = len(self.instances)
@@ -118,19 +118,19 @@ class SimulatedNode:
             return copy.deepcopy(self._stats), sorted(self._told)
 
     def usage(self):
-        """Returns resource class -> (used by instances, capacity)."""
+        """Return resource class -> (used by instances, capacity)."""
         return {name: (use.used - self._root[name]['reserved'], capacity)
                 for name, capacity in self.capacity().items()
                 if (use := self._stats.usage(name)) is not None}  # fmt: skip
 
     def capacity(self):
-        """Returns resource class -> allocatable units in total."""
+        """Return resource class -> allocatable units in total."""
         return {name: int((one['total'] - one['reserved']) * one['allocation_ratio'])
                 for name, one in self._root.items()}  # fmt: skip
 
 
 def machines(plan):
-    """Returns the machines of a plan; the same plan always has the same machines."""
+    """Return the machines of a plan; the same plan always has the same machines."""
     chance = random.Random(f'{plan.seed} disabled')
     found = []
     for number in range(plan.nodes):
@@ -194,9 +194,9 @@ def _inventory(total, reserved=0, ratio=1.0):
 
 
 def this_machine(directory, zone):
-    """Returns a node with this machine's real CPUs, memory and disk, in the first rack of a zone.
+    """Return a node with this machine's real CPUs, memory and disk, in the first rack of a zone.
 
-    It builds nothing either. The directory keeps its UUID. Raises BadMachineFacts.
+    It builds nothing either. The directory keeps its UUID. Raise BadMachineFacts.
     """
     directory = pathlib.Path(directory)
     settings = AgentSettings(

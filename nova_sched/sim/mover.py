@@ -33,14 +33,14 @@ class SimulatedMigrations:
         self._moving = set()  # servers
 
     def host_of(self, server):
-        """Returns the host where a server runs, or None."""
+        """Return the host where a server runs, or None."""
         for node in self.fleet.nodes.values():
             if server in node.instances:
                 return node.host
         return None
 
     def begin(self, move, server, host):
-        """Returns the recorded (outcome, why) of a move, or None for one that begins now. Raises
+        """Return the recorded (outcome, why) of a move, or None for one that begins now. Raise
         MoveRefused while the server is moving otherwise.
 
         The record of a move whose conductor has died says where the server is.
@@ -55,7 +55,7 @@ class SimulatedMigrations:
             return None
 
     def migrate(self, move, server, source, host):
-        """The server is on the node at once. Returns (outcome, why), and records it."""
+        """The server is on the node at once. Return (outcome, why), and record it."""
         nodes = self.fleet.nodes
         outcome, why = DONE, None
         with self._lock:
@@ -113,13 +113,13 @@ class SimulatedMover:
     # What MovesEndpoint calls.
 
     def request_spec(self, server):
-        """Returns the RequestSpec of a server. Raises NotFound."""
+        """Return the RequestSpec of a server. Raise NotFound."""
         if server not in self._migrations.specs:
             raise errors.NotFound(f'Server {server}')
         return self._migrations.specs[server]
 
     def start(self, move, server, claim, source, host, nodename):
-        """Begins a migration. Returns its outcome until now."""
+        """Begin a migration. Return its outcome until now."""
         self.request_spec(server)
         known = self._migrations.begin(move, server, host)
         if known is not None:

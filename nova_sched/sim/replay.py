@@ -38,11 +38,11 @@ class Clock:
         return self._now_s
 
     def at(self, when_s, what):
-        """Schedules ``what`` at that time; an event in the past falls due with the next move."""
+        """Schedule ``what`` at that time; an event in the past falls due with the next move."""
         heapq.heappush(self._due, (when_s, next(self._order), what))
 
     def move(self, to_s):
-        """Moves to a time, and yields the events until then, in order of time, then of ``at``.
+        """Move to a time, and yield the events until then, in order of time, then of ``at``.
 
         At each step the clock shows the time of the event. It never runs backwards.
         """
@@ -96,7 +96,7 @@ class ReplayTally:
         return self.placed - self.left
 
     def add(self, arrival, zone, boot):
-        """Counts one request."""
+        """Count one request."""
         self.requests += 1
         self.servers += len(arrival)
         self.placed += len(boot.hosts)
@@ -112,7 +112,7 @@ class ReplayTally:
 
 
 def short(reason):
-    """Returns the key that groups refusals: the rule that removed the last host, or the text
+    """Return the key that groups refusals: the rule that removed the last host, or the text
     without its numbers."""
     rule = REMOVED_THE_LAST.search(reason)
     return rule[1] if rule else re.sub(r'\d+', 'N', reason)
@@ -147,7 +147,7 @@ class Replay:
         self._pool, self._demand, self._watch = pool, demand, watch
 
     def run(self, arrivals):
-        """Replays arrivals in order of time. Returns the ReplayTally.
+        """Replay arrivals in order of time. Return the ReplayTally.
 
         Requests of the same time are in flight together. Before them, departures until then are
         finished, and each changed node has reported.
@@ -176,7 +176,7 @@ class Replay:
         self._fleet.report()
 
     def _arrive(self, together):
-        """Boots all; yields each arrival with its zone, its UUIDs and its Boot as it completes."""
+        """Boot all; yield each arrival with its zone, its UUIDs and its Boot as it completes."""
         flying = {}
         for arrival in together:
             zone, uuids = self._demand.zone(arrival.batch), self._demand.uuids(len(arrival))
@@ -194,7 +194,7 @@ class Replay:
 
 
 def use_by_zone(nodes):
-    """Returns zone -> resource class -> (used, capacity), summed over its nodes."""
+    """Return zone -> resource class -> (used, capacity), summed over its nodes."""
     found = {}
     for node in nodes:
         zone, use = found.setdefault(node.zone, {}), node.usage()

@@ -11,6 +11,7 @@
 # under the License.
 """The progress of a simulation, and its summary: tables for users, a plain dict for scripts."""
 
+import contextlib
 import time
 
 from rich import box
@@ -22,77 +23,58 @@ from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.sim.replay import use_by_zone
 
 PLAIN_INTERVAL_S = 5.0
-FACTS = 'placed {placed:,} refused {refused:,} running {running:,}'
 WORDS = 68  # columns reserved for the text next to the bar
 
 
+@contextlib.contextmanager
 def live(console, requests):
-    """Returns a context manager that yields the ``watch`` function of a replay of that many
-    requests."""
-    return Bar(console, requests) if console.is_terminal else Lines(console, requests)
-
-
-def facts(tally):
-    return FACTS.format(placed=tally.placed, refused=tally.refused, running=tally.running)
-
-
-def clock_face(seconds):
-    """Returns hours and minutes of simulated time."""
-    return f'{int(seconds) // 3600}:{int(seconds) // 60 % 60:02}'
-
-
-class Bar:
-    def __init__(self, console, requests):
-        self._progress = Progress(
+    """Yield the ``watch`` function of a replay of that many requests: a bar at a terminal, else a
+    line now and then."""
+    if console.is_terminal:
+        columns = (
             TextColumn('trace [bold]{task.fields[face]:>5}[/] h'),
             BarColumn(bar_width=min(max(console.width - WORDS, 8), 40)),
             TextColumn('{task.completed:,}/{task.total:,}'),
             TextColumn('{task.fields[facts]}'),
-            console=console,
         )
-        self._task = self._progress.add_task('', total=requests, face='0:00', facts='')
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task('', total=requests, face='0:00', facts='')
+            yield lambda tally: progress.update(
+                task, completed=tally.requests, face=_clock_face(tally), facts=_facts(tally)
+            )
+        return
+    next_s = 0.0
 
-    def __enter__(self):
-        self._progress.start()
-        return self._watch
-
-    def __exit__(self, *raised):
-        self._progress.stop()
-
-    def _watch(self, tally):
-        face = clock_face(tally.now_s - tally.began_s)
-        self._progress.update(self._task, completed=tally.requests, face=face, facts=facts(tally))
-
-
-class Lines:
-    def __init__(self, console, requests):
-        self._console, self._requests = console, requests
-        self._next_s = 0.0
-
-    def __enter__(self):
-        return self._watch
-
-    def __exit__(self, *raised):
-        pass
-
-    def _watch(self, tally):
-        if time.monotonic() < self._next_s and tally.requests < self._requests:
+    def watch(tally):
+        nonlocal next_s
+        if time.monotonic() < next_s and tally.requests < requests:
             return
-        self._next_s = time.monotonic() + PLAIN_INTERVAL_S
-        face = clock_face(tally.now_s - tally.began_s)
-        done = f'{tally.requests:,}/{self._requests:,}'
-        self._console.print(
-            f'trace {face:>5} h  {done} requests  {facts(tally)}  {tally.took_s:.0f} s',
+        next_s = time.monotonic() + PLAIN_INTERVAL_S
+        console.print(
+            f'trace {_clock_face(tally):>5} h  {tally.requests:,}/{requests:,} requests  '
+            f'{_facts(tally)}  {tally.took_s:.0f} s',
             highlight=False,
             soft_wrap=True,
         )
+
+    yield watch
+
+
+def _facts(tally):
+    return f'placed {tally.placed:,} refused {tally.refused:,} running {tally.running:,}'
+
+
+def _clock_face(tally):
+    """Return hours and minutes of simulated time."""
+    minutes = int(tally.now_s - tally.began_s) // 60
+    return f'{minutes // 60}:{minutes % 60:02}'
 
 
 BAR, BLOCKS, SPARKS = 20, ' ▏▎▍▌▋▊▉█', '▁▂▃▄▅▆▇█'
 
 
 def announce(console, settings, machine, origin):
-    """Prints the plan of the simulation; ``origin`` is the source of the requests."""
+    """Print the plan of the simulation; ``origin`` is the source of the requests."""
     plan, shape = settings.plan, settings.plan.shape
     memory = (shape.memory_mb - shape.reserved_mb) / 1024
     console.print(
@@ -117,7 +99,7 @@ def announce(console, settings, machine, origin):
 
 
 def show(console, result):
-    """Prints the whole summary."""
+    """Print the whole summary."""
     for part in (_outcome, _refusals, _speed, _zones, _hosts, _explained, _verdict):
         part(console, result)
 
@@ -127,20 +109,20 @@ def heading(console, text):
 
 
 def percentile(values, share):
-    """Returns the value below which that share (0..1) of the values lies; nan without values."""
+    """Return the value below which that share (0..1) of the values lies; nan without values."""
     ranked = sorted(values)
     return ranked[min(len(ranked) - 1, int(len(ranked) * share))] if ranked else float('nan')
 
 
 def bar(share, width=BAR):
-    """Returns a bar of at most that many characters, in eighths of one; ``share`` is limited to
+    """Return a bar of at most that many characters, in eighths of one; ``share`` is limited to
     0..1."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     return (BLOCKS[-1] * (eighths // 8) + BLOCKS[eighths % 8].strip()).ljust(width)
 
 
 def spark(shares):
-    """Returns one character for each share (0..1)."""
+    """Return one character for each share (0..1)."""
     return ''.join(
         SPARKS[min(int(max(share, 0.0) * len(SPARKS)), len(SPARKS) - 1)] for share in shares
     )
@@ -152,7 +134,7 @@ def _share(pair):
 
 
 def _table(*columns):
-    """Returns a light table; a column whose name starts with > is right-aligned."""
+    """Return a light table; a column whose name starts with > is right-aligned."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style='dim')
     for name in columns:
         table.add_column(
@@ -217,7 +199,7 @@ PERCENTILES = (0.5, 0.95, 0.99)
 
 
 def times(result):
-    """Yields (name, description, seconds of each request) of everything that was timed."""
+    """Yield (name, description, seconds of each request) of everything that was timed."""
     for name, text, place in TIMES:
         if values := getattr(result.tally if name == 'called' else result, place):
             yield name, text, values
@@ -235,7 +217,7 @@ def _speed(console, result):
         table.add_row(text, *(f'{percentile(values, share) * 1000:,.2f}' for share in PERCENTILES))
     console.print(table)
     console.print(
-        f'{clock_face(tally.now_s - tally.began_s)} h of the trace took {took_s:.1f} s, with '
+        f'{_clock_face(tally)} h of the trace took {took_s:.1f} s, with '
         f'{result.reports:,} reports of nodes, and {result.settings.inflight} calls in flight.',
         highlight=False,
     )
@@ -257,24 +239,18 @@ def _zones(console, result):
             cells += [Text(bar(share), 'cyan'), f'{share:.0%}']
         table.add_row(*cells)
     console.print(table)
-    totals = [_share(_sum(zones, VCPU)) for _, zones in result.tally.history]
+    totals = [
+        _share(map(sum, zip(*(use[VCPU] for use in zones.values()), strict=True)))
+        for _, zones in result.tally.history
+    ]
     console.print(f'vCPUs in use over time: {spark(totals)}', highlight=False)
 
 
-def _sum(zones, name):
-    return tuple(map(sum, zip(*(use[name] for use in zones.values()), strict=True)))
-
-
-def _ranked(result):
-    """Returns the nodes that accept servers, the fullest in vCPUs first."""
-    return sorted(
+def _hosts(console, result):
+    ranked = sorted(
         (node for node in result.nodes if not node.disabled),
         key=lambda node: (-_share(node.usage()[VCPU]), node.host),
     )
-
-
-def _hosts(console, result):
-    ranked = _ranked(result)
     ends = (0, 1, 2, len(ranked) - 3, len(ranked) - 2, len(ranked) - 1)
     shown = [node for place, node in enumerate(ranked) if place in ends or node is result.machine]
     heading(console, 'Fullest and emptiest hosts')
@@ -323,7 +299,7 @@ def _verdict(console, result):
 
 
 def as_dict(result):
-    """Returns plain values for scripts: times in seconds, memory in MiB."""
+    """Return plain values for scripts: times in seconds, memory in MiB."""
     tally, explained = result.tally, result.explained
     names = ('requests', 'servers', 'placed', 'refused', 'failed', 'moved', 'left', 'running')
     return {

@@ -12,7 +12,6 @@
 """One complete simulation: the fleet joins, the trace is replayed, and the result is checked."""
 
 import collections
-import contextlib
 import dataclasses
 import time
 import uuid
@@ -42,70 +41,59 @@ class Account:
 
 
 def stored_accounts(store):
-    """Returns accounts of all nodes, read from the claim store."""
-    return [_stored(facts) for facts in store.changes({}).nodes]
-
-
-def _stored(facts):
-    used = collections.Counter(facts.foreign)
-    for claim in facts.claims:
-        used.update(claim.resources)
-    capacity = {name: inventory.capacity for name, inventory in facts.report.inventories.items()}
-    return Account(
-        facts.report.host, used, capacity, frozenset(claim.consumer_uuid for claim in facts.claims)
-    )
+    """Return accounts of all nodes, read from the claim store."""
+    accounts = []
+    for facts in store.changes({}).nodes:
+        used = collections.Counter(facts.foreign)
+        for claim in facts.claims:
+            used.update(claim.resources)
+        inventories = facts.report.inventories
+        capacity = {name: inventory.capacity for name, inventory in inventories.items()}
+        holders = frozenset(claim.consumer_uuid for claim in facts.claims)
+        accounts.append(Account(facts.report.host, used, capacity, holders))
+    return accounts
 
 
 def answered_accounts(fleet):
-    """Returns accounts of the fleet's nodes, from the scheduler's answers to their last
+    """Return accounts of the fleet's nodes, from the scheduler's answers to their last
     reports."""
     amounts = {
         uuid: claim.resources
         for node in fleet.nodes.values()
         for uuid, claim in node.instances.items()
     }
-    return [_answered(node, fleet.answers[node.host], amounts) for node in fleet.nodes.values()]
-
-
-def _answered(node, answer, amounts):
-    used = collections.Counter(answer['foreign'])
-    for holder in answer['claims']:
-        used.update(amounts.get(holder, {}))
-    return Account(node.host, used, node.capacity(), frozenset(answer['claims']))
+    accounts = []
+    for node in fleet.nodes.values():
+        answer = fleet.answers[node.host]
+        used = collections.Counter(answer['foreign'])
+        for holder in answer['claims']:
+            used.update(amounts.get(holder, {}))
+        accounts.append(Account(node.host, used, node.capacity(), frozenset(answer['claims'])))
+    return accounts
 
 
 def audit(accounts, nodes):
-    """Returns the differences between the accounts and the nodes that run servers, a sentence
+    """Return the differences between the accounts and the nodes that run servers, a sentence
     each."""
-    hosts = collections.defaultdict(list)
+    faults, hosts = [], collections.defaultdict(list)
     for account in accounts:
         for holder in account.holders:
             hosts[holder].append(account.host)
-    runs = {instance: node.host for node in nodes for instance in node.instances}
-    return [*_overfull(accounts), *_unclaimed(runs, hosts), *_stray(runs, hosts)]
-
-
-def _overfull(accounts):
-    for account in accounts:
         for name, used in sorted(account.used.items()):
-            if used > account.capacity.get(name, 0):
-                yield (
-                    f'{account.host} is over its capacity: '
-                    f'{name} {used} of {account.capacity.get(name, 0)}'
-                )
-
-
-def _unclaimed(runs, hosts):
+            capacity = account.capacity.get(name, 0)
+            if used > capacity:
+                faults.append(f'{account.host} is over its capacity: {name} {used} of {capacity}')
+    runs = {instance: node.host for node in nodes for instance in node.instances}
     for instance, host in runs.items():
         if hosts.get(instance, []) != [host]:
             claimed = ', '.join(hosts.get(instance, [])) or 'nothing'
-            yield f'server {instance} runs on {host}, but its claims are on {claimed}'
-
-
-def _stray(runs, hosts):
+            faults.append(f'server {instance} runs on {host}, but its claims are on {claimed}')
     for instance, claimed in hosts.items():
         if instance not in runs:
-            yield f'server {instance} runs nowhere, but has claims on {", ".join(claimed)}'
+            faults.append(
+                f'server {instance} runs nowhere, but has claims on {", ".join(claimed)}'
+            )
+    return faults
 
 
 SMALL = TraceFlavor('small', 1, 1024)
@@ -121,7 +109,7 @@ class Explained:
 
 
 def refusal(scheduler, zone):
-    """Asks a running engine for hardware that no simulated node has, in a zone. Returns None if it
+    """Ask a running engine for hardware that no simulated node has, in a zone. Return None if it
     finds a host."""
     flavor, server = TraceFlavor('impossible', 4, 28 * 1024), str(uuid.uuid4())
     spec = conductor.spec(
@@ -142,7 +130,7 @@ def refusal(scheduler, zone):
 
 
 def one_by_one(scheduler, count=100):
-    """Places servers one after the other, then ends their claims. Returns the seconds that each
+    """Place servers one after the other, then end their claims. Return the seconds that each
     took."""
     placed, took_s = [], []
     for server in (str(uuid.uuid4()) for _ in range(count)):
@@ -196,7 +184,7 @@ class SimulationResult:
 
 
 def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally: None):
-    """Runs the simulation over a bus. Returns the Result.
+    """Run the simulation over a bus. Return the result.
 
     ``service`` is a SchedulerService that was started in this process for this run alone: its
     store is audited. Without one, a remote scheduler is used over the bus, and the fleet is
@@ -205,7 +193,8 @@ def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally
     with CallPool(settings.inflight, 'conductor') as pool:
         members = [*machines(settings.plan), *([machine] if machine else [])]
         fleet = Fleet(members, bus, pool)
-        with _membership(fleet, temporary=service is None):
+        try:
+            fleet.join()
             demand = Demand(settings.plan.zone_names, settings.zoned, settings.plan.seed)
             replay = Replay(fleet, SimulatedConductor(bus, fleet), Clock(), pool, demand, watch)
             result = SimulationResult(
@@ -216,21 +205,14 @@ def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally
             accounts = answered_accounts(fleet) if service is None else _inside(result, service)
             result.claims = sum(len(account.holders) for account in accounts)
             result.violations = audit(accounts, members)
+        finally:
+            if service is None:
+                fleet.leave()
     return result
 
 
-@contextlib.contextmanager
-def _membership(fleet, temporary):
-    try:
-        fleet.join()
-        yield
-    finally:
-        if temporary:
-            fleet.leave()
-
-
 def _inside(result, service):
-    """Returns the results that only the scheduler's own process has."""
+    """Return the results that only the scheduler's own process has."""
     figures = service.scheduler.figures
     result.decided_s, result.answered_s = list(figures.decided_s), list(figures.answered_s)
     result.conflicts = figures.conflicts

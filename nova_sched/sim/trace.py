@@ -54,9 +54,9 @@ class Arrival:
 
 
 def load(path=SAMPLE):
-    """Returns all arrivals of a trace, in order of time; by default of the packaged extract.
+    """Return all arrivals of a trace, in order of time; by default of the packaged extract.
 
-    Raises BadConfig with the error and its line.
+    Raise BadConfig with the error and its line.
     """
     path = pathlib.Path(path)
     flavors = dict(rows(path.with_name('flavors.csv'), _flavor))
@@ -69,7 +69,7 @@ def load(path=SAMPLE):
 
 
 def split(arrivals, largest):
-    """Returns the same servers in requests of at most ``largest`` servers."""
+    """Return the same servers in requests of at most ``largest`` servers."""
     for arrival in arrivals:
         for start in range(0, len(arrival), largest):
             yield dataclasses.replace(
@@ -78,7 +78,7 @@ def split(arrivals, largest):
 
 
 def rows(path, read):
-    """Yields the result of ``read`` for each row of a CSV table, gzip or plain. Raises BadConfig
+    """Yield the result of ``read`` for each row of a CSV table, gzip or plain. Raise BadConfig
     with the error and its line."""
     path = pathlib.Path(path)
     opened = gzip.open if path.suffix == '.gz' else open

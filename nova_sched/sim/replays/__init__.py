@@ -14,10 +14,9 @@ policies.
 
 ::
 
-    openb, azure, huawei -> Workload: the hosts' reports, and servers in order of arrival
-    policies             -> the options of each policy
-    run                  -> places each server through the engine; a Course for policy and seed
-    table, plot          <- the Courses of all policies and seeds
+    workloads -> a data set: the hosts' reports, and servers in order of arrival
+    run       -> places each server through the engine, by a policy; a Course for policy and seed
+    figures   <- the Courses of all policies and seeds: a table, a picture
 
 Only time is simulated. Nothing is sent over a bus, and no server is built: a placed server is
 confirmed at once. Filters, weighers, claims and the learned mix are those of the product.

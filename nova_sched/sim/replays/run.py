@@ -9,28 +9,91 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One replay: every arrival of a workload, through the engine and its claims."""
+"""One replay: every arrival of a workload, through the engine and its claims, by a policy; and
+moves of servers meanwhile."""
 
 import dataclasses
 import functools
+import pathlib
 import random
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from nova_sched import errors, service
+from nova_sched.claim import LIVE_MIGRATION
 from nova_sched.claims import ClaimSelector
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema
 from nova_sched.engine.context import Context
-from nova_sched.sim.inline import InlineScheduler
+from nova_sched.engine.scheduler import Scheduler
+from nova_sched.rebalance import emptying
+from nova_sched.rebalance.fleet import MOVABLE, Fleet, Servers
 from nova_sched.sim.replay import Clock
 from nova_sched.state.cluster import Cluster
+from nova_sched.state.request import Request
 
 EPOCH_S = 1_000_000.0  # the engine's time at second 0 of a workload
 MARKS = (80, 90, 100)  # load, in % of the capacity, at which the allocated share is recorded
 STEP = 1.0  # load between two samples, in % of the capacity
+
+
+# Policies: each is a set of options of the configuration.
+
+GROUP = 'filter_scheduler'
+# Nodes report once, at the start.
+ALWAYS = {'default.service_down_time': 10**9}
+MULTIPLIERS = (
+    'ram cpu disk io_ops num_instances pci hypervisor_version build_failure fragmentation '
+    'exit_time'.split()
+)
+
+
+def _only(**multipliers):
+    """The options of a policy that has no other weights."""
+    values = dict.fromkeys(MULTIPLIERS, 0.0) | multipliers
+    return {f'{GROUP}.{name}_weight_multiplier': value for name, value in values.items()}
+
+
+# The multipliers of a policy replace those of a configuration file. Hosts of equal weight are
+# taken in their order.
+BUILT_IN = {
+    'nova': {},
+    'first-fit': _only(),
+    'best-fit': _only(ram=-1.0, cpu=-1.0),
+    'fragmentation': _only(fragmentation=1.0),
+    'keep-empty': _only(fragmentation=1.0) | {f'{GROUP}.keep_empty': True},
+    'exit-time': _only(fragmentation=1.0, exit_time=0.1) | {f'{GROUP}.keep_empty': True},
+    'learned-ends': _only(fragmentation=1.0, exit_time=0.5)
+    | {f'{GROUP}.keep_empty': True, f'{GROUP}.learned_ends': True},
+}
+
+
+def read_policy(text):
+    """Read ``NAME``, one of BUILT_IN, or ``NAME=FILE``, a configuration file. Return (name,
+    options, file or None). Raise BadConfig."""
+    name, _, path = text.partition('=')
+    if path:
+        if not pathlib.Path(path).is_file():
+            raise errors.BadConfig(f'--policy {text}', f'there is no file {path}')
+        return name, {}, path
+    if name not in BUILT_IN:
+        known = ', '.join(BUILT_IN)
+        raise errors.BadConfig(f'--policy {text}', f'give NAME=FILE, or one of {known}')
+    return name, BUILT_IN[name], None
+
+
+def apply_options(conf, *options):
+    """Set options (mappings with keys ``group.name``) of a configuration; later ones count."""
+    for name, value in [pair for some in (ALWAYS, *options) for pair in some.items()]:
+        group, _, option = name.partition('.')
+        conf.set_override(option, value, group=None if group == 'default' else group)
+
+
+# The replay.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +140,7 @@ class EmptyShare:
         self._last_s, self._sum = begin_s, 0.0
 
     def until(self, now_s, empty):
-        """Counts ``empty`` hosts from the last call until now."""
+        """Count ``empty`` hosts from the last call until now."""
         now_s = min(max(now_s, self._begin_s), self._end_s)
         self._sum += empty * (now_s - self._last_s)
         self._last_s = now_s
@@ -87,11 +150,25 @@ class EmptyShare:
         return self._sum / max(self._end_s - self._begin_s, 1e-9)
 
 
+class InlineScheduler(Scheduler):
+    """A scheduler without threads, which is never started: it handles each call at once, in the
+    thread of the caller."""
+
+    def call(self, work, *args):
+        return work(*args)
+
+    def begin_place(self, *args, **kwargs):
+        answer = super().begin_place(*args, **kwargs)
+        while not answer.future.done():
+            self.loop.turn()
+        return answer
+
+
 class EngineReplay:
-    """Replays a workload by the present configuration.
+    """Replay a workload by the present configuration.
 
     ``hourly(scheduler, cluster)`` is called at each full hour, and may move servers by the
-    scheduler's claims (``moves.HourlyMoves``). With ``until_refusal`` the replay ends with the
+    scheduler's claims (``HourlyMoves``). With ``until_refusal`` the replay ends with the
     first refused server.
     """
 
@@ -122,7 +199,7 @@ class EngineReplay:
         return EPOCH_S + self._clock()
 
     def run(self):
-        """Returns the Course."""
+        """Return the Course."""
         workload = self._workload
         course = Course(hosts=len(workload.reports))
         asked: Counter[str] = Counter()
@@ -131,7 +208,9 @@ class EngineReplay:
         self._empty = None if end_s is None else EmptyShare(workload.measured_s, end_s)
         for arrival in workload.arrivals(self._seed):
             if not course.servers:
-                self._begin(arrival.time_s)
+                list(self._clock.move(arrival.time_s))  # nothing is due before
+                if self._hourly is not None:
+                    self._clock.at(arrival.time_s + 3600.0, self._each_hour)
             self._move(arrival.time_s, course)
             is_placed, count = self._place(arrival, course), len(arrival.requests)
             course.servers += count
@@ -146,12 +225,6 @@ class EngineReplay:
         course.allocated = self._share(self._used)
         course.kinds = {kind: (placed[kind], count) for kind, count in sorted(asked.items())}
         return course
-
-    def _begin(self, now_s):
-        """Set the clock to the first arrival."""
-        list(self._clock.move(now_s))
-        if self._hourly is not None:
-            self._clock.at(now_s + 3600.0, self._each_hour)
 
     def _each_hour(self, course):
         self._hourly(self.scheduler, self._cluster)
@@ -244,7 +317,7 @@ class EngineReplay:
 
 
 def fewest_hosts(workload_of, conf, low, high):
-    """Returns the lowest number of hosts, from ``low`` to ``high``, on which nothing is refused;
+    """Return the lowest number of hosts, from ``low`` to ``high``, on which nothing is refused;
     None if something is refused on ``high``.
 
     ``workload_of`` returns the Workload with a number of hosts. More hosts are taken to refuse no
@@ -258,3 +331,73 @@ def fewest_hosts(workload_of, conf, low, high):
         else:
             found, high = middle, middle - 1
     return found
+
+
+# Moves of servers at each full hour, by the planner of rebalances.
+
+FIRST_HOUR = 12  # of the replay; before, the cloud fills
+
+
+class HourlyMoves:
+    """Empties hosts by moving a share (0..1) of the running servers each hour.
+
+    Hosts of a replay have no rules but their capacity. A move is made at once: the claim on
+    the destination is confirmed, which ends that on the source. ``made`` counts the moves.
+    """
+
+    def __init__(self, share):
+        self._share, self._hours, self.made = share, 0, 0
+
+    def __call__(self, scheduler, cluster):
+        self._hours += 1
+        if self._hours < FIRST_HOUR:
+            return
+        fleet = fleet_of(cluster)
+        plan = emptying.empty(fleet, int(self._share * len(fleet.servers.uuids)))
+        for move in plan.to_moves():
+            source, node = cluster.node(move.source), cluster.node(move.destination)
+            held = source.claims[move.server]
+            request = Request(move.server, resources=held.resources, project_id=held.project_id)
+            claims = scheduler.claim_service
+            made = claims.claim(request, node.host, node.nodename, move=LIVE_MIGRATION)
+            claims.confirm_claim(move.server, node.host, ClaimSelector(made.uuid))
+            self.made += 1
+
+
+def fleet_of(cluster):
+    """Return the cluster as the planner reads it; every server may go to every host."""
+    hosts, nodes = cluster.hosts, cluster.hosts.nodes
+    names = list(hosts.resources)
+    claims = [claim for node in nodes for claim in node.claims.values()]
+    sizes = [tuple(claim.resources.get(name, 0) for name in names) for claim in claims]
+    kinds = {size: number for number, size in enumerate(sorted(set(sizes)))}
+    total = [hosts.resources[name].total for name in names]
+    count = len(claims)
+    servers = Servers(
+        uuids=[claim.consumer_uuid for claim in claims],
+        host=np.repeat(np.arange(len(nodes)), [len(node.claims) for node in nodes]).astype(
+            np.int32
+        ),
+        kind=np.array([kinds[size] for size in sizes], dtype=np.int32),
+        fixed=np.full(count, MOVABLE, dtype=np.int16),
+        families=np.full((count, 1), -1, dtype=np.int32),
+        confined=np.zeros(count, dtype=bool),
+        created_s=np.array([claim.created_s for claim in claims]),
+    )
+    everywhere = np.ones(len(nodes), dtype=bool)
+    return Fleet(
+        nodes=[node.uuid for node in nodes],
+        names=[node.host for node in nodes],
+        columns=names,
+        total=np.array(total).T,
+        free=np.array([hosts.resources[name].free for name in names]).T,
+        demand=np.array(list(kinds), dtype=np.int64).reshape(len(kinds), len(names)),
+        allowed=np.ones((len(kinds), len(nodes)), dtype=bool),
+        closed_by=[None] * len(kinds),
+        servers=servers,
+        strangers=np.zeros(len(nodes), dtype=np.int64),
+        domain=np.zeros(len(nodes), dtype=np.int32),
+        sources=everywhere,
+        destinations=everywhere,
+        reasons=[''],
+    )

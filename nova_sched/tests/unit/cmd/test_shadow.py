@@ -19,7 +19,7 @@ import pytest
 
 from nova_sched.cmd import shadow
 from nova_sched.shadow.comparison import OUTCOMES
-from nova_sched.shadow.report import summed
+from nova_sched.shadow.journal import summed
 
 TIME = '2026-01-01T00:00:00.000+00:00'
 

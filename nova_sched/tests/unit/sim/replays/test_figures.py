@@ -9,14 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the figures of several runs."""
+"""Tests of the figures of several runs, and of their picture."""
 
+import builtins
 import io
 import json
 
 import pytest
 from rich.console import Console
 
+from nova_sched import errors
 from nova_sched.sim.replays import figures
 from nova_sched.sim.replays.run import Course, Sample
 
@@ -69,3 +71,43 @@ def test_the_table_has_a_column_for_each_policy():
     Console(file=text, width=100).print(figures.table('openb', courses))
     assert '92.00 ± 2.83' in text.getvalue()
     assert '95.00' in text.getvalue()
+
+
+def course(count, empty=None):
+    samples = [Sample(3600.0 * one, 10.0 * one, 9.0 * one, one, 5 - one) for one in range(count)]
+    return Course(servers=count, empty=empty, samples=samples)
+
+
+DRAWN = {'nova': {100: course(4), 101: course(3)}, 'best-fit': {100: course(4)}}
+
+
+@pytest.mark.parametrize('name, begin', [('a.png', b'\x89PNG'), ('a.svg', b'<?xml')])
+def test_the_name_of_the_file_is_the_format(tmp_path, name, begin):
+    path = tmp_path / name
+    figures.draw(str(path), 'openb', DRAWN)
+    assert path.read_bytes().startswith(begin)
+
+
+@pytest.mark.parametrize('empty, label', [(None, 'asked for'), (50.0, 'hours')])
+def test_time_is_the_axis_of_a_trace_with_times(tmp_path, empty, label):
+    path = tmp_path / 'a.svg'
+    figures.draw(str(path), 'azure', {'nova': {1: course(4, empty)}})
+    assert f'<!-- {label}' in path.read_text()
+
+
+def test_a_format_that_is_not_known(tmp_path):
+    with pytest.raises(errors.BadConfig, match=r'--plot .*a\.xyz'):
+        figures.draw(str(tmp_path / 'a.xyz'), 'openb', DRAWN)
+
+
+def test_without_matplotlib(monkeypatch, tmp_path):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name.startswith('matplotlib'):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, '__import__', missing)
+    with pytest.raises(errors.BadConfig, match='nova-sched\\[plots\\]'):
+        figures.draw(str(tmp_path / 'a.png'), 'openb', DRAWN)

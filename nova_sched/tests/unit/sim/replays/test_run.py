@@ -9,13 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of a replay through the engine."""
+"""Tests of a replay through the engine: policies, what becomes of servers, and hourly moves."""
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.claim import MEMORY_MB, VCPU
 from nova_sched.conf import CONF
-from nova_sched.sim.replays import policies, run, workload
+from nova_sched.sim.replays import run, workloads
 from nova_sched.state.request import Request
 from nova_sched.tests.options import settings
 
@@ -27,22 +28,22 @@ def arrival(first, vcpus=1, time_s=0.0, lifetimes_s=(None,), kind='small'):
     """Servers of one size, whose numbers begin with ``first``."""
     requests = tuple(
         Request(
-            workload.server_uuid(first + number),
+            workloads.server_uuid(first + number),
             vcpus=vcpus,
             resources={VCPU: vcpus, MEMORY_MB: 1024 * vcpus},
         )
         for number in range(len(lifetimes_s))
     )
-    return workload.Arrival(requests, vcpus, kind, time_s, tuple(lifetimes_s))
+    return workloads.Arrival(requests, vcpus, kind, time_s, tuple(lifetimes_s))
 
 
 def work(arrivals, hosts=2, **fields):
-    reports = [workload.report(f'host-{number}', AMOUNTS) for number in range(hosts)]
-    return workload.Workload('test', 'vCPUs', reports, 4 * hosts, lambda seed: arrivals, **fields)
+    reports = [workloads.report(f'host-{number}', AMOUNTS) for number in range(hosts)]
+    return workloads.Workload('test', 'vCPUs', reports, 4 * hosts, lambda seed: arrivals, **fields)
 
 
 def replay(arrivals, policy='first-fit', hosts=2, hourly=None, until_refusal=False, **fields):
-    with settings({**policies.ALWAYS, **policies.BUILT_IN[policy]}):
+    with settings({**run.ALWAYS, **run.BUILT_IN[policy]}):
         made = run.EngineReplay(work(arrivals, hosts, **fields), CONF, 1, hourly, until_refusal)
         return made, made.run()
 
@@ -103,9 +104,9 @@ def test_the_allocated_share_is_recorded_as_load_comes():
 
 def test_claims_of_servers_are_those_of_the_store():
     made, _ = replay([arrival(0), arrival(1, 1, 0.0, [10.0])], end_s=20.0)
-    claims = made.scheduler.claim_service.claims_of(workload.server_uuid(0))
+    claims = made.scheduler.claim_service.claims_of(workloads.server_uuid(0))
     assert [claim.is_confirmed for claim in claims] == [True]
-    assert made.scheduler.claim_service.claims_of(workload.server_uuid(1)) == []
+    assert made.scheduler.claim_service.claims_of(workloads.server_uuid(1)) == []
 
 
 def test_what_happens_each_hour_may_move_servers():
@@ -134,6 +135,84 @@ def test_a_run_is_the_same_each_time():
 @pytest.mark.parametrize('low, high, fewest', [(1, 8, 3), (3, 3, 3), (1, 2, None), (4, 9, 4)])
 def test_the_fewest_hosts_without_a_refusal(low, high, fewest):
     arrivals = [arrival(number, 4) for number in range(3)]
-    with settings({**policies.ALWAYS, **policies.BUILT_IN['first-fit']}):
+    with settings({**run.ALWAYS, **run.BUILT_IN['first-fit']}):
         found = run.fewest_hosts(lambda hosts: work(arrivals, hosts), CONF, low, high)
     assert found == fewest
+
+
+LEAVES_S = 11.5 * HOUR_S  # before the first moves
+
+
+def half_full(share):
+    """Three hosts that a server half fills each, after others have left; then moves."""
+    arrivals = [arrival(2 * one, 2, 0.0, lifetimes_s=[LEAVES_S, None]) for one in range(3)]
+    hourly = run.HourlyMoves(share)
+    made, course = replay(arrivals, hosts=3, hourly=hourly, end_s=14 * HOUR_S)
+    return made, course, hourly
+
+
+@pytest.mark.parametrize('share, made, empty', [(0.0, 0, 0), (0.4, 1, 1), (1.0, 1, 1)])
+def test_moves_empty_hosts(share, made, empty):
+    replayed, course, hourly = half_full(share)
+    hosts = replayed.scheduler.call(lambda: replayed._hosts)
+    assert (hourly.made, int((hosts.num_instances == 0).sum())) == (made, empty)
+    assert course.refused == 0
+
+
+def test_a_moved_server_has_one_claim():
+    replayed, _, _ = half_full(1.0)
+    claims = replayed._store.claims()
+    assert len({claim.consumer_uuid for claim in claims}) == len(claims) == 3
+    assert all(claim.is_confirmed and claim.move is None for claim in claims)
+
+
+def test_the_cluster_as_the_planner_reads_it():
+    replayed, _, _ = half_full(0.0)
+    fleet = run.fleet_of(replayed._cluster)
+    assert sorted(fleet.columns) == sorted([VCPU, MEMORY_MB])
+    assert fleet.counts.tolist() == [1, 1, 1]
+    assert fleet.free[:, fleet.columns.index(VCPU)].tolist() == [2, 2, 2]
+    assert fleet.demand[:, fleet.columns.index(VCPU)].tolist() == [2]
+
+
+@pytest.fixture
+def conf():
+    """The configuration, which a test may change."""
+    yield CONF
+    for options in run.BUILT_IN.values():
+        for name in {**run.ALWAYS, **options}:
+            group, _, option = name.partition('.')
+            CONF.clear_override(option, group=None if group == 'default' else group)
+
+
+def test_a_built_in_policy():
+    name, options, path = run.read_policy('best-fit')
+    assert (name, path) == ('best-fit', None)
+    assert options['filter_scheduler.cpu_weight_multiplier'] == -1.0
+    assert options['filter_scheduler.fragmentation_weight_multiplier'] == 0.0
+
+
+def test_a_policy_of_a_file(tmp_path):
+    file = tmp_path / 'mine.conf'
+    file.write_text('')
+    assert run.read_policy(f'mine={file}') == ('mine', {}, str(file))
+
+
+@pytest.mark.parametrize(
+    'text, why',
+    [
+        pytest.param('bestfit', 'one of nova, first-fit', id='unknown'),
+        pytest.param('mine=/nowhere/at/all', 'no file /nowhere/at/all', id='no file'),
+    ],
+)
+def test_a_policy_that_cannot_be_read(text, why):
+    with pytest.raises(errors.BadConfig, match=why):
+        run.read_policy(text)
+
+
+def test_later_options_count(conf):
+    name = 'filter_scheduler.ram_weight_multiplier'
+    run.apply_options(conf, {name: 2.0}, run.BUILT_IN['keep-empty'])
+    wanted = conf.filter_scheduler
+    assert (wanted.ram_weight_multiplier, wanted.keep_empty) == (0.0, True)
+    assert conf.service_down_time == 10**9
