@@ -28,8 +28,8 @@ def workload(path, hosts, vcpus, memory_gb, hours=None):
     """Returns the Workload of a trace (``sim.trace``). Raises BadConfig.
 
     ``hosts`` hosts with ``vcpus`` and ``memory_gb`` GiB; ``hours``: only so much of the trace. A
-    batch of one flavor is one request. Each request has its lifetime as ``ttl``, unless ends are
-    learned. The order of arrival is that of the file, so the seed has no effect.
+    batch of one flavor is one request. Each request has its lifetime as ``ttl``. The order of
+    arrival is that of the file, so the seed has no effect.
     """
     listed = list(trace.split(trace.load(path), CONF.scheduler.max_instances_per_request))
     start_s, end_s = listed[0].time_s, listed[-1].time_s + GRID_S
@@ -57,21 +57,18 @@ def _arrival(listed, numbers):
     # A lifetime of 0 ends within the grid of the trace, in its middle.
     lifetimes_s = tuple(GRID_S / 2 if one == 0 else one for one in listed.lifetimes_s)
     requests = tuple(
-        _request(listed.flavor, lifetime_s, next(numbers), len(lifetimes_s))
-        for lifetime_s in lifetimes_s
+        _request(listed.flavor, lifetime_s, next(numbers)) for lifetime_s in lifetimes_s
     )
     vcpus = listed.flavor.vcpus
     return Arrival(requests, vcpus, f'{vcpus} vCPUs', listed.time_s, lifetimes_s)
 
 
-def _request(flavor, lifetime_s, number, together):
-    is_told = lifetime_s is not None and not CONF.filter_scheduler.learned_ends
+def _request(flavor, lifetime_s, number):
     return Request(
         server_uuid(number),
         vcpus=flavor.vcpus,
         memory_mb=flavor.memory_mb,
         resources={VCPU: flavor.vcpus, MEMORY_MB: flavor.memory_mb},
         flavor_name=flavor.name,
-        hints={'ttl': [lifetime_s]} if is_told else {},
-        together=together,
+        hints={} if lifetime_s is None else {'ttl': [lifetime_s]},
     )

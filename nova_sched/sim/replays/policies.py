@@ -39,8 +39,6 @@ BUILT_IN = {
     'fragmentation': _only(fragmentation=1.0),
     'keep-empty': _only(fragmentation=1.0) | {f'{GROUP}.keep_empty': True},
     'exit-time': _only(fragmentation=1.0, exit_time=0.1) | {f'{GROUP}.keep_empty': True},
-    'learned-ends': _only(fragmentation=1.0, exit_time=0.5)
-    | {f'{GROUP}.keep_empty': True, f'{GROUP}.learned_ends': True},
 }
 
 

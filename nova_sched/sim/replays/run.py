@@ -184,7 +184,6 @@ class EngineReplay:
         self._asked += arrival.amount * len(requests)
         if scheduler.mix.learns and scheduler.mix.is_due:
             scheduler.mix.refresh()
-        scheduler.ends.turn()
         begin_s = time.perf_counter()
         try:
             found = scheduler.place(list(requests))
