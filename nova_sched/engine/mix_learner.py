@@ -21,11 +21,10 @@ from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.engine.shared_total import SharedTotal
 from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.mix import Mix
+from nova_sched.packing.mix import Mix, size_of
 from nova_sched.packing.overview import Overview
 from nova_sched.packing.prices import yield_processor
 from nova_sched.packing.scores import Scores
-from nova_sched.packing.size import size_of
 from nova_sched.packing.tables import Tables
 from nova_sched.weighers.fragmentation import FragmentationWeigher
 

@@ -13,7 +13,7 @@
 
 import numpy as np
 
-from nova_sched.packing.size import Size
+from nova_sched.packing.mix import Size
 
 MOST = 10  # sizes and hosts that are listed
 

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.host_states import resized
+from nova_sched.packing.fleet import read_fleet, resized
 
 MOST_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
 SOME = 64  # states whose costs are computed without a pause

@@ -26,8 +26,7 @@ from nova_sched.db.engine import transaction
 from nova_sched.db.mixes import SqlMixes
 from nova_sched.db.shared_counts import QUIET_S
 from nova_sched.db.tables import MIXES
-from nova_sched.packing.mix import Mix
-from nova_sched.packing.size import Size
+from nova_sched.packing.mix import Mix, Size
 from nova_sched.tests.builders import uuid_of
 
 ONE, OTHER = uuid_of('one'), uuid_of('other')

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_sched.packing.cell_potential import CellPotential
+from nova_sched.packing.machines import CellPotential
 
 CELLS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4)
 SIZES = ((1, (1, 1), 0), (1, (3, 2), 1), (2, (2, 2), 0), (3, (1, 2), 1))  # cells, needs, devices

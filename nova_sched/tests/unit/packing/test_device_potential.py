@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nova_sched.packing.device_potential import DevicePotential, DeviceSizes, Items
+from nova_sched.packing.devices import DevicePotential, DeviceSizes, Items
 from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.packing import naive
 

@@ -14,11 +14,9 @@
 import numpy as np
 import pytest
 
-from nova_sched.packing.device_choice import UNFIT
-from nova_sched.packing.hardware_demand import CellDemand, PciDemand
+from nova_sched.packing.devices import UNFIT
 from nova_sched.packing.machines import NO_MACHINE, Machines
-from nova_sched.packing.mix import Mix
-from nova_sched.packing.size import Size, size_of
+from nova_sched.packing.mix import CellDemand, Mix, PciDemand, Size, size_of
 from nova_sched.packing.tables import Tables
 from nova_sched.tests.builders import request as server
 from nova_sched.tests.unit.hardware.builders import (

@@ -13,8 +13,7 @@
 
 import pytest
 
-from nova_sched.packing.mix import MOST_COUNTED, MOST_SIZES, Mix
-from nova_sched.packing.size import DeviceDemand, Size
+from nova_sched.packing.mix import MOST_COUNTED, MOST_SIZES, DeviceDemand, Mix, Size
 
 SMALL, LARGE = Size((('VCPU', 1),)), Size((('VCPU', 8),), DeviceDemand('GPU', 500))
 

@@ -13,9 +13,8 @@
 
 import pytest
 
-from nova_sched.packing.device_potential import FULL
-from nova_sched.packing.models import NEVER, NO_MODEL, Models
-from nova_sched.packing.size import DeviceDemand
+from nova_sched.packing.devices import FULL, NEVER, NO_MODEL, Models
+from nova_sched.packing.mix import DeviceDemand
 from nova_sched.tests.unit.packing.fleets import GPU, tree
 
 OLD, NEW = tree(1000, traits=['OLD']), tree(500, 0, traits=['NEW', 'FAST'])

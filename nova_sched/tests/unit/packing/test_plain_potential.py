@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nova_sched.packing.plain_potential import PlainPotential
+from nova_sched.packing.tables import PlainPotential
 from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.packing import naive
 

@@ -14,7 +14,7 @@
 import numpy as np
 import pytest
 
-from nova_sched.packing.scarcity import MOST_SETS, block_weights, scarce_models
+from nova_sched.packing.prices import MOST_SETS, block_weights, scarce_models
 
 
 @pytest.mark.parametrize(

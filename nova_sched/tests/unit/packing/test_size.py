@@ -16,7 +16,7 @@ import json
 import pytest
 
 from nova_sched.hardware.providers import ResourceGroup
-from nova_sched.packing.size import DeviceDemand, Size, size_of
+from nova_sched.packing.mix import DeviceDemand, Size, size_of
 from nova_sched.tests.builders import request
 
 GPU, FPGA = 'CUSTOM_GPU', 'FPGA'

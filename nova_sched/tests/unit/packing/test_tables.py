@@ -14,8 +14,7 @@
 import numpy as np
 import pytest
 
-from nova_sched.packing.device_choice import UNFIT
-from nova_sched.packing.device_potential import SCARCITY
+from nova_sched.packing.devices import SCARCITY, UNFIT
 from nova_sched.packing.mix import Mix
 from nova_sched.packing.tables import Tables
 from nova_sched.tests.unit.packing.fleets import fleet, size, tree
