@@ -18,7 +18,7 @@ import dataclasses
 
 import numpy as np
 
-from nova_sched.rebalance.emptying import candidates
+from nova_sched.rebalance.greedy import candidates
 
 VOLUME, PROGRAM = 'volume', 'linear program'
 LARGEST = 30_000  # variables of a linear program that is solved in about a second

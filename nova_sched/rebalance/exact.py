@@ -24,8 +24,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from nova_sched.rebalance import plan
-from nova_sched.rebalance.emptying import cheapest
-from nova_sched.rebalance.fitting import places
+from nova_sched.rebalance.greedy import cheapest, places
 
 WORKERS = 2
 LARGEST = 150_000  # variables; a larger model leaves hosts out, and then proves nothing

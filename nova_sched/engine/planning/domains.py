@@ -16,7 +16,7 @@ import dataclasses
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.rebalance.goals import DRAIN
+from nova_sched.rebalance import DRAIN
 from nova_sched.suggestion import suggestion
 
 

@@ -25,9 +25,8 @@ from nova_sched.engine.planning.domains import with_hosts
 from nova_sched.engine.planning.fleet_builder import SERVERS, FleetBuilder, demand_of, mask_of
 from nova_sched.engine.planning.thorough import ThoroughSearch
 from nova_sched.packing.prices import yield_processor
-from nova_sched.rebalance import emptying, fitting, spreading
+from nova_sched.rebalance import DRAIN, EMPTY, FIT, greedy, most_moves, read_goal
 from nova_sched.rebalance.bound import most_emptied
-from nova_sched.rebalance.goals import DRAIN, EMPTY, FIT, goal, most_moves
 from nova_sched.state.facts import CLAIMED
 
 LOG = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ class MovePlanner:
     def moves(self, settings, most):
         """A list of at most so many Move for the goal of ``settings`` (RebalanceSettings), for the
         periodic mode. Raises InvalidRequest, Outdated."""
-        scope = snapshot.Scope(goal(settings.goal), settings=settings)
+        scope = snapshot.Scope(read_goal(settings.goal), settings=settings)
         return self.plan(scope, most).to_moves()
 
     def _flavor(self, name):
@@ -137,13 +136,13 @@ class MovePlanner:
     @staticmethod
     def _make(fleet, wish, most, bound, size, place):
         if wish.kind == EMPTY:
-            return emptying.empty(fleet, most, bound)
+            return greedy.empty(fleet, most, bound)
         if wish.kind == DRAIN:
             rows = np.flatnonzero(fleet.sources & ~fleet.destinations).tolist()
-            return emptying.drain(fleet, rows, most)
+            return greedy.drain(fleet, rows, most)
         if wish.kind == FIT:
-            return fitting.fit(fleet, size, place, most)
-        return spreading.spread(fleet, most)
+            return greedy.fit(fleet, size, place, most)
+        return greedy.spread(fleet, most)
 
     @staticmethod
     def _searched(search, made, wish, most, size, place):

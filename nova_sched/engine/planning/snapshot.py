@@ -21,7 +21,7 @@ from nova_sched.claim import Claim
 from nova_sched.engine.decide import chain
 from nova_sched.engine.rebalance import RebalanceSettings
 from nova_sched.groups.topology import HOST
-from nova_sched.rebalance.goals import DRAIN, Goal
+from nova_sched.rebalance import DRAIN, Goal
 from nova_sched.state.facts import HostFacts
 from nova_sched.state.host_aggregate import ZONE_KEY, zones
 from nova_sched.state.report import DISABLED_TRAIT

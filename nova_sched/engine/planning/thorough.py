@@ -16,7 +16,7 @@ import threading
 import time
 
 from nova_sched.groups.exact.worker import Solver
-from nova_sched.rebalance import fitting, plan
+from nova_sched.rebalance import greedy, plan
 
 EXACT = 'nova_sched.rebalance.exact'
 SEARCH = 'search'  # how the bound was found
@@ -48,7 +48,7 @@ class ThoroughSearch:
         moves, bound = self._ask('fit', made.fleet, wanted, allowed, most, made.moves)
         if moves is not None:
             gone = plan.emptied(made.fleet, dict(moves))
-            after = fitting.places_after(made.fleet, moves, wanted, allowed)
+            after = greedy.places_after(made.fleet, moves, wanted, allowed)
             if (after, -len(moves)) > (made.after, -len(made.moves)):
                 made = self._replaced(made, moves, gone, after, most)
         return self._bounded(made, bound)

@@ -56,7 +56,7 @@ class MoveRunner:
     the state.request.Request of a server as its conductor knows it, and ``start(entry, source,
     destination)``, which hands a move to a conductor and returns its outcome until now and the
     reason; a second call for the same move only asks. ``settings`` returns RebalanceSettings.
-    ``planner(settings, most)`` returns a list of at most that many rebalance.move.Move, for the
+    ``planner(settings, most)`` returns a list of at most that many rebalance.Move, for the
     periodic mode. ``services`` are those of HostClosings; None: the schedulers' own.
     """
 

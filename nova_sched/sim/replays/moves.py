@@ -15,7 +15,7 @@ import numpy as np
 
 from nova_sched.claim import LIVE_MIGRATION
 from nova_sched.claims import ClaimSelector
-from nova_sched.rebalance import emptying
+from nova_sched.rebalance import greedy
 from nova_sched.rebalance.fleet import MOVABLE, Fleet, Servers
 from nova_sched.state.request import Request
 
@@ -37,7 +37,7 @@ class HourlyMoves:
         if self._hours < FIRST_HOUR:
             return
         fleet = fleet_of(cluster)
-        plan = emptying.empty(fleet, int(self._share * len(fleet.servers.uuids)))
+        plan = greedy.empty(fleet, int(self._share * len(fleet.servers.uuids)))
         for move in plan.to_moves():
             source, node = cluster.node(move.source), cluster.node(move.destination)
             held = source.claims[move.server]

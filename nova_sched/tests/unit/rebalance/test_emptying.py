@@ -14,9 +14,9 @@
 import numpy as np
 import pytest
 
-from nova_sched.rebalance import plan, room
+from nova_sched.rebalance import plan
 from nova_sched.rebalance.bound import most_emptied
-from nova_sched.rebalance.emptying import drain, empty
+from nova_sched.rebalance.greedy import drain, empty
 from nova_sched.tests.unit.rebalance.checker import replay
 from nova_sched.tests.unit.rebalance.fleets import fleet, random_fleet
 
@@ -74,7 +74,7 @@ def test_members_of_a_group_stay_apart():
     family = {'families': (3,)}
     found = empty(fleet([8, 8], [1], [(0, 0, family), (1, 0, family)]), 9)
     assert found.moves == []
-    assert rules(found) == [room.FAMILY]
+    assert rules(found) == [plan.FAMILY]
     one = fleet([8, 8, 8], [1], [(0, 0, family), (1, 0, family), (2, 0)])
     assert empty(one, 1).moves == [(0, 2)]
 
@@ -110,7 +110,7 @@ def test_drained_hosts_do_not_take_servers_of_each_other():
     assert dict(drain(one, [0, 1], 9).moves) == {0: 2, 1: 2}
     found = drain(fleet([8, 8], [3], [(0, 0), (1, 0)]), [0, 1], 9)
     assert found.moves == []
-    assert rules(found) == [room.ROLE]
+    assert rules(found) == [plan.ROLE]
 
 
 def test_drain_within_its_moves():

@@ -14,7 +14,7 @@
 import numpy as np
 
 from nova_sched.rebalance import plan
-from nova_sched.rebalance.fitting import fit, places
+from nova_sched.rebalance.greedy import fit, places
 from nova_sched.tests.unit.rebalance.fleets import fleet
 
 LARGE = np.array([8, 0, 0])

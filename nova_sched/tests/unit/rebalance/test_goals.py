@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.rebalance.goals import Goal, goal, most_moves
+from nova_sched.rebalance import Goal, most_moves, read_goal
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from nova_sched.rebalance.goals import Goal, goal, most_moves
     ],
 )
 def test_goals(text, found):
-    assert goal(text) == found
+    assert read_goal(text) == found
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_goals(text, found):
 )
 def test_no_goals(text, why):
     with pytest.raises(errors.InvalidRequest, match=why):
-        goal(text)
+        read_goal(text)
 
 
 @pytest.mark.parametrize(

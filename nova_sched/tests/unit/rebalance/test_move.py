@@ -14,16 +14,15 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.rebalance import move
-from nova_sched.rebalance.move import Move
+from nova_sched.rebalance import Move, read_moves
 from nova_sched.tests.builders import uuid_of
 
 ONE = {name: uuid_of(name) for name in ('server', 'source', 'destination')}
 
 
 def test_other_keys_are_left_out():
-    assert move.read([{**ONE, 'source_host': 'a'}]) == [Move(**ONE)]
-    assert move.read([]) == []
+    assert read_moves([{**ONE, 'source_host': 'a'}]) == [Move(**ONE)]
+    assert read_moves([]) == []
 
 
 @pytest.mark.parametrize(
@@ -39,4 +38,4 @@ def test_other_keys_are_left_out():
 )
 def test_what_makes_no_sense(given, where):
     with pytest.raises(errors.InvalidRequest, match=where):
-        move.read(given)
+        read_moves(given)

@@ -14,7 +14,7 @@
 import numpy as np
 
 from nova_sched.rebalance import plan
-from nova_sched.rebalance.spreading import spread
+from nova_sched.rebalance.greedy import spread
 from nova_sched.tests.unit.rebalance.fleets import fleet
 
 

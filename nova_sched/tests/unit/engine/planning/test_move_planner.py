@@ -26,7 +26,7 @@ from nova_sched.filters.compute import ComputeFilter
 from nova_sched.filters.num_instances import NumInstancesFilter
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
-from nova_sched.rebalance.goals import goal
+from nova_sched.rebalance import read_goal
 from nova_sched.tests import builders
 from nova_sched.tests.builders import NOW, aggregate, request, uuid_of
 from nova_sched.tests.options import settings
@@ -61,7 +61,7 @@ class Planned:
         return self.world.call(work, *args)
 
     def plan(self, text='empty', moves=None, wanted=None, zone=None, aggregate=None, **settings):
-        scope = Scope(goal(text), zone, aggregate, RebalanceSettings(**settings))
+        scope = Scope(read_goal(text), zone, aggregate, RebalanceSettings(**settings))
         return view_of(self.planner.plan(scope, moves, wanted))
 
 

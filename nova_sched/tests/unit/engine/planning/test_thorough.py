@@ -21,10 +21,9 @@ from nova_sched.engine.planning import thorough
 from nova_sched.engine.planning.snapshot import Scope
 from nova_sched.engine.planning.thorough import SEARCH, ThoroughSearch
 from nova_sched.filters.aggregate_core import AggregateCoreFilter
+from nova_sched.rebalance import read_goal
 from nova_sched.rebalance.bound import PROGRAM
-from nova_sched.rebalance.emptying import empty
-from nova_sched.rebalance.fitting import fit
-from nova_sched.rebalance.goals import goal
+from nova_sched.rebalance.greedy import empty, fit
 from nova_sched.tests.builders import aggregate, request
 from nova_sched.tests.unit.engine.planning.test_move_planner import Planned
 from nova_sched.tests.unit.rebalance.fleets import fleet
@@ -99,10 +98,10 @@ def test_no_search_without_time(made):
 def test_plans_of_a_process():
     """From the host state to a proof and back, with the solver itself."""
     made = Planned([1, 3, 4])
-    found = made.planner.plan(Scope(goal('empty')), 4, thorough_s=SECONDS)
+    found = made.planner.plan(Scope(read_goal('empty')), 4, thorough_s=SECONDS)
     assert (len(found.emptied), found.bound, len(found.moves)) == (2, 2, 4)
     found = made.planner.plan(
-        Scope(goal('fit:large')), 4, request(vcpus=16, memory_mb=1024), thorough_s=SECONDS
+        Scope(read_goal('fit:large')), 4, request(vcpus=16, memory_mb=1024), thorough_s=SECONDS
     )
     assert (found.before, found.after, found.bound, found.bound_by) == (0, 2, 2, SEARCH)
 
@@ -111,12 +110,12 @@ def test_rules_that_allow_less_than_is_free_are_kept():
     """By the inventories all servers fit on host 1; the aggregate allows no oversubscription."""
     there = aggregate(1, ['host-0', 'host-1'], cpu_allocation_ratio='1.0')
     made = Planned([4, 6], [AggregateCoreFilter()], aggregates=[there], vcpus_ratio=2.0)
-    found = made.planner.plan(Scope(goal('empty')), thorough_s=SECONDS)
+    found = made.planner.plan(Scope(read_goal('empty')), thorough_s=SECONDS)
     assert (found.moves, found.emptied) == ([], [])
     assert (found.bound, found.bound_by) == (1, PROGRAM)  # of the free amounts
 
 
 @pytest.mark.parametrize('text', ['spread', 'drain:host-0'])
 def test_goals_without_a_search(text):
-    with pytest.raises(errors.InvalidRequest, match=f'goal {goal(text).kind}, but'):
-        Planned([1, 1]).planner.plan(Scope(goal(text)), thorough_s=SECONDS)
+    with pytest.raises(errors.InvalidRequest, match=f'goal {read_goal(text).kind}, but'):
+        Planned([1, 1]).planner.plan(Scope(read_goal(text)), thorough_s=SECONDS)
