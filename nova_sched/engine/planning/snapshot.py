@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The host state at one moment, as far as a plan of moves needs it. Taken in the loop."""
+"""The host state at one moment, as far as a plan of moves needs it, and the hosts that its goal
+names. Taken in the loop."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -216,3 +217,27 @@ def _wanted(hosts, goal, default_zone):
             raise errors.InvalidRequest('goal', why)
         mask |= found
     return mask
+
+
+def with_hosts(scope, hosts, levels):
+    """The scope with each `LEVEL=NAME` of the goal replaced by the hosts of that domain. Runs in
+    the loop.
+
+    ``levels`` are those of DomainTopology.look. Where the part before the sign is no level, the
+    whole is a name as any other. Raises InvalidRequest for a domain without hosts.
+    """
+    names: list[str] = []
+    for name in scope.goal.names:
+        level, sign, domain = name.partition('=')
+        is_domain = scope.goal.kind == DRAIN and sign and level in levels
+        names += _hosts_of(hosts, levels[level], domain) if is_domain else [name]
+    goal = dataclasses.replace(scope.goal, names=tuple(dict.fromkeys(names)))
+    return dataclasses.replace(scope, goal=goal)
+
+
+def _hosts_of(hosts, level, domain):
+    if domain not in level.names:
+        why = f'no host is in {level.name} {domain}{suggestion(domain, level.names)}'
+        raise errors.InvalidRequest('goal', why)
+    rows = np.flatnonzero(level.ids == level.names.index(domain))
+    return [hosts.nodes[row].host for row in rows.tolist()]

@@ -11,11 +11,12 @@
 # under the License.
 """The claims of a move: checked and made before it starts, and settled when it ends.
 
-A server that moves has its claim on the source and one on the destination, so both count. Methods
-run in the loop only.
+A server that moves has its claim on the source and one on the destination, so both count. In a
+Nova cloud, Nova's own call makes that on the destination. Methods run in the loop only.
 """
 
 import contextlib
+import dataclasses
 
 from nova_sched import errors
 from nova_sched.claim import LIVE_MIGRATION
@@ -186,3 +187,43 @@ class MoveClaims:
 def _made(entry, claims):
     """The move's own claim on the destination, or None."""
     return next((claim for claim in claims if claim.request_id == entry.uuid), None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NoClaim:
+    """What a move has in place of a claim."""
+
+    uuid: None = None
+
+
+class NovaMoveClaims(MoveClaims):
+    """Nova's conductor asks a scheduler for the destination of each live migration. That call
+    claims there and writes the allocation, and both ends count from then on. The claims follow
+    Placement: one ends when its allocation is gone. A claim that was made before would be replaced
+    by the one of the call, and nothing has to be settled at the end.
+    """
+
+    def hold(self, entry, request, has_moved=False):
+        """Check the claims once more. Raises MoveRefused."""
+        self._check_claims(entry, self._state_sync.claims_of(entry.server))
+        return NoClaim()
+
+    def renew(self, entry):
+        """The claim on the destination lives as long as its allocation."""
+        return True
+
+    def finish(self, entry):
+        """The claim on the source ends with Nova's allocation there."""
+        return True
+
+    def revert(self, entry):
+        """The claim on the destination ends with Nova's allocation there."""
+        return True
+
+    def drop(self, entry):
+        """There is no claim of a move that was not handed over."""
+
+    def is_on(self, entry, node_uuid):
+        """Not known: a claim is confirmed by its allocation, before the server arrives. Nova's
+        migrations tell."""
+        return False

@@ -20,9 +20,8 @@ from nova_sched import errors
 from nova_sched.db.rebalances import AGAIN_S, HELD, IN_FLIGHT, REFUSED
 from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
 from nova_sched.engine.rebalance.host_closings import HostClosings, OwnServices
-from nova_sched.engine.rebalance.move_claims import MoveClaims
+from nova_sched.engine.rebalance.move_claims import MoveClaims, NovaMoveClaims
 from nova_sched.engine.rebalance.move_endings import MoveEndings
-from nova_sched.engine.rebalance.nova_move_claims import NovaMoveClaims
 from nova_sched.state.request import RequestedDestination
 
 LOG = logging.getLogger(__name__)

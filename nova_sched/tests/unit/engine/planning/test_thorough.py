@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.planning import thorough
+from nova_sched.engine.planning import move_planner
+from nova_sched.engine.planning.move_planner import SEARCH, ThoroughSearch
 from nova_sched.engine.planning.snapshot import Scope
-from nova_sched.engine.planning.thorough import SEARCH, ThoroughSearch
 from nova_sched.filters.aggregate_core import AggregateCoreFilter
 from nova_sched.rebalance import read_goal
 from nova_sched.rebalance.bound import PROGRAM
@@ -90,7 +90,7 @@ def test_places(made):
 def test_no_search_without_time(made):
     solver = Answers(([], 0))
     assert ThoroughSearch(0.5, solver).emptied(made, 3) is made
-    with thorough.TURN:  # another search goes on
+    with move_planner.TURN:  # another search goes on
         assert ThoroughSearch(0.0, solver).emptied(made, 3) is made
     assert solver.asked == []
 
