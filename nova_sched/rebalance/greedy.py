@@ -79,8 +79,7 @@ def cheapest(fleet, rows, most):
 
 
 def _in_order(fleet, order, most, held):
-    room, obstacles = Room(fleet), plan.Obstacles(fleet)
-    counts, servers_of = fleet.counts, fleet.by_host()
+    room, counts, servers_of = Room(fleet), fleet.counts, fleet.by_host()
     protected = np.zeros(len(fleet), dtype=bool)
     protected[order[: np.searchsorted(np.cumsum(counts[order]), PROTECTED * most)]] = True
     tiers = (~protected,)
@@ -93,26 +92,23 @@ def _in_order(fleet, order, most, held):
             is_spent = True
             break
         servers = servers_of(host)
-        if _all_leave(room, servers, host, used, tiers, closed, obstacles):
+        if _all_leave(room, servers, host, used, tiers, closed):
             gone.append(host)
     if not is_spent:
         for rule, host, server in held:
-            obstacles.add(rule, host, server)
-    moves = plan.ordered(fleet, room.host_of)
+            room.keep(rule, host, server)
     before = int(np.count_nonzero(~used))
-    return plan.Plan(
-        fleet, moves, gone, obstacles.sorted(), is_spent, before=before, after=before + len(gone)
-    )
+    return room.plan(is_spent, gone, before, before + len(gone))
 
 
-def _all_leave(room, servers, host, used, tiers, closed, obstacles):
+def _all_leave(room, servers, host, used, tiers, closed):
     """Whether all servers of a host find another one in use. Otherwise the room is as before."""
     fleet = room.fleet
     kinds = fleet.servers.kind[servers]
     kept = fleet.stays[servers] | closed.kinds[kinds]
     if kept.any():
         server = int(servers[kept.argmax()])
-        obstacles.add(room.why_fixed(server) or closed.rules[room.kind(server)], host, server)
+        room.keep(room.why_fixed(server) or closed.rules[room.kind(server)], host, server)
         return False
     room.leave(host)
     volume = fleet.demand[kinds] @ fleet.shares[host]
@@ -125,7 +121,7 @@ def _all_leave(room, servers, host, used, tiers, closed, obstacles):
             done.append(server)
             continue
         rule = plan.ONLY_EMPTY if fits.any() else room.why_not(server)
-        obstacles.add(rule, host, server)
+        room.keep(rule, host, server)
         for other in done:
             room.undo(other)
         room.stay(host)
@@ -167,12 +163,11 @@ def drain(fleet, rows, most):
 
     Servers that have to stay do not keep the others. Hosts in use receive first, then empty ones.
     """
-    room, obstacles = Room(fleet), plan.Obstacles(fleet)
-    servers_of, is_spent = fleet.by_host(), False
+    room, servers_of, is_spent = Room(fleet), fleet.by_host(), False
     for host in rows:
         room.leave(host)
         if fleet.strangers[host]:
-            obstacles.add(plan.STRANGER, host)
+            room.keep(plan.STRANGER, host)
     wanted = [server for host in rows for server in servers_of(host).tolist()]
     volume = (
         fleet.demand[fleet.servers.kind[wanted]] * fleet.shares[fleet.servers.host[wanted]]
@@ -186,19 +181,10 @@ def drain(fleet, rows, most):
             break
         target = None if rule else room.tightest(server, room.fits(server), (fleet.in_use,))
         if target is None:
-            obstacles.add(rule or room.why_not(server), host, server)
+            room.keep(rule or room.why_not(server), host, server)
         else:
             room.place(server, target)
-    gone = plan.emptied(fleet, room.host_of)
-    return plan.Plan(
-        fleet,
-        plan.ordered(fleet, room.host_of),
-        gone,
-        obstacles.sorted(),
-        is_spent,
-        before=len(wanted),
-        after=len(wanted) - len(room.host_of),
-    )
+    return room.plan(is_spent, before=len(wanted), after=len(wanted) - len(room.host_of))
 
 
 def fit(fleet, wanted, allowed, most):
@@ -237,7 +223,7 @@ def places_after(fleet, moves, wanted, allowed):
 def _by_few(fleet, wanted, allowed, most):
     """The hosts that lack the fewest servers less for one more place first, of equal ones those
     whose servers are smaller."""
-    room, obstacles, servers_of = Room(fleet), plan.Obstacles(fleet), fleet.by_host()
+    room, servers_of = Room(fleet), fleet.by_host()
     freed = np.zeros_like(fleet.free)
     queue: list = []
 
@@ -260,14 +246,12 @@ def _by_few(fleet, wanted, allowed, most):
             break
         was_source = bool(room.leaving[host])
         room.leave(host)
-        if _leave(room, servers, host, wanted, allowed, obstacles):
+        if _leave(room, servers, host, wanted, allowed):
             freed[host] += sum(_demand(room, one) for one in servers)
             look(host)
         elif not was_source:
             room.stay(host)
-    moves = plan.ordered(fleet, room.host_of)
-    gone = plan.emptied(fleet, room.host_of)
-    return plan.Plan(fleet, moves, gone, obstacles.sorted(), is_spent)
+    return room.plan(is_spent)
 
 
 def _demand(room, server):
@@ -302,7 +286,7 @@ def _leaving(room, wanted, free, servers):
     return [left[place] for place in chosen]
 
 
-def _leave(room, servers, host, wanted, allowed, obstacles):
+def _leave(room, servers, host, wanted, allowed):
     """Whether all these servers find a host that loses no place. Otherwise the room is as
     before."""
     done: list[int] = []
@@ -319,7 +303,7 @@ def _leave(room, servers, host, wanted, allowed, obstacles):
             done.append(server)
             continue
         rule = plan.PLACE_LOST if fits.any() else room.why_not(server)
-        obstacles.add(rule, host, server)
+        room.keep(rule, host, server)
         for other in done:
             room.undo(other)
         return False
@@ -333,10 +317,10 @@ def spread(fleet, most):
     Servers leave the fullest host for the host that is least full with them, as long as that is
     less full than the source was. A host that cannot be helped is left, and the next one follows.
     """
-    room, obstacles, servers_of = Room(fleet), plan.Obstacles(fleet), fleet.by_host()
+    room, servers_of = Room(fleet), fleet.by_host()
     shares = fleet.shares
-    level = _levels(fleet, fleet.free)
-    now, highest = level.copy(), float(level.max(initial=0.0))
+    now = ((fleet.total - fleet.free) * shares).max(axis=1, initial=0.0)
+    highest = float(now.max(initial=0.0))
     open_ = fleet.sources & (fleet.counts > 0)
     is_spent = False
     while open_.any():
@@ -349,7 +333,7 @@ def spread(fleet, most):
             break
         was_source = bool(room.leaving[host])
         room.leave(host)
-        found = _best(room, servers_of(host).tolist(), host, now, shares, obstacles)
+        found = _best(room, servers_of(host).tolist(), host, now, shares)
         if found is None:
             open_[host] = False
             if not was_source:
@@ -364,21 +348,14 @@ def spread(fleet, most):
             if one in room.host_of
         )
         now[host] = _level(fleet, fleet.free[host] + freed, shares[host], host)
-    moves = plan.ordered(fleet, room.host_of)
-    after = float(now.max(initial=0.0))
-    gone = plan.emptied(fleet, room.host_of)
-    return plan.Plan(fleet, moves, gone, obstacles.sorted(), is_spent, before=highest, after=after)
-
-
-def _levels(fleet, free):
-    return ((fleet.total - free) * fleet.shares).max(axis=1, initial=0.0)
+    return room.plan(is_spent, before=highest, after=float(now.max(initial=0.0)))
 
 
 def _level(fleet, free, shares, host):
     return float(((fleet.total[host] - free) * shares).max(initial=0.0))
 
 
-def _best(room, servers, host, now, shares, obstacles):
+def _best(room, servers, host, now, shares):
     """The largest server whose leaving lowers the fullest host, and its destination; None without
     any."""
     fleet, tried, kept = room.fleet, set(), []
@@ -407,5 +384,5 @@ def _best(room, servers, host, now, shares, obstacles):
             return server, int(rows[place])
         kept.append((plan.NOT_LOWER, server))
     for rule, server in kept:
-        obstacles.add(rule, host, server)
+        room.keep(rule, host, server)
     return None

@@ -35,8 +35,8 @@ NOT_LOWER = 'no host would be less full'
 
 
 class Room:
-    """The free amounts of destinations, and the hosts of families. ``host_of`` has the moves so
-    far: server -> destination (rows)."""
+    """The free amounts of destinations, the hosts of families, and what kept the plan from being
+    longer. ``host_of`` has the moves so far: server -> destination (rows)."""
 
     def __init__(self, fleet: Fleet):
         self.fleet = fleet
@@ -51,6 +51,8 @@ class Room:
         self._open = fleet.destinations.copy()
         # Family -> hosts that its members go to.
         self._goals: dict[int, set[int]] = collections.defaultdict(set)
+        # Rule -> host -> a server that it keeps there.
+        self._kept: dict[str, dict[int, int | None]] = collections.defaultdict(dict)
 
     def kind(self, server):
         return int(self.fleet.servers.kind[server])
@@ -131,6 +133,27 @@ class Room:
             change = self._goals[family].add if sign > 0 else self._goals[family].remove
             change(host)
 
+    def keep(self, rule, host, server=None):
+        """Note that a rule keeps a server (a row; None: one without a claim) on its host."""
+        self._kept[rule].setdefault(host, server)
+
+    def plan(self, is_spent, gone=None, before=None, after=None):
+        """The Plan of the moves so far; ``gone`` are the hosts that are emptied, if known."""
+        fleet, obstacles = self.fleet, []
+        for rule, hosts in self._kept.items():
+            host, server = next(iter(hosts.items()))
+            name = None if server is None else fleet.servers.uuids[server]
+            obstacles.append(Obstacle(rule, len(hosts), name, host))
+        return Plan(
+            fleet,
+            ordered(fleet, self.host_of),
+            emptied(fleet, self.host_of) if gone is None else gone,
+            sorted(obstacles, key=lambda one: (-one.hosts, one.rule)),
+            is_spent,
+            before,
+            after,
+        )
+
     def why_not(self, server):
         """The rule that stops a server which fits nowhere, as text."""
         fleet, kind = self.fleet, self.kind(server)
@@ -173,27 +196,6 @@ class Obstacle:
     hosts: int
     server: str | None
     host: int
-
-
-class Obstacles:
-    """Counts the hosts by the rule that kept their servers, for ``Plan.obstacles``."""
-
-    def __init__(self, fleet: Fleet):
-        self._fleet = fleet
-        self._hosts: dict[str, dict[int, int | None]] = collections.defaultdict(dict)
-
-    def add(self, rule, host, server=None):
-        """Note that a rule keeps a server (a row; None: one without a claim) on its host."""
-        self._hosts[rule].setdefault(host, server)
-
-    def sorted(self):
-        """A list of Obstacle, those of most hosts first."""
-        found = []
-        for rule, hosts in self._hosts.items():
-            host, server = next(iter(hosts.items()))
-            name = None if server is None else self._fleet.servers.uuids[server]
-            found.append(Obstacle(rule, len(hosts), name, host))
-        return sorted(found, key=lambda one: (-one.hosts, one.rule))
 
 
 @dataclasses.dataclass(slots=True)
