@@ -23,7 +23,6 @@ from nova_sched import errors
 from nova_sched.engine.decide import chain
 from nova_sched.engine.planning import snapshot
 from nova_sched.engine.planning.fleet_builder import SERVERS, FleetBuilder, demand_of, mask_of
-from nova_sched.engine.planning.snapshot import with_hosts
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.packing.prices import yield_processor
 from nova_sched.rebalance import DRAIN, EMPTY, FIT, greedy, most_moves, read_goal
@@ -159,20 +158,15 @@ class MovePlanner:
 
     # In the loop.
 
-    @property
-    def _hosts(self):
-        hosts = self._cluster.hosts
-        hosts.now_s = self._clock()
-        return hosts
-
     def _take(self, scope):
-        settings, rules = self._settings(), self._placer.rules
-        levels = self._topology.look(self._hosts, settings.default_zone)
-        scope = with_hosts(scope, self._cluster.hosts, levels)
+        self._cluster.hosts.now_s = self._clock()
+        rules, settings = self._placer.rules, self._settings()
         return snapshot.take(self._cluster, rules, self._topology, settings, scope)
 
     def _check(self, seen):
-        hosts = self._hosts
+        """The hosts of now. Raises _Changed if they are not those of the Snapshot."""
+        hosts = self._cluster.hosts
+        hosts.now_s = self._clock()
         if [node.uuid for node in hosts.nodes] != seen.nodes:
             raise _Changed
         return hosts

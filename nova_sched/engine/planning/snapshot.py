@@ -74,8 +74,11 @@ class Snapshot:
 
 
 def take(cluster, rules, topology, settings, scope):
-    """A Snapshot of now. Raises InvalidRequest for a host, zone or aggregate that is not known."""
+    """A Snapshot of now. Raises InvalidRequest for a host, zone, aggregate or domain that is not
+    known."""
     hosts = cluster.hosts
+    levels = topology.look(hosts, settings.default_zone)
+    drained = _drained(hosts, scope.goal, levels)
     nodes = hosts.cache.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
     names = hosts.cache.get('names of hosts', lambda: [node.host for node in hosts.nodes])
     total = {name: one.free + one.used for name, one in hosts.resources.items()}
@@ -86,7 +89,6 @@ def take(cluster, rules, topology, settings, scope):
         ('surroundings', topology.stats, settings.default_zone),
         lambda: _surroundings(hosts, topology, settings.default_zone),
     )
-    levels = topology.look(hosts, settings.default_zone)
     above = [level.ids for name, level in levels.items() if name != HOST]
     domain = np.zeros(len(hosts), dtype=np.int32)
     if above and len(hosts):
@@ -105,7 +107,7 @@ def take(cluster, rules, topology, settings, scope):
         domain=domain,
         inside=_inside(hosts, scope, settings.default_zone),
         closed=_members_of(hosts, scope.settings.protected_aggregates),
-        wanted=_wanted(hosts, scope.goal, settings.default_zone),
+        wanted=_wanted(hosts, drained, settings.default_zone),
         down=hosts.forced_down
         | (np.abs(hosts.now_s - hosts.seen_s) > settings.service_down_time_s),
     )
@@ -202,10 +204,28 @@ def _inside(hosts, scope, default_zone):
     return mask
 
 
-def _wanted(hosts, goal, default_zone):
+def _drained(hosts, goal, levels):
+    """The names that the goal `drain` has; of a failure domain, such as `rack=r1`, those of its
+    hosts. Where the part before the sign is no level, the whole is a name as any other."""
+    found: list[str] = []
+    for name in goal.names if goal.kind == DRAIN else ():
+        kind, sign, domain = name.partition('=')
+        if not sign or kind not in levels:
+            found.append(name)
+            continue
+        level = levels[kind]
+        if domain not in level.names:
+            why = f'no host is in {level.name} {domain}{suggestion(domain, level.names)}'
+            raise errors.InvalidRequest('goal', why)
+        rows = np.flatnonzero(level.ids == level.names.index(domain))
+        found += [hosts.nodes[row].host for row in rows.tolist()]
+    return dict.fromkeys(found)
+
+
+def _wanted(hosts, names, default_zone):
     """Rows to drain: each name is that of a host, an aggregate or a zone, in this order."""
     mask = hosts.everywhere(False)
-    for name in goal.names if goal.kind == DRAIN else ():
+    for name in names:
         found = hosts.named([name])
         if not found.any():
             found = _members_of(hosts, frozenset([name]))
@@ -217,27 +237,3 @@ def _wanted(hosts, goal, default_zone):
             raise errors.InvalidRequest('goal', why)
         mask |= found
     return mask
-
-
-def with_hosts(scope, hosts, levels):
-    """The scope with each `LEVEL=NAME` of the goal replaced by the hosts of that domain. Runs in
-    the loop.
-
-    ``levels`` are those of DomainTopology.look. Where the part before the sign is no level, the
-    whole is a name as any other. Raises InvalidRequest for a domain without hosts.
-    """
-    names: list[str] = []
-    for name in scope.goal.names:
-        level, sign, domain = name.partition('=')
-        is_domain = scope.goal.kind == DRAIN and sign and level in levels
-        names += _hosts_of(hosts, levels[level], domain) if is_domain else [name]
-    goal = dataclasses.replace(scope.goal, names=tuple(dict.fromkeys(names)))
-    return dataclasses.replace(scope, goal=goal)
-
-
-def _hosts_of(hosts, level, domain):
-    if domain not in level.names:
-        why = f'no host is in {level.name} {domain}{suggestion(domain, level.names)}'
-        raise errors.InvalidRequest('goal', why)
-    rows = np.flatnonzero(level.ids == level.names.index(domain))
-    return [hosts.nodes[row].host for row in rows.tolist()]
