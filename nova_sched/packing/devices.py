@@ -242,20 +242,16 @@ class Models:
         """The number of the model of such a device; of one that is new, the most similar."""
         found = self._numbers.get((name, traits))
         if found is None:
-            found = self._numbers[name, traits] = self._find(name, traits)
-        return found
-
-    def _find(self, name, traits):
-        pattern = self._pattern(name, traits)
-        found = self.patterns.get(pattern)
-        if found is None:
-            alike = [
-                (sum(a == b for a, b in zip(pattern[1], known[1], strict=True)), -number)
-                for known, number in self.patterns.items()
-                if known[0] == name
-            ]
-            found = -max(alike)[1] if alike else NO_MODEL
-            self.patterns[pattern] = found
+            pattern = self._pattern(name, traits)
+            found = self.patterns.get(pattern)
+            if found is None:
+                alike = [
+                    (sum(a == b for a, b in zip(pattern[1], known[1], strict=True)), -number)
+                    for known, number in self.patterns.items()
+                    if known[0] == name
+                ]
+                found = self.patterns[pattern] = -max(alike)[1] if alike else NO_MODEL
+            self._numbers[name, traits] = found
         return found
 
     def as_items(self):

@@ -80,7 +80,7 @@ class CellDemand:
         shared, dedicated, memory_mb, pagesize_kb, cpus, threads = plain
         if pagesize_kb is not None and type(pagesize_kb) is not int:
             raise ValueError(f'{pagesize_kb!r} is not a size of pages')
-        counts = natural(shared, 0), natural(dedicated, 0), natural(memory_mb, 0)
+        counts = _natural(shared, 0), _natural(dedicated, 0), _natural(memory_mb, 0)
         return cls(*counts, pagesize_kb, str(cpus), str(threads))
 
 
@@ -111,7 +111,7 @@ class PciDemand:
             tuple((str(name), None if value is None else str(value)) for name, value in one)
             for one in alternatives
         )
-        return cls(natural(count), tuple(specs))
+        return cls(_natural(count), tuple(specs))
 
 
 def hardware_request(cells: Sequence[CellDemand], pci: Sequence[PciDemand]) -> HardwareRequest:
@@ -121,7 +121,7 @@ def hardware_request(cells: Sequence[CellDemand], pci: Sequence[PciDemand]) -> H
     return HardwareRequest(guest if cells else None, requests)
 
 
-def natural(number: Any, least: int = 1) -> int:
+def _natural(number: Any, least: int = 1) -> int:
     """Returns the number. Raises ValueError unless it is an integer of at least ``least``."""
     if type(number) is not int or number < least:
         raise ValueError(f'{number!r} is not a number of units')
@@ -169,9 +169,9 @@ class Size:
         if device is not None:
             name, units, count, required, forbidden = device
             traits = frozenset(map(str, required)), frozenset(map(str, forbidden))
-            device = DeviceDemand(str(name), natural(units), natural(count), *traits)
+            device = DeviceDemand(str(name), _natural(units), _natural(count), *traits)
         return cls(
-            tuple((str(name), natural(units)) for name, units in amounts),
+            tuple((str(name), _natural(units)) for name, units in amounts),
             device,
             tuple(map(CellDemand.from_plain, cells)),
             tuple(map(PciDemand.from_plain, pci)),

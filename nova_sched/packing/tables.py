@@ -104,7 +104,7 @@ class Tables:
         others = {size: n for size, n in counts.items() if size.device is None}
         plain = {size: n for size, n in others.items() if not size.cells}
         part = sum(plain.values()) / max(sum(others.values()), 1e-300) if others else 1.0
-        self.machines = Machines(counts, _distinct(fleet.machines or ()), 1.0 - part, packing)
+        self.machines = Machines(counts, dict.fromkeys(fleet.machines or ()), 1.0 - part, packing)
         self._make_plain(plain, part, fleet)
         self._devices = self._make_devices(devices, fleet, pause)
 
@@ -312,10 +312,6 @@ class Tables:
             place = self._item[max(alike, key=lambda one: (
                 one.required == item.required, one.forbidden == item.forbidden))]  # fmt: skip
         return self._devices.allows(place, models)
-
-
-def _distinct(values):
-    return list(dict.fromkeys(values))
 
 
 def _parts(models):

@@ -110,7 +110,10 @@ class MovePlanner:
                 continue
             if search is None:
                 break
-            made = self._searched(search, made, scope.goal, most, size, place)
+            if scope.goal.kind == EMPTY:
+                made = search.emptied(made, most)
+            else:
+                made = search.fitting(made, size, place, most)
             if not self._is_refused(made, seen, builder):
                 break
         if (fleet.free != as_seen).any():
@@ -149,12 +152,6 @@ class MovePlanner:
         if wish.kind == FIT:
             return greedy.fit(fleet, size, place, most)
         return greedy.spread(fleet, most)
-
-    @staticmethod
-    def _searched(search, made, wish, most, size, place):
-        if wish.kind == EMPTY:
-            return search.emptied(made, most)
-        return search.fitting(made, size, place, most)
 
     # In the loop.
 
