@@ -125,7 +125,7 @@ class DevicePotential:
         return int(self._items.milli[item])
 
     def devices(self, free, models):
-        """Returns the sums over the devices of hosts: thousandths free of each device and its
+        """Return the sums over the devices of hosts: thousandths free of each device and its
         model, -1 for no device, both of shape (hosts, devices)."""
         found = np.empty((len(free), self._table.shape[2]))
         for start in range(0, len(free), SOME):
@@ -134,7 +134,7 @@ class DevicePotential:
         return found
 
     def changed(self, devices, models, before, after):
-        """Returns the sums after a change of the free thousandths of one device in each line."""
+        """Return the sums after a change of the free thousandths of one device in each line."""
         return devices + (self._table[models, after] - self._table[models, before])
 
     def total(self, devices):
@@ -165,7 +165,7 @@ class DevicePotential:
         return found.take(self._same, axis=1)
 
     def of(self, free, devices, lines=None):
-        """Returns the potential of hosts with these free units of the node's resource classes, of
+        """Return the potential of hosts with these free units of the node's resource classes, of
         shape (hosts, classes), and these sums over devices. ``lines``: the line of ``free`` for
         each line of the sums; None: the same."""
         by_devices, small, total = self._sums_by_size(devices)
@@ -287,7 +287,7 @@ def kinds(tree):
 
 
 def one_device(potential, state, after, milli, fits):
-    """Returns what one device costs on each host, the best of those that differ, and its place.
+    """Return what one device costs on each host, the best of those that differ, and its place.
 
     ``fits``: which devices can give so many thousandths; ``after``: free units that are left.
     """
@@ -306,7 +306,7 @@ def one_device(potential, state, after, milli, fits):
 
 
 def several_devices(potential, state, after, milli, count, fits):
-    """Returns what the fullest devices that fit cost on each host."""
+    """Return what the fullest devices that fit cost on each host."""
     enough = np.flatnonzero(np.count_nonzero(fits, axis=1) >= count)
     costs = np.full(len(fits), UNFIT)
     some, lines = state.picked(enough), np.arange(len(enough))

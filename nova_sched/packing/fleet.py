@@ -45,7 +45,7 @@ class Fleet:
         return len(self.trees)
 
     def some(self, lines):
-        """Returns these lines of it, a list of numbers, without capacities."""
+        """Return these lines of it, a list of numbers, without capacities."""
         return Fleet(
             {name: units[lines] for name, units in self.free.items()},
             {},
@@ -56,7 +56,7 @@ class Fleet:
         )
 
     def picked(self, classes):
-        """Returns the free units of these resource classes, of shape (hosts, classes)."""
+        """Return the free units of these resource classes, of shape (hosts, classes)."""
         found = np.zeros((len(self), len(classes)))
         for place, name in enumerate(classes):
             if name in self.free:
@@ -65,7 +65,7 @@ class Fleet:
 
 
 def read_fleet(hosts: Any, rows: Any = slice(None), classes: Any = None) -> Fleet:
-    """Returns the Fleet of these rows of a ``state.hosts.Hosts``, or of a view of it.
+    """Return the Fleet of these rows of a ``state.hosts.Hosts``, or of a view of it.
 
     With ``classes``, it has only these resource classes, and no capacities.
     """
@@ -120,7 +120,7 @@ class HostStates:
         )
 
     def put(self, start, new):
-        """Returns these states with ``new`` ones from line ``start`` on; the arrays may have more
+        """Return these states with ``new`` ones from line ``start`` on; the arrays may have more
         lines than that."""
         lines, devices = start + len(new), new.milli.shape[1]
         made = self
@@ -136,7 +136,7 @@ class HostStates:
         return made
 
     def _resized(self, lines, devices):
-        """Returns a copy with so many lines and devices."""
+        """Return a copy with so many lines and devices."""
         return HostStates(
             resized(self.free, lines),
             resized(self.milli, lines, devices),
@@ -149,7 +149,7 @@ class HostStates:
 
 
 def resized(array, lines, columns=None, fill=0):
-    """Returns a copy with so many lines, and columns if given; new ones are ``fill``."""
+    """Return a copy with so many lines, and columns if given; new ones are ``fill``."""
     shape = (lines, *array.shape[1:]) if columns is None else (lines, columns)
     made = np.full(shape, fill, dtype=array.dtype)
     made[tuple(slice(size) for size in array.shape)] = array

@@ -40,7 +40,7 @@ class CellPotential:
         self._total = float(share.sum())
 
     def of(self, cells, devices):
-        """Returns the potential of a host with these free units, of shape (cells, columns), and
+        """Return the potential of a host with these free units, of shape (cells, columns), and
         these free devices by kind."""
         cells = np.maximum(cells, 0.0)
         left = float((cells @ self._worth).sum() + devices @ self._of_devices)

@@ -44,7 +44,7 @@ class CellDemand:
 
     @classmethod
     def all_of(cls, guest: GuestTopology | None) -> tuple['CellDemand', ...]:
-        """Returns a CellDemand for each cell of a guest, in its order."""
+        """Return a CellDemand for each cell of a guest, in its order."""
         if guest is None:
             return ()
         return tuple(
@@ -60,7 +60,7 @@ class CellDemand:
         )
 
     def guest_cell(self, number: int) -> GuestCell:
-        """Returns the guest cell of this number."""
+        """Return the guest cell of this number."""
         return GuestCell(
             number,
             frozenset(range(self.shared)),
@@ -76,7 +76,7 @@ class CellDemand:
 
     @classmethod
     def from_plain(cls, plain: Any) -> 'CellDemand':
-        """Reads the values that ``to_plain`` made. Raises ValueError, TypeError."""
+        """Read the values that ``to_plain`` made. Raises ValueError, TypeError."""
         shared, dedicated, memory_mb, pagesize_kb, cpus, threads = plain
         if pagesize_kb is not None and type(pagesize_kb) is not int:
             raise ValueError(f'{pagesize_kb!r} is not a size of pages')
@@ -105,7 +105,7 @@ class PciDemand:
 
     @classmethod
     def from_plain(cls, plain: Any) -> 'PciDemand':
-        """Reads the values that ``to_plain`` made. Raises ValueError, TypeError."""
+        """Read the values that ``to_plain`` made. Raises ValueError, TypeError."""
         count, alternatives = plain
         specs = (
             tuple((str(name), None if value is None else str(value)) for name, value in one)
@@ -115,14 +115,14 @@ class PciDemand:
 
 
 def hardware_request(cells: Sequence[CellDemand], pci: Sequence[PciDemand]) -> HardwareRequest:
-    """Returns a request for the same; what must be near the cells is not part of a size."""
+    """Return a request for the same; what must be near the cells is not part of a size."""
     guest = GuestTopology(tuple(one.guest_cell(number) for number, one in enumerate(cells)))
     requests = tuple(one.pci_request() for one in pci)
     return HardwareRequest(guest if cells else None, requests)
 
 
 def _natural(number: Any, least: int = 1) -> int:
-    """Returns the number. Raises ValueError unless it is an integer of at least ``least``."""
+    """Return the number. Raises ValueError unless it is an integer of at least ``least``."""
     if type(number) is not int or number < least:
         raise ValueError(f'{number!r} is not a number of units')
     return number
@@ -153,7 +153,7 @@ class Size:
     pci: tuple[PciDemand, ...] = ()
 
     def to_plain(self) -> list[Any]:
-        """Returns values that JSON can represent."""
+        """Return values that JSON can represent."""
         one = self.device
         device = one and [one.resource_class, one.units, one.count,
                           sorted(one.required), sorted(one.forbidden)]  # fmt: skip
@@ -164,7 +164,7 @@ class Size:
 
     @classmethod
     def from_plain(cls, plain: Any) -> 'Size':
-        """Reads the values that ``to_plain`` made. Raises ValueError, TypeError."""
+        """Read the values that ``to_plain`` made. Raises ValueError, TypeError."""
         amounts, device, cells, pci = plain if len(plain) > 2 else (*plain, (), ())
         if device is not None:
             name, units, count, required, forbidden = device
@@ -179,7 +179,7 @@ class Size:
 
 
 def size_of(request: Any, child_classes: Container[str]) -> Size:
-    """Returns the Size of a Request; ``child_classes`` are the resource classes of devices."""
+    """Return the Size of a Request; ``child_classes`` are the resource classes of devices."""
     amounts, demands = dict[str, int](), collections.Counter[DeviceDemand]()
     for name, units in request.resources.items():
         if name in child_classes:
@@ -240,7 +240,7 @@ class Mix:
 
     @classmethod
     def from_json(cls, text: str) -> 'Mix':
-        """Reads the text that ``to_json`` wrote. Raises ValueError, TypeError."""
+        """Read the text that ``to_json`` wrote. Raises ValueError, TypeError."""
         counts: dict[Size, float] = {}
         for plain, count in json.loads(text):
             if not 0 < float(count) < float('inf'):

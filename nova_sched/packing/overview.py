@@ -64,7 +64,7 @@ class Overview:
         return np.maximum(free[:, None] - used, 0) @ (share / share.sum())
 
     def plain(self, most=MOST):
-        """Returns figures of the whole fleet, as JSON values: ``hosts``, ``empty_hosts``,
+        """Return figures of the whole fleet, as JSON values: ``hosts``, ``empty_hosts``,
         ``stranded`` units by resource class, and for the most usual ``sizes`` their ``share`` of
         the requests, how many ``fit``, and how many would if all that is free were on one host
         (``fit_in_one_piece``)."""
@@ -85,14 +85,14 @@ class Overview:
         }
 
     def worst(self, most=MOST):
-        """Returns the lines of the hosts of the highest potential, the worst first."""
+        """Return the lines of the hosts of the highest potential, the worst first."""
         potential = self.potential
         order = np.argsort(-potential, kind='stable')[:most]
         return [int(line) for line in order if potential[line] > 0]
 
 
 def plain_size(size: Size) -> dict:
-    """Returns what a Size asks for, as JSON values."""
+    """Return what a Size asks for, as JSON values."""
     device = size.device
     return {
         'resources': dict(size.amounts),

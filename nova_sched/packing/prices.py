@@ -35,7 +35,7 @@ MOST_SETS = 512  # unions of models that are looked at
 
 
 def hole_values(holes, sizes, allowed, expected, rounds=ROUNDS, pause=lambda: None):
-    """Returns the value of a hole in thousandths, of shape (models, LEVELS), and the price of each
+    """Return the value of a hole in thousandths, of shape (models, LEVELS), and the price of each
     item.
 
     ``holes``: the number of devices with that many free levels, of shape (models, LEVELS).
@@ -106,7 +106,7 @@ def _backward(holes, sizes, chances):
 
 
 def scarce_models(demand, idle, allowed):
-    """Returns the share of horizons at which each model is scarce, 0 to 1.
+    """Return the share of horizons at which each model is scarce, 0 to 1.
 
     ``demand``: the share of all demand that each list of models has; ``idle``: what is idle of
     each model, in the units that the shares are of; ``allowed``: which models a list names, of
@@ -137,7 +137,7 @@ def _unions(allowed):
 
 
 def block_weights(share, counts, blocks, per_device):
-    """Returns the weight of each class of whole devices in the potential of blocks.
+    """Return the weight of each class of whole devices in the potential of blocks.
 
     ``share`` of all requests for devices, ``counts``: devices of each, ``blocks``: how many of it
     fit the fleet now; ``per_device``: requests of any class that come until the idle devices are
@@ -168,7 +168,7 @@ class DeviceRefresh:
         )
 
     def potential(self, free_of_nodes):
-        """Returns the DevicePotential; ``free_of_nodes``: units of the nodes' resource classes."""
+        """Return the DevicePotential; ``free_of_nodes``: units of the nodes' resource classes."""
         values, scarce = np.zeros((len(self._idle), LEVELS)), np.zeros(len(self._idle))
         plain = DevicePotential(self._items, self._sizes)
         devices = plain.devices(self._free, self._models)

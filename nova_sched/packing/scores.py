@@ -73,13 +73,13 @@ class Scores:
             self._of(size, self._state_of, SOME, pause)
 
     def costs(self, hosts, size, rows=slice(None)):
-        """Returns the costs of a size, and whether a host is empty, for these rows."""
+        """Return the costs of a size, and whether a host is empty, for these rows."""
         self._catch_up(hosts)
         states = self._state_of[rows]
         return self._of(size, states).costs[states], self._empty[rows]
 
     def device(self, hosts, row, size):
-        """Returns the UUID of the device that a request takes on a row; None: any, or several."""
+        """Return the UUID of the device that a request takes on a row; None: any, or several."""
         self._catch_up(hosts)
         states = self._state_of[[row]]
         (place,) = self._of(size, states).places[states]

@@ -51,7 +51,7 @@ class PlainPotential:
         self._columns = [np.flatnonzero(column) for column in self._needs.T > 0]
 
     def of(self, free):
-        """Returns the potential for free units of shape (hosts, resource classes)."""
+        """Return the potential for free units of shape (hosts, resource classes)."""
         free = np.maximum(free, 0.0)
         copies = self.copies(free)
         copies[np.isinf(copies)] = 0.0  # a size that asks for nothing
@@ -68,7 +68,7 @@ class PlainPotential:
         return copies
 
     def cost(self, after, before):
-        """Returns what requests cost that leave these free units on hosts, of which the potential
+        """Return what requests cost that leave these free units on hosts, of which the potential
         was ``before``."""
         left = np.einsum('ij,j->i', np.maximum(after, 0.0), self._worth)
         return self.of(after) - before + LEAST_LEFT * left
@@ -186,7 +186,7 @@ class Tables:
         return known
 
     def provider(self, tree, place):
-        """Returns the UUID of a tree's device at a place, as ``devices_of`` counts them."""
+        """Return the UUID of a tree's device at a place, as ``devices_of`` counts them."""
         found = [
             provider.uuid
             for provider in tree.children
@@ -196,7 +196,7 @@ class Tables:
         return found[place]
 
     def keys(self, fleet):
-        """Yields a hashable key of each host; hosts with equal ones are in the same state."""
+        """Yield a hashable key of each host; hosts with equal ones are in the same state."""
         free = np.array([fleet.free[name] for name in self.classes if name in fleet.free])
         lines = free.T.tolist() if len(free) else [[]] * len(fleet)
         numbers = self._numbers(fleet).tolist()
@@ -204,7 +204,7 @@ class Tables:
             yield tuple(line), self._of_tree(tree), number
 
     def state(self, fleet):
-        """Returns the HostStates of hosts."""
+        """Return the HostStates of hosts."""
         machine = self._numbers(fleet)
         free = self._free(fleet, machine)
         milli, models = self.devices_of(fleet.trees)
@@ -220,7 +220,7 @@ class Tables:
         )
 
     def cost(self, size, state):
-        """Returns what a request of a Size costs on each host, and the place of the device that it
+        """Return what a request of a Size costs on each host, and the place of the device that it
         takes there; -1: none, or several."""
         costs, chosen = np.zeros(len(state)), np.full(len(state), -1)
         after, by_cells, fits = self._after(size, state)

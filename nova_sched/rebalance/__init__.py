@@ -44,7 +44,7 @@ class Goal:
 
 
 def read_goal(text):
-    """Reads `empty`, `spread`, `drain:HOST,...` or `fit:FLAVOR`. Raises InvalidRequest."""
+    """Read `empty`, `spread`, `drain:HOST,...` or `fit:FLAVOR`. Raises InvalidRequest."""
     if not isinstance(text, str):
         raise errors.InvalidRequest('goal', 'it is no text')
     kind, colon, rest = text.partition(':')
@@ -67,7 +67,7 @@ def read_goal(text):
 
 
 def most_moves(text, servers):
-    """Reads a number of moves, or a share of the servers such as `1%`, which is one move at least.
+    """Read a number of moves, or a share of the servers such as `1%`, which is one move at least.
     None: no limit. Raises InvalidRequest."""
     if text is None:
         return servers
@@ -94,7 +94,7 @@ class Move:
 
 
 def read_moves(given):
-    """Reads the list ``moves`` of a plan, objects with `server`, `source` and `destination`, as a
+    """Read the list ``moves`` of a plan, objects with `server`, `source` and `destination`, as a
     list of Move; other keys are left out. Raises InvalidRequest, with the place."""
     if not isinstance(given, list):
         raise errors.InvalidRequest('moves', f'{words.short(given)} is no list of moves')

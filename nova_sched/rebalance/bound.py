@@ -87,7 +87,7 @@ def _copies(fleet, used):
 
 def _by_program(fleet, rows, used, takes, most):
     """A linear program: shares of hosts leave, as fractions of the servers of each kind, and what
-    a host takes falls with its own share that leaves. Returns the shares above 0; None: it was
+    a host takes falls with its own share that leaves. Return the shares above 0; None: it was
     not solved in time."""
     from ortools.linear_solver import pywraplp  # late: it takes long to load
 

@@ -36,7 +36,7 @@ def empty(fleet, most, moves, seconds):
     """Empties as many hosts as it can with at most so many moves, from the moves (server,
     destination) of a plan.
 
-    Returns moves, and the most hosts that any plan empties; None: nothing is known of that. The
+    Return moves, and the most hosts that any plan empties; None: nothing is known of that. The
     moves are None if no better ones are found.
     """
     search = Search(fleet, most, moves, seconds, goes=_whole(fleet, most), comes=fleet.in_use)

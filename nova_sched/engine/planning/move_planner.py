@@ -181,7 +181,7 @@ class MovePlanner:
 
     def _check_some(self, seen, arrivals, requests):
         """Evaluate the rules on amounts and numbers for some kinds of servers that arrive, one at
-        least. Returns whether all are done."""
+        least. Return whether all are done."""
         hosts, end_s = self._check(seen), time.monotonic() + SLICE_S
         while arrivals.left:
             kind = arrivals.left.pop()

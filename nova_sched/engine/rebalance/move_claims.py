@@ -35,7 +35,7 @@ class MoveClaims:
         self._state_sync, self._claim_service = state_sync, claim_service
 
     def check(self, entry):
-        """Raise MoveRefused if the move may not start now. Returns the names as ``names``."""
+        """Raise MoveRefused if the move may not start now. Return the names as ``names``."""
         claims = self._state_sync.claims_of(entry.server)
         for uuid, which in (entry.source, 'source'), (entry.destination, 'destination'):
             self._node(uuid, which)
@@ -54,7 +54,7 @@ class MoveClaims:
         return tuple(map(self._names, (entry.source, entry.destination)))
 
     def hold(self, entry, request, has_moved=False):
-        """Claim on the destination. Returns the claim; the one that was made before, if there is
+        """Claim on the destination. Return the claim; the one that was made before, if there is
         one and it has not expired. Raises MoveRefused, with the shortages.
 
         ``has_moved``: the server is there already, so it may have no claim on the source.
@@ -83,14 +83,14 @@ class MoveClaims:
             raise errors.MoveRefused(error.reason) from None
 
     def renew(self, entry):
-        """The move runs: its claim on the destination lives on. Returns whether it exists."""
+        """The move runs: its claim on the destination lives on. Return whether it exists."""
         made = _made(entry, self._state_sync.claims_of(entry.server))
         return made is not None and (made.is_confirmed or self._claim_service.renew_claim(made))
 
     def finish(self, entry):
         """The server is on the destination: its claim there is the only one from now on.
 
-        Returns whether it has a claim there, or has moved on since. If not, its claim was lost.
+        Return whether it has a claim there, or has moved on since. If not, its claim was lost.
         """
         claims = self._state_sync.claims_of(entry.server)
         node, made = self._cluster.node(entry.destination), _made(entry, claims)
@@ -112,7 +112,7 @@ class MoveClaims:
         """The server stays on the source: the move's claim on the destination ends.
 
         A claim that the destination has confirmed stays: only its reports can tell that the server
-        has left again. Returns whether the move has no claim there any more.
+        has left again. Return whether the move has no claim there any more.
         """
         self.drop(entry)
         return _made(entry, self._state_sync.claims_of(entry.server)) is None

@@ -116,7 +116,7 @@ class MoveRunner:
             self._wake.clear()
 
     def turn(self):
-        """One pass: look at the moves that are due, and start new ones. Returns whether any are
+        """One pass: look at the moves that are due, and start new ones. Return whether any are
         open."""
         self._closings.turn()
         self._plan()
