@@ -25,8 +25,8 @@ from nova_sched.hardware.pci import PciRequest
 
 Spec = tuple[tuple[str, str | None], ...]
 Amounts = tuple[tuple[str, int], ...]
-MOST_SIZES = 512  # sizes that are remembered; the rarest are dropped
-MOST_COUNTED = 20_000.0  # at this sum all counts are halved, so that old requests fade
+MAX_SIZES = 512  # sizes that are remembered; the rarest are dropped
+MAX_COUNTED = 20_000.0  # at this sum all counts are halved, so that old requests fade
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -229,11 +229,11 @@ class Mix:
         self._limit()
 
     def _limit(self) -> None:
-        if self.total > MOST_COUNTED:
+        if self.total > MAX_COUNTED:
             self.counts = {size: count / 2 for size, count in self.counts.items()}
-        if len(self.counts) > MOST_SIZES:
+        if len(self.counts) > MAX_SIZES:
             often = sorted(self.counts.items(), key=lambda item: -item[1])
-            self.counts = dict(often[:MOST_SIZES])
+            self.counts = dict(often[:MAX_SIZES])
 
     def to_json(self) -> str:
         return json.dumps([[size.to_plain(), count] for size, count in self.counts.items()])

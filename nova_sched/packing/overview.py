@@ -15,7 +15,7 @@ import numpy as np
 
 from nova_sched.packing.mix import Size
 
-MOST = 10  # sizes and hosts that are listed
+MAX_LISTED = 10  # sizes and hosts that are listed
 
 
 class Overview:
@@ -63,7 +63,7 @@ class Overview:
         used = self.copies[:, asking] * needs[asking]
         return np.maximum(free[:, None] - used, 0) @ (share / share.sum())
 
-    def plain(self, most=MOST):
+    def plain(self, most=MAX_LISTED):
         """Return figures of the whole fleet, as JSON values: ``hosts``, ``empty_hosts``,
         ``stranded`` units by resource class, and for the most usual ``sizes`` their ``share`` of
         the requests, how many ``fit``, and how many would if all that is free were on one host
@@ -84,7 +84,7 @@ class Overview:
             'sizes': sizes,
         }
 
-    def worst(self, most=MOST):
+    def worst(self, most=MAX_LISTED):
         """Return the lines of the hosts of the highest potential, the worst first."""
         potential = self.potential
         order = np.argsort(-potential, kind='stable')[:most]

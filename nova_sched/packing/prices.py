@@ -31,7 +31,7 @@ ROUNDS = 60
 FIRST, LAST, COLD = 100.0, 3.0, 1e-3  # temperatures, in thousandths; at the end the best item
 HORIZON = 1.3  # demand to come, in idle devices of now
 HORIZONS = (0.6, 0.7, 0.8, 0.9, 0.95)  # shares of the idle devices that will be asked for
-MOST_SETS = 512  # unions of models that are looked at
+MAX_SETS = 512  # unions of models that are looked at
 
 
 def hole_values(holes, sizes, allowed, expected, rounds=ROUNDS, pause=lambda: None):
@@ -131,7 +131,7 @@ def _unions(allowed):
     known: dict[bytes, np.ndarray] = {}
     for row in allowed:
         for both in [row, *(row | other for other in list(known.values()))]:
-            if both.any() and len(known) < MOST_SETS:
+            if both.any() and len(known) < MAX_SETS:
                 known.setdefault(both.tobytes(), both)
     return np.array(list(known.values()), dtype=bool).reshape(-1, allowed.shape[1])
 

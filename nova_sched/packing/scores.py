@@ -18,7 +18,7 @@ import numpy as np
 
 from nova_sched.packing.fleet import read_fleet, resized
 
-MOST_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
+MAX_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
 SOME = 64  # states whose costs are computed without a pause
 MEMORY = 64 * 2**20  # bytes that kept costs may take
 
@@ -86,7 +86,7 @@ class Scores:
         tree = hosts.nodes[row].providers
         return None if tree is None or place < 0 else self.tables.provider(tree, place)
 
-    def _of(self, size, states, step=MOST_STATES, pause=lambda: None):
+    def _of(self, size, states, step=MAX_STATES, pause=lambda: None):
         """The Costs of a size, which are known at least for these states (numbers); ``step`` new
         ones are computed at a time."""
         found = self._kept.pop(size, None) or Costs()
@@ -122,7 +122,7 @@ class Scores:
         if changed.end == self._position and len(hosts) == count:
             return
         found = changed.since(self._position)
-        if len(self._known) > max(MOST_STATES, 2 * count):
+        if len(self._known) > max(MAX_STATES, 2 * count):
             self.tables.machines.forget()
             self._start(read_fleet(hosts, classes=self.tables.classes))
         elif found is None or len(hosts) != count:

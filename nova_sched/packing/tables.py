@@ -74,8 +74,8 @@ class PlainPotential:
         return self.of(after) - before + LEAST_LEFT * left
 
 
-MOST_COPIES = 10**9  # of a size that asks for nothing
-MOST_TREES = 16384  # states of devices that are remembered
+MAX_COPIES = 10**9  # of a size that asks for nothing
+MAX_TREES = 16384  # states of devices that are remembered
 
 
 class Tables:
@@ -180,7 +180,7 @@ class Tables:
                     full = self._models.full[name]
                     free.append(min(max(stock.free, 0) * FULL // full, FULL))
                     models.append(self._models.number(name, traits))
-            if len(self._devices_of) >= MOST_TREES:
+            if len(self._devices_of) >= MAX_TREES:
                 self._devices_of.clear()
             known = self._devices_of[tree] = tuple(free), tuple(models)
         return known
@@ -246,8 +246,8 @@ class Tables:
         by_cells, in_one_piece = self.machines.copies(sizes, state.machine.tolist())
         for number, size in enumerate(sizes):
             asks = needs[number] > 0
-            limits = [(free[:, asks] // needs[number, asks]).min(axis=1, initial=MOST_COPIES)]
-            ends = [*(free[:, asks].sum(axis=0) // needs[number, asks]), MOST_COPIES]
+            limits = [(free[:, asks] // needs[number, asks]).min(axis=1, initial=MAX_COPIES)]
+            ends = [*(free[:, asks].sum(axis=0) // needs[number, asks]), MAX_COPIES]
             if size.device is not None:
                 by_devices, end = self._copies_on_devices(size.device, state)
                 limits.append(by_devices)

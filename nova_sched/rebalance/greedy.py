@@ -23,7 +23,7 @@ from nova_sched.rebalance.plan import Room
 OF_FREE = 4.0  # how much a share of the free amounts counts beside a share of the moves
 TINY = 1e-9
 PROTECTED = 1.2  # hosts that hold this many times the allowed moves receive only as a last resort
-MOST_TOGETHER = 12  # servers that leave a host for one more place there
+MAX_LEAVING = 12  # servers that leave a host for one more place there
 MARGIN = 1e-9  # shares that differ by less are equal
 
 
@@ -273,7 +273,7 @@ def _leaving(room, wanted, free, servers):
     given = room.fleet.demand[room.fleet.servers.kind[left]][:, asked]
     chosen: list[int] = []
     while missing.any():
-        if len(chosen) == min(MOST_TOGETHER, len(left)):
+        if len(chosen) == min(MAX_LEAVING, len(left)):
             return None
         helps = (np.minimum(given, missing) / np.maximum(wanted[asked], 1)).sum(axis=1)
         helps[chosen] = -1.0

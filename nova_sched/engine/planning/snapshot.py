@@ -30,8 +30,8 @@ from nova_sched.state.request import Request
 from nova_sched.suggestion import suggestion
 
 SERVERS = 'servers'  # a column: how many more servers the rules on their number allow
-MOST = 4095  # servers more that are counted on one host
-MOST_SURROUNDINGS = 200  # with more, traits and metadata are left to the check before each move
+MAX_SERVERS = 4095  # servers more that are counted on one host
+MAX_SURROUNDINGS = 200  # with more, traits and metadata are left to the check before each move
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _room(rules, hosts):
         for rule in chain(rules, request)
         if not rule.judges_rows and HostFacts.COUNTS in rule.host_facts_for(request)
     ]
-    high = np.full(len(hosts), MOST, dtype=np.int64)
+    high = np.full(len(hosts), MAX_SERVERS, dtype=np.int64)
     low = np.zeros_like(high) if counting else high
     while (low < high).any():
         middle = (low + high + 1) // 2
@@ -154,7 +154,7 @@ def _surroundings(hosts, topology, default_zone):
         numbers = {
             key: number for number, key in enumerate(dict.fromkeys(key[:length] for key in keys))
         }
-        if len(numbers) <= MOST_SURROUNDINGS:
+        if len(numbers) <= MAX_SURROUNDINGS:
             break
     found = np.array([numbers[key[:length]] for key in keys], dtype=np.int32)
     alike = np.array(

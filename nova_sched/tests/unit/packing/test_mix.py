@@ -16,7 +16,7 @@ import json
 import pytest
 
 from nova_sched.hardware.providers import ResourceGroup
-from nova_sched.packing.mix import MOST_COUNTED, MOST_SIZES, DeviceDemand, Mix, Size, size_of
+from nova_sched.packing.mix import MAX_COUNTED, MAX_SIZES, DeviceDemand, Mix, Size, size_of
 from nova_sched.tests.builders import request
 
 GPU, FPGA = 'CUSTOM_GPU', 'FPGA'
@@ -91,14 +91,14 @@ def test_requests_are_counted():
 
 
 def test_old_requests_fade():
-    mix = Mix({SMALL: MOST_COUNTED})
+    mix = Mix({SMALL: MAX_COUNTED})
     mix.add([LARGE])
-    assert mix.counts == {SMALL: MOST_COUNTED / 2, LARGE: 0.5}
+    assert mix.counts == {SMALL: MAX_COUNTED / 2, LARGE: 0.5}
 
 
 def test_the_rarest_are_dropped():
-    mix = Mix({Size((('VCPU', units),)): units for units in range(1, MOST_SIZES + 3)})
-    assert len(mix.counts) == MOST_SIZES
+    mix = Mix({Size((('VCPU', units),)): units for units in range(1, MAX_SIZES + 3)})
+    assert len(mix.counts) == MAX_SIZES
     assert SMALL not in mix.counts
 
 

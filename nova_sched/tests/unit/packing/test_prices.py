@@ -16,7 +16,7 @@ import pytest
 
 from nova_sched.packing.prices import (
     LEVELS,
-    MOST_SETS,
+    MAX_SETS,
     STEP,
     block_weights,
     hole_values,
@@ -125,7 +125,7 @@ def test_many_lists_end():
     lists = np.eye(40, dtype=bool)
     found = scarce_models(np.full(40, 1 / 40), np.ones(40), lists)
     assert found.shape == (40,)
-    assert MOST_SETS < 2**40
+    assert MAX_SETS < 2**40
 
 
 @pytest.mark.parametrize(

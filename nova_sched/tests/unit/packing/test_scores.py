@@ -91,7 +91,7 @@ def test_after_any_changes():
 @pytest.mark.parametrize('most', [pytest.param(2**14, id='all'), pytest.param(4, id='few')])
 def test_kept_states_of_cells_and_devices(monkeypatch, most):
     """Kept costs are fresh costs, also after the states that were known were dropped."""
-    monkeypatch.setattr(scores_module, 'MOST_STATES', most)
+    monkeypatch.setattr(scores_module, 'MAX_STATES', most)
     made = cluster(4)
     for row in range(4):
         put(made, report(f'host-{row}', vcpus=64, memory_mb=32768, **told(HOST)))

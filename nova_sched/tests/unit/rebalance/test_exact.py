@@ -61,11 +61,11 @@ def test_an_oversubscribed_host_is_no_contradiction():
 
 
 @pytest.mark.parametrize('seed', range(12))
-@pytest.mark.parametrize('largest', [exact.LARGEST, 60], ids=['whole', 'a part'])
+@pytest.mark.parametrize('largest', [exact.MAX_VARIABLES, 60], ids=['whole', 'a part'])
 def test_no_rule_breaks(monkeypatch, seed, largest):
     """Begun with the greedy plan, a search ends with one that is as good, and keeps all rules: in
     order, in any order, several at once, with moves that fail, cut off anywhere."""
-    monkeypatch.setattr(exact, 'LARGEST', largest)
+    monkeypatch.setattr(exact, 'MAX_VARIABLES', largest)
     random = np.random.default_rng(seed)
     one = random_fleet(random, fill=random.uniform(0.3, 0.9))
     most = int(random.integers(1, 20))
@@ -74,7 +74,7 @@ def test_no_rule_breaks(monkeypatch, seed, largest):
     emptied, bound = exact.empty(one, most, made.moves, SECONDS)
     if emptied is not None:
         assert set(replay(one, emptied).emptied()) == sources(one, emptied)
-        if largest == exact.LARGEST and bound is not None:
+        if largest == exact.MAX_VARIABLES and bound is not None:
             assert len(made.emptied) <= len(sources(one, emptied)) <= bound
     placed, places = exact.fit(one, LARGE, everywhere, most, fits.moves, SECONDS)
     if placed is not None and largest != 60:

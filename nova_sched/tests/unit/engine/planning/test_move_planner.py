@@ -300,7 +300,7 @@ def test_the_moves_of_a_periodic_plan():
 
 
 def test_of_many_surroundings_only_zone_and_cell_count(monkeypatch):
-    monkeypatch.setattr(snapshot, 'MOST_SURROUNDINGS', 1)
+    monkeypatch.setattr(snapshot, 'MAX_SURROUNDINGS', 1)
     traits = [frozenset([f'CUSTOM_{row}']) for row in range(2)]
     assert ways(Planned([1, 3], traits=traits).plan(moves=1)) == [('host-0', 'host-1')]
     zones = [aggregate(1, ['host-0'], availability_zone='a')]
