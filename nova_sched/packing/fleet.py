@@ -23,6 +23,8 @@ from nova_sched.hardware.providers import ProviderTree
 from nova_sched.packing.devices import NO_MODEL
 
 WHOLE = 1000.0  # the potential of a mean host that takes nothing
+BY_HOST = 'free', 'devices', 'machine', 'potential'  # arrays of HostStates, in their order
+BY_DEVICE = 'milli', 'models', 'distinct'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,31 +95,24 @@ def read_fleet(hosts: Any, rows: Any = slice(None), classes: Any = None) -> Flee
 @dataclasses.dataclass(slots=True)
 class HostStates:
     """Hosts, or states of hosts, a line each: free units of the node's resource classes and free
-    PCI devices by kind, thousandths free of each device, its model and whether it is unlike the
-    earlier ones, the sums over the devices (``devices``), the number of the machine
-    (``machines.Machines``), and the potential without its cells."""
+    PCI devices by kind, the sums over the devices (``devices``), the number of the machine
+    (``machines.Machines``), and the potential without its cells; of each device the thousandths
+    that are free, its model, and whether it is unlike the earlier ones."""
 
     free: np.ndarray
-    milli: np.ndarray
-    models: np.ndarray
-    distinct: np.ndarray
     devices: np.ndarray
     machine: np.ndarray
     potential: np.ndarray
+    milli: np.ndarray
+    models: np.ndarray
+    distinct: np.ndarray
 
     def __len__(self):
         return len(self.free)
 
     def picked(self, rows):
-        return HostStates(
-            self.free[rows],
-            self.milli[rows],
-            self.models[rows],
-            self.distinct[rows],
-            self.devices[rows],
-            self.machine[rows],
-            self.potential[rows],
-        )
+        """Return these lines of it."""
+        return HostStates(*(getattr(self, name)[rows] for name in (*BY_HOST, *BY_DEVICE)))
 
     def put(self, start, new):
         """Return these states with ``new`` ones from line ``start`` on; the arrays may have more
@@ -125,27 +120,20 @@ class HostStates:
         lines, devices = start + len(new), new.milli.shape[1]
         made = self
         if lines > len(self) or devices > self.milli.shape[1]:
-            made = self._resized(
-                max(lines, len(self), 2 * start), max(devices, self.milli.shape[1])
+            space = max(lines, len(self), 2 * start)
+            most = max(devices, self.milli.shape[1])
+            made = HostStates(
+                **{name: resized(getattr(self, name), space) for name in BY_HOST},
+                milli=resized(self.milli, space, most),
+                models=resized(self.models, space, most, NO_MODEL),
+                distinct=resized(self.distinct, space, most),
             )
         rows = slice(start, lines)
-        for name in ('free', 'devices', 'machine', 'potential'):
+        for name in BY_HOST:
             getattr(made, name)[rows] = getattr(new, name)
-        for name in ('milli', 'models', 'distinct'):
+        for name in BY_DEVICE:
             getattr(made, name)[rows, :devices] = getattr(new, name)
         return made
-
-    def _resized(self, lines, devices):
-        """Return a copy with so many lines and devices."""
-        return HostStates(
-            resized(self.free, lines),
-            resized(self.milli, lines, devices),
-            resized(self.models, lines, devices, NO_MODEL),
-            resized(self.distinct, lines, devices),
-            resized(self.devices, lines),
-            resized(self.machine, lines),
-            resized(self.potential, lines),
-        )
 
 
 def resized(array, lines, columns=None, fill=0):

@@ -215,9 +215,8 @@ class Tables:
                 if has_devices
                 else self._plain.of(free[rows])
             )
-        return HostStates(
-            free, milli, models, distinct(milli, models), devices, machine, potential
-        )
+        unlike = distinct(milli, models)
+        return HostStates(free, devices, machine, potential, milli, models, unlike)
 
     def cost(self, size, state):
         """Return what a request of a Size costs on each host, and the place of the device that it
