@@ -22,6 +22,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PLANNED
+from nova_sched.engine.clock import Pauses
 from nova_sched.engine.decide import survivors
 from nova_sched.engine.planning import move_planner, snapshot
 from nova_sched.engine.planning.move_planner import SEARCH, MovePlanner, ThoroughSearch, view_of
@@ -53,6 +54,8 @@ class Planned:
     def __init__(self, servers, filters=(), flavors=None, **words):
         self.cluster = builders.cluster(len(servers), **words)
         self.world = World(chain=rules(filters), cluster=self.cluster)
+        # After a pause it would read the store, which knows no hosts.
+        self.world.scheduler.pauses = Pauses(lambda: 0.0)
         for row, there in enumerate(servers):
             for number, fields in enumerate([{}] * there if isinstance(there, int) else there):
                 self.cluster.add(
