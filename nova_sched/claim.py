@@ -14,12 +14,12 @@
 
 import dataclasses
 import json
+import math
 import operator
 import uuid
 from collections.abc import Mapping
 
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.lifetimes.life import Life
 
 PLANNED = 'planned'  # a group member that is not created yet
 PENDING = 'pending'  # chosen and returned to the conductor
@@ -96,7 +96,7 @@ class Claim:
     and ``member`` its path there. ``fences`` are the tokens of the exclusive domains that the
     claim belongs to. An exclusive domain lasts as long as any claim has its token. ``ends_s`` is
     when the consumer is expected to end, in seconds since the epoch by the store's clock; None:
-    not known. ``life`` is for learning how long servers last; None: nothing is learned.
+    not known.
     """
 
     consumer_uuid: str
@@ -121,13 +121,17 @@ class Claim:
     member: str | None = None
     fences: tuple[str, ...] = ()
     ends_s: float | None = None
-    life: Life | None = None
     uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
     def key(self):
         """Returns consumer and node: one consumer holds at most one claim on one node."""
         return self.consumer_uuid, self.node_uuid
+
+    @property
+    def expected_end_s(self):
+        """Returns ``ends_s``; inf: not known."""
+        return math.inf if self.ends_s is None else self.ends_s
 
     @property
     def is_confirmed(self):

@@ -30,7 +30,6 @@ from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.db.lifetimes import SqlLifetimes
 from nova_sched.db.mixes import SqlMixes
 from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.schedulers import SqlSchedulers
@@ -142,16 +141,16 @@ def database(conf):
 
 def stores(conf):
     """The stores of claims, decisions, candidates, schedulers, mixes of requests, flavors,
-    rebalances, and lifetimes of servers. Raises StoreUnavailable or BadConfig.
+    and rebalances. Raises StoreUnavailable or BadConfig.
 
-    A scheduler that shares no store has none of the last five.
+    A scheduler that shares no store has none of the last four.
     """
     if conf.claims.store == 'memory':
         return (
             SqlClaimStore(schema.in_memory()),
             MemoryDecisionLog(),
             MemoryCandidates(),
-            *[None] * 5,
+            *[None] * 4,
         )
     engine = database(conf)
     return (
@@ -162,7 +161,6 @@ def stores(conf):
         SqlMixes(engine),
         SqlFlavors(engine),
         SqlRebalances(engine),
-        SqlLifetimes(engine),
     )
 
 
@@ -175,7 +173,6 @@ def scheduler(
     mixes=None,
     flavors=None,
     rebalances=None,
-    lifetimes=None,
     nova=None,
     events=None,
 ):
@@ -184,8 +181,8 @@ def scheduler(
 
     With a store of ``schedulers`` it shares the claim store; so does it the mix of requests, in
     ``mixes``, which begins with the flavors: those of ``nova``, or else of ``flavors``.
-    ``rebalances`` has the moves of servers, ``lifetimes`` how long they lasted. ``nova`` is the
-    NovaSource of its hosts; None: hosts report themselves. ``events`` is told of refusals; None:
+    ``rebalances`` has the moves of servers. ``nova`` is the NovaSource of its hosts; None: hosts
+    report themselves. ``events`` is told of refusals; None:
     nothing is.
     """
     clock = StoreClock(store.now_s)
@@ -213,7 +210,6 @@ def scheduler(
         mixes=mixes,
         flavors=flavor_requests(flavors, nova),
         rebalances=rebalances,
-        lifetimes=lifetimes,
         readers=TemplateReaders(),
     )
 

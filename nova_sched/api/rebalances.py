@@ -16,7 +16,7 @@ import uuid
 from nova_sched import errors
 from nova_sched.api import views
 from nova_sched.api.handlers import reply
-from nova_sched.rebalance.goals import SEARCH_S
+from nova_sched.rebalance import SEARCH_S
 
 
 class RebalanceHandlers:

@@ -35,7 +35,6 @@ from nova_sched.db.tables import (
     SERVICES,
 )
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.lifetimes.life import Life
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory
 
@@ -160,12 +159,12 @@ def claim(row):
     long as the rest.
     """
     uuid, consumer, node, state, _, resources, *plain = row[:15]
-    image, parts, counted, move, resizing, top, member, fences, ends_s, life = row[15:]
+    image, parts, counted, move, resizing, top, member, fences, ends_s, _ = row[15:]
     values = [consumer, node, dict(json.loads(resources)), state, *plain]
     values += parts and HardwareAllocation.from_json(parts), bool(counted)
     values += json.loads(image) if image else {}, move, resizing and Resizing.from_json(resizing)
     values += top, member, tuple(json.loads(fences)) if fences else ()
-    values += ends_s, life and Life.from_json(life), uuid
+    values += ends_s, uuid
     return Claim(*values)
 
 
@@ -182,7 +181,7 @@ def claim_row(claim):
     row['parts'] = claim.parts and claim.parts.to_json()
     row['resizing'] = claim.resizing and claim.resizing.to_json()
     row['fences'] = fences_text(claim.fences)
-    row['life'] = claim.life and claim.life.to_json()
+    row['life'] = None
     row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
     return row
 

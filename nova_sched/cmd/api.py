@@ -131,7 +131,7 @@ class BusClients:
 def application(conf, bus, limits, clients):
     """The API over the schedulers and managers of queues on this bus. Raises BadConfig."""
     from nova_sched.api import app, health
-    from nova_sched.rebalance.goals import LONGEST_SEARCH_S
+    from nova_sched.rebalance import LONGEST_SEARCH_S
     from nova_sched.rpc import client
 
     probe_s = min(conf.api.rpc_timeout, health.PROBE_S)

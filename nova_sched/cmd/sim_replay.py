@@ -37,7 +37,6 @@ policies: NAME=FILE takes the options of a configuration file; these need none:
   fragmentation  fragmentation_weight_multiplier 1, all others 0
   keep-empty     the same with keep_empty
   exit-time      the same with exit_time_weight_multiplier 0.1; azure tells the ends
-  learned-ends   the same with 0.5 and learned_ends; azure tells no ends
 
 exit status: 0 success, 1 it cannot run, 2 wrong usage, 130 interrupted
 """

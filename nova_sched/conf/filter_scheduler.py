@@ -200,14 +200,6 @@ OPTS = [
         'being empty hardly later with the server than without it, as far as ends of servers are '
         'known; 0 here and in aggregates switches it off,',
     ),
-    cfg.BoolOpt(
-        'learned_ends',
-        default=False,
-        mutable=True,
-        help='ExitTimeWeigher estimates ends that are not known from how long servers of the same '
-        'flavor, project, and number in one request have lasted. The gain is small, and the '
-        'multiplier should be five times that for known ends.',
-    ),
     cfg.ListOpt(
         'image_props_weight_setting',
         default=[],

@@ -166,7 +166,7 @@ class SqlRebalances:
 
     @repeated
     def create(self, moves, goal=None, close_s=None, interval_s=None, made=None):
-        """Store a rebalance of these moves (rebalance.move.Move). Returns its UUID.
+        """Store a rebalance of these moves (rebalance.Move). Returns its UUID.
 
         ``close_s``: the sources take no new servers for so many seconds. ``interval_s`` makes it a
         periodic one: then it is stored only if no move is open, and no periodic one was created in

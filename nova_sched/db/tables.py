@@ -81,8 +81,8 @@ REPORTS = _table(
 # consumer again while the claim is not confirmed, and null after that. It is unique, so no
 # consumer ever has unconfirmed claims on two nodes. For a member of a group: the group's UUID, the
 # member's path in it, and the tokens of the exclusive domains that it is in. `ends_s` is when the
-# consumer is expected to end; null: not known. `life` has what is learned from of how long it
-# lasts.
+# consumer is expected to end; null: not known. `life` is unused: releases that learned ends kept
+# there what they learned from.
 CLAIMS = _table(
     'claims',
     sa.Column('uuid', UUID, primary_key=True),
@@ -224,7 +224,7 @@ MIXES = _table(
     sa.Column('counts', JSON_TEXT, nullable=False),
 )
 
-# How long servers lasted, as each scheduler has counted: as `mixes`.
+# Unused: releases that learned ends kept here how long servers lasted.
 LIFETIMES = _table(
     'lifetimes',
     sa.Column('scheduler', UUID, primary_key=True),

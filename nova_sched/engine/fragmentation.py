@@ -18,7 +18,7 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.overview import MOST, Overview
+from nova_sched.packing.overview import MAX_LISTED, Overview
 from nova_sched.packing.prices import yield_processor
 from nova_sched.packing.tables import Tables
 from nova_sched.state.host_aggregate import zones
@@ -53,7 +53,7 @@ def read_places(hosts, default_zone, zone=None, aggregate=None):
     return Places(read_fleet(hosts, rows), [(one.host, one.nodename) for one in nodes], found)
 
 
-def overview(places, mix, most=MOST):
+def overview(places, mix, most=MAX_LISTED):
     """Returns the mapping of ``engine.scheduler.Scheduler.fragmentation``."""
     packing = CONF.compute.packing_host_numa_cells_allocation_strategy
     tables = Tables(mix, places.fleet, yield_processor, packing)

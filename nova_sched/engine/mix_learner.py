@@ -21,11 +21,10 @@ from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.engine.shared_total import SharedTotal
 from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.mix import Mix
+from nova_sched.packing.mix import Mix, size_of
 from nova_sched.packing.overview import Overview
 from nova_sched.packing.prices import yield_processor
 from nova_sched.packing.scores import Scores
-from nova_sched.packing.size import size_of
 from nova_sched.packing.tables import Tables
 from nova_sched.weighers.fragmentation import FragmentationWeigher
 
@@ -141,7 +140,7 @@ class MixLearner:
         ``pause`` is called several times.
         """
         self.count()
-        seen, mix = self._seen, self.with_flavors()
+        seen, mix = self._seen, self._with_flavors(self._shared.now)
         fleet = self._call(read_fleet, self._hosts)
         packing = CONF.compute.packing_host_numa_cells_allocation_strategy
         tables = Tables(mix, fleet, pause, packing)
@@ -155,24 +154,20 @@ class MixLearner:
     def mix_of_now(self):
         """A Mix as ``refresh`` would take now; of the store, if this scheduler counts nothing.
         From any thread."""
-        if self.learns or self._store is None:
-            return self.with_flavors()
-        return self.with_flavors(self._store.total())
+        counts_itself = self.learns or self._store is None
+        return self._with_flavors(self._shared.now if counts_itself else self._store.total())
 
-    def with_flavors(self, mix=None):
-        """The mix of now; as long as it is small, the flavors are added to it."""
-        found = mix or self._shared.now
-        if found.total < SEED and (seed := self._of_flavors()):
-            found.merge(seed, SEED / seed.total)
-        return found
-
-    def _of_flavors(self):
-        """A Mix in which each flavor was requested once."""
-        mix = Mix()
+    def _with_flavors(self, mix):
+        """This Mix; as long as it is small, each flavor counts in it, too."""
+        if mix.total >= SEED or self._seed is None:
+            return mix
+        flavors = Mix()
         try:
-            requests = self._seed() if self._seed else ()
+            requests = self._seed()
         except errors.SchedError as error:
             LOG.warning('%s; the mix of requests starts without the flavors', error)
         else:
-            mix.add(size_of(request, self._hosts.child_classes) for request in requests)
+            flavors.add(size_of(request, self._hosts.child_classes) for request in requests)
+        if flavors:
+            mix.merge(flavors, SEED / flavors.total)
         return mix

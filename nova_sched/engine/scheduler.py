@@ -23,7 +23,6 @@ from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
 from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
-from nova_sched.engine.end_learner import EndLearner
 from nova_sched.engine.explain import callers, capacity, reasons
 from nova_sched.engine.explain.decision_log import REFUSED
 from nova_sched.engine.explain.questions import Questions
@@ -68,9 +67,8 @@ class Scheduler:
     of a project by resource, for plans. ``before_refusal(requests, refusal)`` looks for changes
     of hosts, and returns the requests that are decided again. ``mixes`` (a ``db.mixes.SqlMixes``)
     has the mix of requests of all schedulers; ``flavors`` returns a request of each flavor.
-    ``rebalances`` (a ``db.rebalances.SqlRebalances``) has the moves of servers, ``lifetimes`` (a
-    ``db.lifetimes.SqlLifetimes``) how long servers lasted. ``readers`` (engine.groups) read
-    templates in processes of their own.
+    ``rebalances`` (a ``db.rebalances.SqlRebalances``) has the moves of servers. ``readers``
+    (engine.groups) read templates in processes of their own.
     """
 
     def __init__(
@@ -87,7 +85,6 @@ class Scheduler:
         mixes=None,
         flavors=None,
         rebalances=None,
-        lifetimes=None,
         readers=None,
     ):
         self._context = context
@@ -112,12 +109,7 @@ class Scheduler:
             context.cluster.hosts, self.call, context.membership.uuid, mixes, flavors
         )
         self.mix.follow(rules)
-        self.ends = EndLearner(
-            context.cluster, self.call, context.clock, context.membership.uuid, lifetimes
-        )
-        self.ends.follow(rules)
         self.state_sync = StateSync(context)
-        self.state_sync.tell_ended = self.ends.learn
         self.nova_hosts = NovaHosts(context, self.state_sync)
         library, plans = Library(context.store), Plans(context, self.state_sync, self._placer)
         members = MemberResolver(context.cluster, plans, library, self._until_done)
@@ -149,7 +141,6 @@ class Scheduler:
         self.decision_log.start()
         self._store_poller.start()
         self.mix.start()
-        self.ends.start()
         MEASURES.follow('filters', measuring.count_steps)
         MEASURES.follow('room', self._room.refresh)
 
@@ -180,9 +171,8 @@ class Scheduler:
         """Answer pending messages and take no more."""
         MEASURES.forget('room')
         self._store_poller.leave()
-        self.loop.hurry()  # the threads that learn may wait for the loop
+        self.loop.hurry()  # the thread that learns may wait for the loop
         self.mix.stop()
-        self.ends.stop()
         if self._runner is not None:
             self._runner.leave()
             self._runner.join()
@@ -410,7 +400,6 @@ class Scheduler:
             found = self._until_done(self._store.report, told)
             for message, facts in zip(good, found, strict=True):
                 self.state_sync.adopt(facts)
-                self.ends.learn(facts.ended)
                 message.answer(facts)
             outsiders.tell(self._cluster, self._store, before)
         if MEASURES.is_on:
@@ -419,6 +408,5 @@ class Scheduler:
     def _follow(self, messages):
         self._placer.follow(messages[-1].work)
         self.mix.follow(messages[-1].work)
-        self.ends.follow(messages[-1].work)
         for message in messages:
             message.answer(None)

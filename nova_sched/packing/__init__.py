@@ -12,7 +12,17 @@
 """How much of the free capacity of each host the usual requests can still use: pure functions.
 
 Arrays and plain values only: ``weighers/fragmentation.py`` reads the host state into them, and
-``engine/packing`` learns the mix of requests. A whole device is 1000 thousandths, a shared one
-less. A potential is what a host's free capacity loses because requests of the mix do not fit it;
-a request costs the potential after it less the potential before it.
+``engine/mix_learner.py`` learns the mix of requests. A whole device is 1000 thousandths, a shared
+one less. A potential is what a host's free capacity loses because requests of the mix do not fit
+it; a request costs the potential after it less the potential before it.
+
+::
+
+    mix               -> sizes of requests, and how often each was requested
+    fleet             -> hosts: what they have free, and the states that a table was applied to
+    devices, machines -> the potentials of devices, and of NUMA cells and PCI devices
+    prices            -> what the devices of a fleet are worth to the requests to come
+    tables            -> all potentials of a mix on a fleet: what a request costs on a host
+    scores            -> kept costs, up to date with the host state
+    overview          -> what a fleet can still take, for operators
 """

@@ -13,9 +13,9 @@
 
 import numpy as np
 
-from nova_sched.packing.size import Size
+from nova_sched.packing.mix import Size
 
-MOST = 10  # sizes and hosts that are listed
+MAX_LISTED = 10  # sizes and hosts that are listed
 
 
 class Overview:
@@ -63,8 +63,8 @@ class Overview:
         used = self.copies[:, asking] * needs[asking]
         return np.maximum(free[:, None] - used, 0) @ (share / share.sum())
 
-    def plain(self, most=MOST):
-        """Returns figures of the whole fleet, as JSON values: ``hosts``, ``empty_hosts``,
+    def plain(self, most=MAX_LISTED):
+        """Return figures of the whole fleet, as JSON values: ``hosts``, ``empty_hosts``,
         ``stranded`` units by resource class, and for the most usual ``sizes`` their ``share`` of
         the requests, how many ``fit``, and how many would if all that is free were on one host
         (``fit_in_one_piece``)."""
@@ -84,15 +84,15 @@ class Overview:
             'sizes': sizes,
         }
 
-    def worst(self, most=MOST):
-        """Returns the lines of the hosts of the highest potential, the worst first."""
+    def worst(self, most=MAX_LISTED):
+        """Return the lines of the hosts of the highest potential, the worst first."""
         potential = self.potential
         order = np.argsort(-potential, kind='stable')[:most]
         return [int(line) for line in order if potential[line] > 0]
 
 
 def plain_size(size: Size) -> dict:
-    """Returns what a Size asks for, as JSON values."""
+    """Return what a Size asks for, as JSON values."""
     device = size.device
     return {
         'resources': dict(size.amounts),

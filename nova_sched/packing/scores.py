@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.host_states import resized
+from nova_sched.packing.fleet import read_fleet, resized
 
-MOST_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
+MAX_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
 SOME = 64  # states whose costs are computed without a pause
 MEMORY = 64 * 2**20  # bytes that kept costs may take
 
@@ -74,20 +73,20 @@ class Scores:
             self._of(size, self._state_of, SOME, pause)
 
     def costs(self, hosts, size, rows=slice(None)):
-        """Returns the costs of a size, and whether a host is empty, for these rows."""
+        """Return the costs of a size, and whether a host is empty, for these rows."""
         self._catch_up(hosts)
         states = self._state_of[rows]
         return self._of(size, states).costs[states], self._empty[rows]
 
     def device(self, hosts, row, size):
-        """Returns the UUID of the device that a request takes on a row; None: any, or several."""
+        """Return the UUID of the device that a request takes on a row; None: any, or several."""
         self._catch_up(hosts)
         states = self._state_of[[row]]
         (place,) = self._of(size, states).places[states]
         tree = hosts.nodes[row].providers
         return None if tree is None or place < 0 else self.tables.provider(tree, place)
 
-    def _of(self, size, states, step=MOST_STATES, pause=lambda: None):
+    def _of(self, size, states, step=MAX_STATES, pause=lambda: None):
         """The Costs of a size, which are known at least for these states (numbers); ``step`` new
         ones are computed at a time."""
         found = self._kept.pop(size, None) or Costs()
@@ -123,7 +122,7 @@ class Scores:
         if changed.end == self._position and len(hosts) == count:
             return
         found = changed.since(self._position)
-        if len(self._known) > max(MOST_STATES, 2 * count):
+        if len(self._known) > max(MAX_STATES, 2 * count):
             self.tables.machines.forget()
             self._start(read_fleet(hosts, classes=self.tables.classes))
         elif found is None or len(hosts) != count:

@@ -13,17 +13,69 @@
 
 import numpy as np
 
-from nova_sched.packing.device_choice import DIGITS, UNFIT, distinct, one_device, several_devices
-from nova_sched.packing.device_potential import FULL, DeviceSizes
-from nova_sched.packing.host_states import HostStates
+from nova_sched.packing.devices import (
+    DIGITS,
+    FULL,
+    NO_MODEL,
+    UNFIT,
+    DeviceSizes,
+    Models,
+    distinct,
+    kinds,
+    one_device,
+    several_devices,
+)
+from nova_sched.packing.fleet import WHOLE, HostStates
 from nova_sched.packing.machines import NO_MACHINE, Machines
-from nova_sched.packing.models import NO_MODEL, Models, kinds
-from nova_sched.packing.plain_potential import WHOLE, PlainPotential
-from nova_sched.packing.refresh import DeviceRefresh
-from nova_sched.packing.size import DeviceDemand, Size
+from nova_sched.packing.mix import DeviceDemand, Size
+from nova_sched.packing.prices import DeviceRefresh
 
-MOST_COPIES = 10**9  # of a size that asks for nothing
-MOST_TREES = 16384  # states of devices that are remembered
+LEAST_LEFT = 1e-4  # weight of what is left: among equal hosts the fullest
+
+
+class PlainPotential:
+    """Counts, for each size of the mix, what no copy of it can use.
+
+    ``needs``: units of the sizes, of shape (sizes, resource classes); ``share`` of each size in
+    the mix; ``capacity``: units of a mean host by resource class. A resource class weighs as much
+    as the mix asks for of it. ``whole`` is the potential of a mean host that takes nothing.
+    """
+
+    def __init__(self, needs, share, capacity, whole=WHOLE):
+        self._needs, self._share = needs.astype(float), share / max(share.sum(), 1e-300)
+        capacity = np.maximum(capacity.astype(float), 1.0)
+        asked = self._share @ (self._needs / capacity)
+        scarcity = asked / asked.sum() if asked.sum() > 0 else np.zeros(len(capacity))
+        self._worth = whole * scarcity / capacity  # of one unit
+        self._value = self._share * (self._needs @ self._worth)
+        self._columns = [np.flatnonzero(column) for column in self._needs.T > 0]
+
+    def of(self, free):
+        """Return the potential for free units of shape (hosts, resource classes)."""
+        free = np.maximum(free, 0.0)
+        copies = self.copies(free)
+        copies[np.isinf(copies)] = 0.0  # a size that asks for nothing
+        # Not a matrix product: its sums depend on the number of rows.
+        return np.einsum('ij,j->i', free, self._worth) - np.einsum('ij,j->i', copies, self._value)
+
+    def copies(self, free):
+        """How many copies of each size fit, of shape (hosts, sizes); infinite for a size that asks
+        for nothing."""
+        copies = np.full((len(free), len(self._needs)), np.inf)
+        for place, sizes in enumerate(self._columns):
+            many = free[:, place, None] // self._needs[sizes, place]
+            copies[:, sizes] = np.minimum(copies[:, sizes], many)
+        return copies
+
+    def cost(self, after, before):
+        """Return what requests cost that leave these free units on hosts, of which the potential
+        was ``before``."""
+        left = np.einsum('ij,j->i', np.maximum(after, 0.0), self._worth)
+        return self.of(after) - before + LEAST_LEFT * left
+
+
+MAX_COPIES = 10**9  # of a size that asks for nothing
+MAX_TREES = 16384  # states of devices that are remembered
 
 
 class Tables:
@@ -52,7 +104,7 @@ class Tables:
         others = {size: n for size, n in counts.items() if size.device is None}
         plain = {size: n for size, n in others.items() if not size.cells}
         part = sum(plain.values()) / max(sum(others.values()), 1e-300) if others else 1.0
-        self.machines = Machines(counts, _distinct(fleet.machines or ()), 1.0 - part, packing)
+        self.machines = Machines(counts, dict.fromkeys(fleet.machines or ()), 1.0 - part, packing)
         self._make_plain(plain, part, fleet)
         self._devices = self._make_devices(devices, fleet, pause)
 
@@ -128,13 +180,13 @@ class Tables:
                     full = self._models.full[name]
                     free.append(min(max(stock.free, 0) * FULL // full, FULL))
                     models.append(self._models.number(name, traits))
-            if len(self._devices_of) >= MOST_TREES:
+            if len(self._devices_of) >= MAX_TREES:
                 self._devices_of.clear()
             known = self._devices_of[tree] = tuple(free), tuple(models)
         return known
 
     def provider(self, tree, place):
-        """Returns the UUID of a tree's device at a place, as ``devices_of`` counts them."""
+        """Return the UUID of a tree's device at a place, as ``devices_of`` counts them."""
         found = [
             provider.uuid
             for provider in tree.children
@@ -144,7 +196,7 @@ class Tables:
         return found[place]
 
     def keys(self, fleet):
-        """Yields a hashable key of each host; hosts with equal ones are in the same state."""
+        """Yield a hashable key of each host; hosts with equal ones are in the same state."""
         free = np.array([fleet.free[name] for name in self.classes if name in fleet.free])
         lines = free.T.tolist() if len(free) else [[]] * len(fleet)
         numbers = self._numbers(fleet).tolist()
@@ -152,7 +204,7 @@ class Tables:
             yield tuple(line), self._of_tree(tree), number
 
     def state(self, fleet):
-        """Returns the HostStates of hosts."""
+        """Return the HostStates of hosts."""
         machine = self._numbers(fleet)
         free = self._free(fleet, machine)
         milli, models = self.devices_of(fleet.trees)
@@ -163,12 +215,11 @@ class Tables:
                 if has_devices
                 else self._plain.of(free[rows])
             )
-        return HostStates(
-            free, milli, models, distinct(milli, models), devices, machine, potential
-        )
+        unlike = distinct(milli, models)
+        return HostStates(free, devices, machine, potential, milli, models, unlike)
 
     def cost(self, size, state):
-        """Returns what a request of a Size costs on each host, and the place of the device that it
+        """Return what a request of a Size costs on each host, and the place of the device that it
         takes there; -1: none, or several."""
         costs, chosen = np.zeros(len(state)), np.full(len(state), -1)
         after, by_cells, fits = self._after(size, state)
@@ -194,8 +245,8 @@ class Tables:
         by_cells, in_one_piece = self.machines.copies(sizes, state.machine.tolist())
         for number, size in enumerate(sizes):
             asks = needs[number] > 0
-            limits = [(free[:, asks] // needs[number, asks]).min(axis=1, initial=MOST_COPIES)]
-            ends = [*(free[:, asks].sum(axis=0) // needs[number, asks]), MOST_COPIES]
+            limits = [(free[:, asks] // needs[number, asks]).min(axis=1, initial=MAX_COPIES)]
+            ends = [*(free[:, asks].sum(axis=0) // needs[number, asks]), MAX_COPIES]
             if size.device is not None:
                 by_devices, end = self._copies_on_devices(size.device, state)
                 limits.append(by_devices)
@@ -260,10 +311,6 @@ class Tables:
             place = self._item[max(alike, key=lambda one: (
                 one.required == item.required, one.forbidden == item.forbidden))]  # fmt: skip
         return self._devices.allows(place, models)
-
-
-def _distinct(values):
-    return list(dict.fromkeys(values))
 
 
 def _parts(models):

@@ -18,10 +18,10 @@ import dataclasses
 
 import numpy as np
 
-from nova_sched.rebalance.emptying import candidates
+from nova_sched.rebalance.greedy import candidates
 
 VOLUME, PROGRAM = 'volume', 'linear program'
-LARGEST = 30_000  # variables of a linear program that is solved in about a second
+MAX_VARIABLES = 30_000  # variables of a linear program that is solved in about a second
 TIME_S = 3.0
 TINY = 1e-6
 
@@ -46,7 +46,7 @@ def most_emptied(fleet, most):
     by_volume = _by_volume(fleet, rows, most)
     used = np.flatnonzero(fleet.in_use & (fleet.destinations | fleet.sources))
     takes = _copies(fleet, used)
-    if not by_volume or np.count_nonzero(takes) > LARGEST:
+    if not by_volume or np.count_nonzero(takes) > MAX_VARIABLES:
         return Bound(by_volume, VOLUME)
     found = _by_program(fleet, rows, used, takes, most)
     if found is None:
@@ -87,7 +87,7 @@ def _copies(fleet, used):
 
 def _by_program(fleet, rows, used, takes, most):
     """A linear program: shares of hosts leave, as fractions of the servers of each kind, and what
-    a host takes falls with its own share that leaves. Returns the shares above 0; None: it was
+    a host takes falls with its own share that leaves. Return the shares above 0; None: it was
     not solved in time."""
     from ortools.linear_solver import pywraplp  # late: it takes long to load
 

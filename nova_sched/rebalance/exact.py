@@ -24,11 +24,10 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from nova_sched.rebalance import plan
-from nova_sched.rebalance.emptying import cheapest
-from nova_sched.rebalance.fitting import places
+from nova_sched.rebalance.greedy import cheapest, places
 
 WORKERS = 2
-LARGEST = 150_000  # variables; a larger model leaves hosts out, and then proves nothing
+MAX_VARIABLES = 150_000  # variables; a larger model leaves hosts out, and then proves nothing
 OF_MOVES = 2  # sources of a smaller model hold so many times the allowed moves
 LEAST_S = 0.1
 
@@ -37,7 +36,7 @@ def empty(fleet, most, moves, seconds):
     """Empties as many hosts as it can with at most so many moves, from the moves (server,
     destination) of a plan.
 
-    Returns moves, and the most hosts that any plan empties; None: nothing is known of that. The
+    Return moves, and the most hosts that any plan empties; None: nothing is known of that. The
     moves are None if no better ones are found.
     """
     search = Search(fleet, most, moves, seconds, goes=_whole(fleet, most), comes=fleet.in_use)
@@ -94,7 +93,7 @@ class Search:
         self.model = cp_model.CpModel()
         self._read(np.flatnonzero(goes))
         takes = self.takes = self._takes(comes)
-        self.is_whole = np.count_nonzero(takes) <= LARGEST
+        self.is_whole = np.count_nonzero(takes) <= MAX_VARIABLES
         if not self.is_whole:
             order = cheapest(fleet, np.flatnonzero(goes), most)
             few = order[np.cumsum(fleet.counts[order]) <= OF_MOVES * most]
@@ -105,7 +104,7 @@ class Search:
             room = (np.maximum(fleet.free, 0) * fleet.shares).sum(axis=1)
             room[[host for _, host in moves]] = np.inf
             order = np.argsort(-room, kind='stable')
-            takes[:, order[np.cumsum((takes[:, order] > 0).sum(axis=0)) > LARGEST]] = 0
+            takes[:, order[np.cumsum((takes[:, order] > 0).sum(axis=0)) > MAX_VARIABLES]] = 0
         self.is_source = {host: self.model.new_bool_var('') for host in self.there}
         self.out: dict = {}
         self.into = {

@@ -95,7 +95,7 @@ def requests(spec_obj, instance_uuids=None):
     group = facts.get('group')
     if group is not None and group.uuid is not None:
         words.uuid(group.uuid, 'instance_group.uuid')
-    facts |= {'instance_uuid': uuids[0], 'together': len(uuids)}
+    facts['instance_uuid'] = uuids[0]
     first = Request(**facts, spec=spec)
     return [first, *(dataclasses.replace(first, instance_uuid=uuid) for uuid in uuids[1:])]
 

@@ -31,7 +31,7 @@ REPORTED, MEMBERS, CLAIM = HostFacts.REPORTED.value, HostFacts.MEMBERS.value, CL
 
 # What the host state counts of a claim, beside its key.
 _WEIGHTS = operator.attrgetter(
-    *('resources', 'state', 'parts', 'counted', 'resizing', 'ends_s', 'life'),
+    *('resources', 'state', 'parts', 'counted', 'resizing', 'ends_s'),
     *('group_uuid', 'top_group', 'image_properties'),
 )
 
@@ -300,8 +300,7 @@ class Cluster:
         instance that has a claim on another node; ``marks`` are more fields of the Claim.
         """
         before = node.claims.get(request.instance_uuid)
-        ends_s, life = lifetime.end_s(self.hosts, request), lifetime.life(self.hosts, request)
-        marks = {'ends_s': ends_s, 'life': life, **marks}
+        marks = {'ends_s': lifetime.end_s(self.hosts, request), **marks}
         if before is not None:
             self.drop(before)
         try:
@@ -347,7 +346,7 @@ class Cluster:
         node.claims[claim.consumer_uuid] = claim
         hosts.changed.mark(node.row, CLAIM)
         hosts.num_instances[node.row] += 1
-        hosts.exit_s[node.row] = max(hosts.exit_s[node.row], lifetime.expected_end_s(hosts, claim))
+        hosts.exit_s[node.row] = max(hosts.exit_s[node.row], claim.expected_end_s)
         hosts.num_io_ops[node.row] += claim.state == PENDING
         hosts.places.put(claim.consumer_uuid, node.row)
         self._membership.enter(claim)

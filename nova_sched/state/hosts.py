@@ -45,7 +45,6 @@ class Hosts(Columns):
         super().__init__(capacity)
         self.now_s = 0.0
         self.is_owned = False  # whether each provider of Nova has the trait OWNER_NOVA
-        self.survival = None  # the lifetimes.survival.Survival of ends that are not known; or None
         self.left_out = (
             0  # hosts of the cloud that have no row, because facts about them are missing
         )

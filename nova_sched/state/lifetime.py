@@ -9,16 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""When a server will end: as its request says, or as servers like it have ended."""
+"""When a server will end, as its request says."""
 
 import contextlib
 import functools
 import logging
-import math
 import re
 
 from nova_sched import words
-from nova_sched.lifetimes.life import ANY, Life
 
 LOG = logging.getLogger(__name__)
 
@@ -42,46 +40,6 @@ def end_s(hosts, request):
         return held_s
     lifetime_s = _lifetime_s(request)
     return None if lifetime_s is None else hosts.now_s + lifetime_s
-
-
-def life(hosts, request):
-    """Returns the Life of the request's server; None while nothing is learned."""
-    if hosts.survival is None:
-        return None
-    for row in hosts.places.get(request.instance_uuid, ()):
-        claim = hosts.nodes[row].claims.get(request.instance_uuid)
-        if claim is not None:
-            return claim.life or Life('', 1, claim.created_s)
-    return Life(request.flavor_name or '', request.together, hosts.now_s)
-
-
-def likely_end_s(hosts, request):
-    """As ``end_s``; where that is not known, as servers like it have ended."""
-    ends_s = end_s(hosts, request)
-    if ends_s is not None or hosts.survival is None:
-        return ends_s
-    found = life(hosts, request)
-    kind, age_s = found.kind(request.project_id), hosts.now_s - found.began_s
-    return hosts.now_s + hosts.survival.rest_s(kind, age_s)
-
-
-def expected_end_s(hosts, claim):
-    """Returns when the claim's server is expected to end, now; inf: not known."""
-    if claim.ends_s is not None:
-        return claim.ends_s
-    if hosts.survival is None:
-        return math.inf
-    return hosts.now_s + hosts.survival.rest_s(kind_of(claim), hosts.now_s - began_s(claim))
-
-
-def kind_of(claim):
-    """Returns the Kind that the claim's server is counted with."""
-    return ANY if claim.life is None else claim.life.kind(claim.project_id)
-
-
-def began_s(claim):
-    """Returns when the claim's server was first claimed, as far as that is known."""
-    return claim.created_s if claim.life is None else claim.life.began_s
 
 
 def _lifetime_s(request):

@@ -22,7 +22,7 @@ from nova_sched.conf import CONF
 from nova_sched.hardware import Overdrawn, providers
 from nova_sched.hardware.machine import Machine
 from nova_sched.objects.claiming import ClaimableMixin, Usage
-from nova_sched.state import demand, lifetime
+from nova_sched.state import demand
 from nova_sched.state.facts import CLAIMED, HELD
 
 LOG = logging.getLogger(__name__)
@@ -112,8 +112,7 @@ class Node(ClaimableMixin):
         """The latest expected end of its instances, as in the column."""
         if self.foreign_instances:
             return math.inf
-        ends_s = (lifetime.expected_end_s(self._hosts, claim) for claim in self.claims.values())
-        return max(ends_s, default=0.0)
+        return max((claim.expected_end_s for claim in self.claims.values()), default=0.0)
 
     def usage(self, resource_class):
         inventory = self.report.inventories.get(resource_class)

@@ -149,7 +149,6 @@ class Request:
     member_placement: MemberPlacement | None = None
     allocation_requests: Mapping[str, str] = dataclasses.field(default_factory=dict)
     preferred_provider: str | None = None
-    together: int = 1
     spec: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

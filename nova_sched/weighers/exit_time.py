@@ -27,25 +27,20 @@ class ExitTimeWeigher(Weigher):
 
     The weight is log2(1 + extension / 300 s), negated. The extension is the time by which the
     server would end after the last one on the host (``state.lifetime``). An empty host ends now. A
-    server whose end is not known extends every host on which all ends are known. With
-    learned_ends, an end that is not known is estimated from servers of the same flavor, project
-    and number (``engine.end_learner``).
+    server whose end is not known extends every host on which all ends are known.
     """
 
     option = 'exit_time_weight_multiplier'
     load = True
     minval = float(-np.log2(1.0 + FOREVER_S / STEP_S))
     maxval = 0.0
-    request_facts = (
-        *('hints', 'extra_specs', 'image_properties', OWN_HOSTS),
-        *('project_id', 'flavor_name', 'together'),  # what is learned from
-    )
+    request_facts = 'hints', 'extra_specs', 'image_properties', OWN_HOSTS
     per_request = 'exit_s'
 
     def raw(self, hosts, rows, request):
         if not isinstance(hosts, Hosts):
             return np.zeros(len(rows))
-        end_s = lifetime.likely_end_s(getattr(hosts, 'real', hosts), request)
+        end_s = lifetime.end_s(getattr(hosts, 'real', hosts), request)
         left_s = FOREVER_S if end_s is None else min(max(end_s - hosts.now_s, 0.0), FOREVER_S)
         there_s = np.clip(hosts.exit_s[rows] - hosts.now_s, 0.0, FOREVER_S)
         return -np.log2(1.0 + np.maximum(left_s - there_s, 0.0) / STEP_S)

@@ -16,14 +16,14 @@ import types
 
 from nova_sched import errors
 from nova_sched.cmd.manage import asking, numbers, output, specs, tables
-from nova_sched.rebalance.goals import (
+from nova_sched.rebalance import (
     DRAIN,
     EMPTY,
     FIT,
     GOALS,
     LONGEST_SEARCH_S,
     SEARCH_S,
-    goal,
+    read_goal,
 )
 
 
@@ -58,7 +58,7 @@ def planned(args, conf):
     addition to the timeout."""
     if args.thorough:
         args.timeout += args.time_limit
-    wanted = goal(args.goal)
+    wanted = read_goal(args.goal)
     spec = _spec_of(wanted.names[0], conf) if wanted.kind == FIT else None
     return asking.ask(
         args,
@@ -151,7 +151,7 @@ def _end(found):
 
 def _goal(text):
     try:
-        goal(text)
+        read_goal(text)
     except errors.InvalidRequest as error:
         raise argparse.ArgumentTypeError(error.why) from None
     return text

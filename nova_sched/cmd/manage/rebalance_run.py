@@ -20,7 +20,7 @@ from nova_sched import errors
 from nova_sched.cmd.manage import numbers, output, rebalance_plan, store, tables
 from nova_sched.conf import cluster, nova_api
 from nova_sched.db.rebalances import ENDS, REFUSED, REVERTED, STATES, SqlRebalances
-from nova_sched.rebalance import move
+from nova_sched.rebalance import read_moves
 
 LOOK_S = 0.5  # interval at which --wait looks
 
@@ -47,7 +47,7 @@ def run(args, conf):
     moves = (
         read(args.plan)
         if args.goal is None
-        else move.read(rebalance_plan.planned(args, conf)['moves'])
+        else read_moves(rebalance_plan.planned(args, conf)['moves'])
     )
     rebalances = SqlRebalances(store.ready(conf))
     made = rebalances.create(moves, goal=args.goal, close_s=args.close)
@@ -113,7 +113,7 @@ def read(path):
     if not isinstance(given, list):
         why = "it has no list 'moves': give the output of 'rebalance plan --format json'"
         raise errors.InvalidRequest('PLAN', why)
-    return move.read(given)
+    return read_moves(given)
 
 
 def _wait(rebalances, uuid):

@@ -130,7 +130,7 @@ class FleetBuilder:
         return -1 if group is None else self._families.setdefault(group, len(self._families))
 
     def judge_some(self, rules, hosts, is_over):
-        """Evaluate the rules for kinds until ``is_over()``. Runs in the loop. Returns whether all
+        """Evaluate the rules for kinds until ``is_over()``. Runs in the loop. Return whether all
         are done."""
         while len(self._merged) < len(self.kinds):
             self._merged.append(self._judge(rules, hosts, self.kinds[len(self._merged)]))

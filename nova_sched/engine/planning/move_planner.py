@@ -9,10 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Makes plans of moves: reads the host state in the loop, in slices, and plans outside of it."""
+"""Makes plans of moves: reads the host state in the loop, in slices, and plans outside of it. A
+search for a better plan runs in a process of its own."""
 
 import dataclasses
 import logging
+import threading
 import time
 
 import numpy as np
@@ -20,20 +22,23 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.engine.decide import chain
 from nova_sched.engine.planning import snapshot
-from nova_sched.engine.planning.arrivals import Arrivals
-from nova_sched.engine.planning.domains import with_hosts
 from nova_sched.engine.planning.fleet_builder import SERVERS, FleetBuilder, demand_of, mask_of
-from nova_sched.engine.planning.thorough import ThoroughSearch
+from nova_sched.groups.exact.worker import Solver
 from nova_sched.packing.prices import yield_processor
-from nova_sched.rebalance import emptying, fitting, spreading
+from nova_sched.rebalance import DRAIN, EMPTY, FIT, greedy, most_moves, read_goal
 from nova_sched.rebalance.bound import most_emptied
-from nova_sched.rebalance.goals import DRAIN, EMPTY, FIT, goal, most_moves
+from nova_sched.rebalance.plan import emptied
 from nova_sched.state.facts import CLAIMED
 
 LOG = logging.getLogger(__name__)
 
 SLICE_S = 0.01  # for which kinds of servers are judged in the loop at a time
 ATTEMPTS = 5  # hosts may come and go while a plan is made
+EXACT = 'nova_sched.rebalance.exact'
+SEARCH = 'search'  # how the bound was found
+NICE = 10  # decisions come first
+LEAST_S = 1.0  # a shorter search is not worth its process
+TURN = threading.Lock()  # one search at a time: each takes two processors
 
 
 class _Changed(Exception):
@@ -78,7 +83,7 @@ class MovePlanner:
     def moves(self, settings, most):
         """A list of at most so many Move for the goal of ``settings`` (RebalanceSettings), for the
         periodic mode. Raises InvalidRequest, Outdated."""
-        scope = snapshot.Scope(goal(settings.goal), settings=settings)
+        scope = snapshot.Scope(read_goal(settings.goal), settings=settings)
         return self.plan(scope, most).to_moves()
 
     def _flavor(self, name):
@@ -105,7 +110,10 @@ class MovePlanner:
                 continue
             if search is None:
                 break
-            made = self._searched(search, made, scope.goal, most, size, place)
+            if scope.goal.kind == EMPTY:
+                made = search.emptied(made, most)
+            else:
+                made = search.fitting(made, size, place, most)
             if not self._is_refused(made, seen, builder):
                 break
         if (fleet.free != as_seen).any():
@@ -137,36 +145,25 @@ class MovePlanner:
     @staticmethod
     def _make(fleet, wish, most, bound, size, place):
         if wish.kind == EMPTY:
-            return emptying.empty(fleet, most, bound)
+            return greedy.empty(fleet, most, bound)
         if wish.kind == DRAIN:
             rows = np.flatnonzero(fleet.sources & ~fleet.destinations).tolist()
-            return emptying.drain(fleet, rows, most)
+            return greedy.drain(fleet, rows, most)
         if wish.kind == FIT:
-            return fitting.fit(fleet, size, place, most)
-        return spreading.spread(fleet, most)
-
-    @staticmethod
-    def _searched(search, made, wish, most, size, place):
-        if wish.kind == EMPTY:
-            return search.emptied(made, most)
-        return search.fitting(made, size, place, most)
+            return greedy.fit(fleet, size, place, most)
+        return greedy.spread(fleet, most)
 
     # In the loop.
 
-    @property
-    def _hosts(self):
-        hosts = self._cluster.hosts
-        hosts.now_s = self._clock()
-        return hosts
-
     def _take(self, scope):
-        settings, rules = self._settings(), self._placer.rules
-        levels = self._topology.look(self._hosts, settings.default_zone)
-        scope = with_hosts(scope, self._cluster.hosts, levels)
+        self._cluster.hosts.now_s = self._clock()
+        rules, settings = self._placer.rules, self._settings()
         return snapshot.take(self._cluster, rules, self._topology, settings, scope)
 
     def _check(self, seen):
-        hosts = self._hosts
+        """The hosts of now. Raises _Changed if they are not those of the Snapshot."""
+        hosts = self._cluster.hosts
+        hosts.now_s = self._clock()
         if [node.uuid for node in hosts.nodes] != seen.nodes:
             raise _Changed
         return hosts
@@ -184,7 +181,7 @@ class MovePlanner:
 
     def _check_some(self, seen, arrivals, requests):
         """Evaluate the rules on amounts and numbers for some kinds of servers that arrive, one at
-        least. Returns whether all are done."""
+        least. Return whether all are done."""
         hosts, end_s = self._check(seen), time.monotonic() + SLICE_S
         while arrivals.left:
             kind = arrivals.left.pop()
@@ -238,3 +235,92 @@ def view_of(made):
             for one in made.obstacles
         ],
     }
+
+
+class Arrivals:
+    """What comes to each host. ``counts`` (int64 [host]) is the number of servers, ``refused``
+    (bool [host]) says where a rule refuses one of them, ``left`` are the kinds that are not
+    checked yet."""
+
+    def __init__(self, plan):
+        fleet = self._fleet = plan.fleet
+        pairs = np.array(plan.moves, dtype=np.int64).reshape(-1, 2)
+        self._kinds, self._targets = fleet.servers.kind[pairs[:, 0]], pairs[:, 1]
+        self._amounts = np.zeros(fleet.free.shape, dtype=np.int64)
+        np.add.at(self._amounts, self._targets, fleet.demand[self._kinds])
+        self.counts = np.bincount(self._targets, minlength=len(fleet))
+        self.refused = np.zeros(len(fleet), dtype=bool)
+        self.left = np.unique(self._kinds).tolist()
+
+    def check(self, hosts, rules, request, kind):
+        """Evaluate the rules for one server of a kind, on each of its destinations, as if all
+        other servers were there. Takes as long as the kind has destinations, whatever the number
+        of hosts. Runs in the loop.
+        """
+        rows = np.unique(self._targets[self._kinds == kind])
+        view = hosts.what_if(rows)
+        view.num_instances = hosts.num_instances[rows] + self.counts[rows] - 1
+        more = self._amounts[rows] - self._fleet.demand[kind]
+        for place, name in enumerate(self._fleet.columns):
+            if name != SERVERS and more[:, place].any():
+                view.resources[name].take(slice(None), more[:, place])
+        for rule in rules:
+            verdict = rule.mask(view, request)
+            if verdict is not True:
+                self.refused[rows] |= ~verdict
+
+
+class ThoroughSearch:
+    """Improves plans for so many seconds in all; a plan that it cannot improve stays as it is.
+
+    It waits for another search in this process. ``solver`` makes a groups.exact.worker.Solver.
+    """
+
+    def __init__(self, seconds, solver=lambda: Solver(nice=NICE)):
+        self._end_s, self._solver = time.monotonic() + seconds, solver
+
+    def emptied(self, made, most):
+        """A plan for the goal `empty`, made from another one."""
+        moves, bound = self._ask('empty', made.fleet, most, made.moves)
+        if moves is not None:
+            gone = emptied(made.fleet, dict(moves))
+            if (len(gone), -len(moves)) > (len(made.emptied), -len(made.moves)):
+                made = self._replaced(made, moves, gone, made.before + len(gone), most)
+        return self._bounded(made, bound)
+
+    def fitting(self, made, wanted, allowed, most):
+        """A plan for the goal `fit`, made from another one."""
+        moves, bound = self._ask('fit', made.fleet, wanted, allowed, most, made.moves)
+        if moves is not None:
+            gone = emptied(made.fleet, dict(moves))
+            after = greedy.places_after(made.fleet, moves, wanted, allowed)
+            if (after, -len(moves)) > (made.after, -len(made.moves)):
+                made = self._replaced(made, moves, gone, after, most)
+        return self._bounded(made, bound)
+
+    def _ask(self, task, *arguments):
+        """The answer of a function of rebalance.exact; (None, None) without one."""
+        if not TURN.acquire(timeout=max(self._left_s(), 0.0)):
+            return None, None
+        try:
+            if self._left_s() < LEAST_S:
+                return None, None
+            with self._solver() as solver:
+                answer = solver.ask(f'{EXACT}:{task}', *arguments, seconds=self._left_s())
+                return answer or (None, None)
+        finally:
+            TURN.release()
+
+    def _left_s(self):
+        return self._end_s - time.monotonic()
+
+    @staticmethod
+    def _replaced(made, moves, gone, after, most):
+        is_spent = made.is_spent or len(moves) >= most
+        return dataclasses.replace(made, moves=moves, emptied=gone, after=after, is_spent=is_spent)
+
+    @staticmethod
+    def _bounded(made, bound):
+        if bound is not None:
+            made.bound, made.bound_by = bound, SEARCH
+        return made

@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The host state at one moment, as far as a plan of moves needs it. Taken in the loop."""
+"""The host state at one moment, as far as a plan of moves needs it, and the hosts that its goal
+names. Taken in the loop."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from nova_sched.claim import Claim
 from nova_sched.engine.decide import chain
 from nova_sched.engine.rebalance import RebalanceSettings
 from nova_sched.groups.topology import HOST
-from nova_sched.rebalance.goals import DRAIN, Goal
+from nova_sched.rebalance import DRAIN, Goal
 from nova_sched.state.facts import HostFacts
 from nova_sched.state.host_aggregate import ZONE_KEY, zones
 from nova_sched.state.report import DISABLED_TRAIT
@@ -29,8 +30,8 @@ from nova_sched.state.request import Request
 from nova_sched.suggestion import suggestion
 
 SERVERS = 'servers'  # a column: how many more servers the rules on their number allow
-MOST = 4095  # servers more that are counted on one host
-MOST_SURROUNDINGS = 200  # with more, traits and metadata are left to the check before each move
+MAX_SERVERS = 4095  # servers more that are counted on one host
+MAX_SURROUNDINGS = 200  # with more, traits and metadata are left to the check before each move
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,8 +74,11 @@ class Snapshot:
 
 
 def take(cluster, rules, topology, settings, scope):
-    """A Snapshot of now. Raises InvalidRequest for a host, zone or aggregate that is not known."""
+    """A Snapshot of now. Raises InvalidRequest for a host, zone, aggregate or domain that is not
+    known."""
     hosts = cluster.hosts
+    levels = topology.look(hosts, settings.default_zone)
+    drained = _drained(hosts, scope.goal, levels)
     nodes = hosts.cache.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
     names = hosts.cache.get('names of hosts', lambda: [node.host for node in hosts.nodes])
     total = {name: one.free + one.used for name, one in hosts.resources.items()}
@@ -85,7 +89,6 @@ def take(cluster, rules, topology, settings, scope):
         ('surroundings', topology.stats, settings.default_zone),
         lambda: _surroundings(hosts, topology, settings.default_zone),
     )
-    levels = topology.look(hosts, settings.default_zone)
     above = [level.ids for name, level in levels.items() if name != HOST]
     domain = np.zeros(len(hosts), dtype=np.int32)
     if above and len(hosts):
@@ -104,7 +107,7 @@ def take(cluster, rules, topology, settings, scope):
         domain=domain,
         inside=_inside(hosts, scope, settings.default_zone),
         closed=_members_of(hosts, scope.settings.protected_aggregates),
-        wanted=_wanted(hosts, scope.goal, settings.default_zone),
+        wanted=_wanted(hosts, drained, settings.default_zone),
         down=hosts.forced_down
         | (np.abs(hosts.now_s - hosts.seen_s) > settings.service_down_time_s),
     )
@@ -118,7 +121,7 @@ def _room(rules, hosts):
         for rule in chain(rules, request)
         if not rule.judges_rows and HostFacts.COUNTS in rule.host_facts_for(request)
     ]
-    high = np.full(len(hosts), MOST, dtype=np.int64)
+    high = np.full(len(hosts), MAX_SERVERS, dtype=np.int64)
     low = np.zeros_like(high) if counting else high
     while (low < high).any():
         middle = (low + high + 1) // 2
@@ -151,7 +154,7 @@ def _surroundings(hosts, topology, default_zone):
         numbers = {
             key: number for number, key in enumerate(dict.fromkeys(key[:length] for key in keys))
         }
-        if len(numbers) <= MOST_SURROUNDINGS:
+        if len(numbers) <= MAX_SURROUNDINGS:
             break
     found = np.array([numbers[key[:length]] for key in keys], dtype=np.int32)
     alike = np.array(
@@ -201,10 +204,28 @@ def _inside(hosts, scope, default_zone):
     return mask
 
 
-def _wanted(hosts, goal, default_zone):
+def _drained(hosts, goal, levels):
+    """The names that the goal `drain` has; of a failure domain, such as `rack=r1`, those of its
+    hosts. Where the part before the sign is no level, the whole is a name as any other."""
+    found: list[str] = []
+    for name in goal.names if goal.kind == DRAIN else ():
+        kind, sign, domain = name.partition('=')
+        if not sign or kind not in levels:
+            found.append(name)
+            continue
+        level = levels[kind]
+        if domain not in level.names:
+            why = f'no host is in {level.name} {domain}{suggestion(domain, level.names)}'
+            raise errors.InvalidRequest('goal', why)
+        rows = np.flatnonzero(level.ids == level.names.index(domain))
+        found += [hosts.nodes[row].host for row in rows.tolist()]
+    return dict.fromkeys(found)
+
+
+def _wanted(hosts, names, default_zone):
     """Rows to drain: each name is that of a host, an aggregate or a zone, in this order."""
     mask = hosts.everywhere(False)
-    for name in goal.names if goal.kind == DRAIN else ():
+    for name in names:
         found = hosts.named([name])
         if not found.any():
             found = _members_of(hosts, frozenset([name]))

@@ -29,7 +29,7 @@ class QuietHours:
     end: int
 
     def include(self, now_s):
-        """Returns whether a time, in seconds since the epoch, is in them."""
+        """Return whether a time, in seconds since the epoch, is in them."""
         minute = now_s % 86400 / 60
         if self.begin <= self.end:
             return self.begin <= minute < self.end
@@ -56,7 +56,7 @@ class RebalanceSettings:
     immovable_servers: frozenset[str] = frozenset()
 
     def most_an_hour(self, now_s):
-        """Returns how many periodic moves may start in an hour; None in quiet hours, and without
+        """Return how many periodic moves may start in an hour; None in quiet hours, and without
         a goal."""
         if self.goal is None or any(hours.include(now_s) for hours in self.quiet_hours):
             return None

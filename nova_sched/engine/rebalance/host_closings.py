@@ -54,7 +54,7 @@ class HostClosings:
             self._rebalances.drop_closed(host)
 
     def _open(self, name, reason):
-        """Enable the service of a host. Returns whether that is done.
+        """Enable the service of a host. Return whether that is done.
 
         Nova enables a service whatever its reason is by then. If another rebalance has closed the
         host since the reason was read, it has a row, and is closed again.
@@ -86,7 +86,7 @@ class OwnServices:
         self._cluster, self._state_sync, self._call = cluster, state_sync, call
 
     def close(self, name, reason):
-        """See HostClosings. Returns False if no such host is known."""
+        """See HostClosings. Return False if no such host is known."""
         return self._call(self._close, name, reason)
 
     def open(self, name, reason):

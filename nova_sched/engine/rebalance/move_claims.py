@@ -11,11 +11,12 @@
 # under the License.
 """The claims of a move: checked and made before it starts, and settled when it ends.
 
-A server that moves has its claim on the source and one on the destination, so both count. Methods
-run in the loop only.
+A server that moves has its claim on the source and one on the destination, so both count. In a
+Nova cloud, Nova's own call makes that on the destination. Methods run in the loop only.
 """
 
 import contextlib
+import dataclasses
 
 from nova_sched import errors
 from nova_sched.claim import LIVE_MIGRATION
@@ -34,7 +35,7 @@ class MoveClaims:
         self._state_sync, self._claim_service = state_sync, claim_service
 
     def check(self, entry):
-        """Raise MoveRefused if the move may not start now. Returns the names as ``names``."""
+        """Raise MoveRefused if the move may not start now. Return the names as ``names``."""
         claims = self._state_sync.claims_of(entry.server)
         for uuid, which in (entry.source, 'source'), (entry.destination, 'destination'):
             self._node(uuid, which)
@@ -53,7 +54,7 @@ class MoveClaims:
         return tuple(map(self._names, (entry.source, entry.destination)))
 
     def hold(self, entry, request, has_moved=False):
-        """Claim on the destination. Returns the claim; the one that was made before, if there is
+        """Claim on the destination. Return the claim; the one that was made before, if there is
         one and it has not expired. Raises MoveRefused, with the shortages.
 
         ``has_moved``: the server is there already, so it may have no claim on the source.
@@ -82,14 +83,14 @@ class MoveClaims:
             raise errors.MoveRefused(error.reason) from None
 
     def renew(self, entry):
-        """The move runs: its claim on the destination lives on. Returns whether it exists."""
+        """The move runs: its claim on the destination lives on. Return whether it exists."""
         made = _made(entry, self._state_sync.claims_of(entry.server))
         return made is not None and (made.is_confirmed or self._claim_service.renew_claim(made))
 
     def finish(self, entry):
         """The server is on the destination: its claim there is the only one from now on.
 
-        Returns whether it has a claim there, or has moved on since. If not, its claim was lost.
+        Return whether it has a claim there, or has moved on since. If not, its claim was lost.
         """
         claims = self._state_sync.claims_of(entry.server)
         node, made = self._cluster.node(entry.destination), _made(entry, claims)
@@ -111,7 +112,7 @@ class MoveClaims:
         """The server stays on the source: the move's claim on the destination ends.
 
         A claim that the destination has confirmed stays: only its reports can tell that the server
-        has left again. Returns whether the move has no claim there any more.
+        has left again. Return whether the move has no claim there any more.
         """
         self.drop(entry)
         return _made(entry, self._state_sync.claims_of(entry.server)) is None
@@ -186,3 +187,43 @@ class MoveClaims:
 def _made(entry, claims):
     """The move's own claim on the destination, or None."""
     return next((claim for claim in claims if claim.request_id == entry.uuid), None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NoClaim:
+    """What a move has in place of a claim."""
+
+    uuid: None = None
+
+
+class NovaMoveClaims(MoveClaims):
+    """Nova's conductor asks a scheduler for the destination of each live migration. That call
+    claims there and writes the allocation, and both ends count from then on. The claims follow
+    Placement: one ends when its allocation is gone. A claim that was made before would be replaced
+    by the one of the call, and nothing has to be settled at the end.
+    """
+
+    def hold(self, entry, request, has_moved=False):
+        """Check the claims once more. Raises MoveRefused."""
+        self._check_claims(entry, self._state_sync.claims_of(entry.server))
+        return NoClaim()
+
+    def renew(self, entry):
+        """The claim on the destination lives as long as its allocation."""
+        return True
+
+    def finish(self, entry):
+        """The claim on the source ends with Nova's allocation there."""
+        return True
+
+    def revert(self, entry):
+        """The claim on the destination ends with Nova's allocation there."""
+        return True
+
+    def drop(self, entry):
+        """There is no claim of a move that was not handed over."""
+
+    def is_on(self, entry, node_uuid):
+        """Not known: a claim is confirmed by its allocation, before the server arrives. Nova's
+        migrations tell."""
+        return False

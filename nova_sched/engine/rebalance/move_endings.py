@@ -42,7 +42,7 @@ class MoveEndings:
         interrupted in between is settled again; and so is one that another scheduler has handed
         over again meanwhile, perhaps with a new claim.
 
-        Returns False for a server that is on the destination and has no claim there: its move is
+        Return False for a server that is on the destination and has no claim there: its move is
         not settled.
         """
         ending: tuple[str, str | None]
@@ -75,7 +75,7 @@ class MoveEndings:
             )
 
     def _end(self, entry, state, why):
-        """Returns whether the move has ended so."""
+        """Return whether the move has ended so."""
         if not self._rebalances.end(entry, state, why):
             return False
         if why is None:

@@ -20,9 +20,8 @@ from nova_sched import errors
 from nova_sched.db.rebalances import AGAIN_S, HELD, IN_FLIGHT, REFUSED
 from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
 from nova_sched.engine.rebalance.host_closings import HostClosings, OwnServices
-from nova_sched.engine.rebalance.move_claims import MoveClaims
+from nova_sched.engine.rebalance.move_claims import MoveClaims, NovaMoveClaims
 from nova_sched.engine.rebalance.move_endings import MoveEndings
-from nova_sched.engine.rebalance.nova_move_claims import NovaMoveClaims
 from nova_sched.state.request import RequestedDestination
 
 LOG = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ class MoveRunner:
     the state.request.Request of a server as its conductor knows it, and ``start(entry, source,
     destination)``, which hands a move to a conductor and returns its outcome until now and the
     reason; a second call for the same move only asks. ``settings`` returns RebalanceSettings.
-    ``planner(settings, most)`` returns a list of at most that many rebalance.move.Move, for the
+    ``planner(settings, most)`` returns a list of at most that many rebalance.Move, for the
     periodic mode. ``services`` are those of HostClosings; None: the schedulers' own.
     """
 
@@ -117,7 +116,7 @@ class MoveRunner:
             self._wake.clear()
 
     def turn(self):
-        """One pass: look at the moves that are due, and start new ones. Returns whether any are
+        """One pass: look at the moves that are due, and start new ones. Return whether any are
         open."""
         self._closings.turn()
         self._plan()

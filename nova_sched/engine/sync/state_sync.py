@@ -45,7 +45,6 @@ class StateSync:
         self._stale = set()  # UUIDs
         self._problems = Problems(LOG)
         self.wake = threading.Event()
-        self.tell_ended = lambda claims: None  # called with claims that this scheduler has ended
 
     # From the store.
 
@@ -281,7 +280,6 @@ class StateSync:
         self._cluster.drop(*claims)
         self._mark_stale(claim.node_uuid for claim in claims)
         if claims:
-            self.tell_ended(claims)
             LOG.info('Released %d claims that %s', len(claims), why)
 
     # Nodes, services, aggregates.

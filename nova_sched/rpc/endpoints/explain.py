@@ -19,8 +19,7 @@ from nova_sched.conf import CONF
 from nova_sched.engine.planning.move_planner import view_of
 from nova_sched.engine.planning.snapshot import Scope
 from nova_sched.engine.rebalance import RebalanceSettings
-from nova_sched.rebalance.goals import LONGEST_SEARCH_S
-from nova_sched.rebalance.goals import goal as read_goal
+from nova_sched.rebalance import LONGEST_SEARCH_S, read_goal
 from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 

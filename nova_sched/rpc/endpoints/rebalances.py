@@ -15,7 +15,7 @@ import oslo_messaging as messaging
 
 from nova_sched import errors, words
 from nova_sched.db.rebalances import STATES
-from nova_sched.rebalance import move
+from nova_sched.rebalance import read_moves
 from nova_sched.rpc.failures import expected
 
 LONGEST_S = 31536000  # for which hosts may be closed
@@ -43,7 +43,7 @@ class RebalancesEndpoint:
         ``uuid`` is the UUID that the rebalance gets: with the same one, a repeated call changes
         nothing. The sources take no new servers for ``close_s`` seconds. Raises InvalidRequest.
         """
-        made, wanted = words.uuid(uuid, 'uuid'), move.read(moves)
+        made, wanted = words.uuid(uuid, 'uuid'), read_moves(moves)
         if close_s is not None:
             words.number(close_s, 'close_s', LONGEST_S)
         if self._reads_nova and not self._scheduler.moves_servers:

@@ -30,7 +30,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema
 from nova_sched.engine.context import Context
 from nova_sched.engine.scheduler import Scheduler
-from nova_sched.rebalance import emptying
+from nova_sched.rebalance import greedy
 from nova_sched.rebalance.fleet import MOVABLE, Fleet, Servers
 from nova_sched.sim.replay import Clock
 from nova_sched.state.cluster import Cluster
@@ -67,8 +67,6 @@ BUILT_IN = {
     'fragmentation': _only(fragmentation=1.0),
     'keep-empty': _only(fragmentation=1.0) | {f'{GROUP}.keep_empty': True},
     'exit-time': _only(fragmentation=1.0, exit_time=0.1) | {f'{GROUP}.keep_empty': True},
-    'learned-ends': _only(fragmentation=1.0, exit_time=0.5)
-    | {f'{GROUP}.keep_empty': True, f'{GROUP}.learned_ends': True},
 }
 
 
@@ -257,7 +255,6 @@ class EngineReplay:
         self._asked += arrival.amount * len(requests)
         if scheduler.mix.learns and scheduler.mix.is_due:
             scheduler.mix.refresh()
-        scheduler.ends.turn()
         begin_s = time.perf_counter()
         try:
             found = scheduler.place(list(requests))
@@ -353,7 +350,7 @@ class HourlyMoves:
         if self._hours < FIRST_HOUR:
             return
         fleet = fleet_of(cluster)
-        plan = emptying.empty(fleet, int(self._share * len(fleet.servers.uuids)))
+        plan = greedy.empty(fleet, int(self._share * len(fleet.servers.uuids)))
         for move in plan.to_moves():
             source, node = cluster.node(move.source), cluster.node(move.destination)
             held = source.claims[move.server]

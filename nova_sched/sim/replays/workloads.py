@@ -96,8 +96,8 @@ def azure(path, hosts, vcpus, memory_gb, hours=None):
     """Return the Workload of a trace (``sim.trace``). Raise BadConfig.
 
     ``hosts`` hosts with ``vcpus`` and ``memory_gb`` GiB; ``hours``: only so much of the trace. A
-    batch of one flavor is one request. Each request has its lifetime as ``ttl``, unless ends are
-    learned. The order of arrival is that of the file, so the seed has no effect.
+    batch of one flavor is one request. Each request has its lifetime as ``ttl``. The order of
+    arrival is that of the file, so the seed has no effect.
     """
     listed = list(trace.split(trace.load(path), CONF.scheduler.max_instances_per_request))
     start_s, end_s = listed[0].time_s, listed[-1].time_s + GRID_S
@@ -124,7 +124,7 @@ def azure(path, hosts, vcpus, memory_gb, hours=None):
 def _batch(listed, numbers):
     # A lifetime of 0 ends within the grid of the trace, in its middle.
     lifetimes_s = tuple(GRID_S / 2 if one == 0 else one for one in listed.lifetimes_s)
-    flavor, learned = listed.flavor, CONF.filter_scheduler.learned_ends
+    flavor = listed.flavor
     requests = tuple(
         Request(
             server_uuid(next(numbers)),
@@ -132,8 +132,7 @@ def _batch(listed, numbers):
             memory_mb=flavor.memory_mb,
             resources={VCPU: flavor.vcpus, MEMORY_MB: flavor.memory_mb},
             flavor_name=flavor.name,
-            hints={} if lifetime_s is None or learned else {'ttl': [lifetime_s]},
-            together=len(lifetimes_s),
+            hints={} if lifetime_s is None else {'ttl': [lifetime_s]},
         )
         for lifetime_s in lifetimes_s
     )

@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Decisions with ExitTimeWeigher against those without it, within one run: with ends that requests
-tell, and with learned ones."""
+"""Decisions with ExitTimeWeigher against those without it, within one run."""
 
 import dataclasses
 import random
@@ -20,15 +19,12 @@ import numpy as np
 from nova_sched import service
 from nova_sched.conf import CONF
 from nova_sched.engine.place import Placer
-from nova_sched.lifetimes.ages import DAY_S, HOUR_S
-from nova_sched.lifetimes.ends import Ends
-from nova_sched.lifetimes.life import Kind
-from nova_sched.lifetimes.survival import Survival
 from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.decisions import PLACED, Decide, Varied
 from nova_sched.tests.bench.timing import in_random_order, p50_ms, p99_ms
 from nova_sched.weighers.exit_time import ExitTimeWeigher
 
+DAY_S = 86400.0
 SIZES = (1_000, 10_000)
 
 
@@ -40,27 +36,6 @@ class Asked:
 
     def __call__(self):
         return dataclasses.replace(self._varied(), hints=self._hints)
-
-
-class Learned(Decide):
-    """Decisions that estimate ends."""
-
-    def __init__(self, cluster, *arguments):
-        super().__init__(*arguments)
-        self._hosts, self._survival = cluster.hosts, survival()
-
-    def __call__(self):
-        self._hosts.survival = self._survival
-        super().__call__()
-        self._hosts.survival = None
-
-
-def survival():
-    """A Survival of servers that last an hour on average."""
-    ends, chance = Ends(), random.Random(1)
-    for _ in range(1000):
-        ends.add(Kind('', '', 1), chance.expovariate(1 / HOUR_S), 0.0)
-    return Survival(ends)
 
 
 def rows(budget_s=2.0, sizes=SIZES):
@@ -84,7 +59,6 @@ def _rows(size, settings, budget_s):
     calls = {
         'without': Decide(Placer(cluster, without, random.Random(1)), settings, told),
         'told': Decide(Placer(cluster, every, random.Random(1)), settings, told),
-        'learned': Learned(cluster, Placer(cluster, every, random.Random(1)), settings, Asked({})),
     }
 
     def between():

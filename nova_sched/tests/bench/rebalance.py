@@ -24,10 +24,8 @@ import time
 import numpy as np
 
 from nova_sched.rebalance.bound import most_emptied
-from nova_sched.rebalance.emptying import empty
-from nova_sched.rebalance.fitting import fit
 from nova_sched.rebalance.fleet import Fleet, Servers
-from nova_sched.rebalance.spreading import spread
+from nova_sched.rebalance.greedy import empty, fit, spread
 
 SIZES = np.array(
     [(1, 2), (2, 4), (2, 8), (4, 8), (4, 16), (8, 16), (8, 32), (16, 32), (1, 1), (2, 2)],

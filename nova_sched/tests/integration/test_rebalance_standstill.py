@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.db import engine as db_engine
 from nova_sched.db.rebalances import CONFIRMED, HANDED_OVER, HELD, REVERTED, WAITING, SqlRebalances
 from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
-from nova_sched.rebalance.move import Move
+from nova_sched.rebalance import Move
 from nova_sched.rpc import moves
 from nova_sched.rpc.client import StatsClient
 from nova_sched.tests.builders import uuid_of

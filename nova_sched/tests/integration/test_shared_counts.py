@@ -16,7 +16,3 @@ from nova_sched.tests.unit.db import shared_counts
 
 class TestMixes(shared_counts.Mixes):
     pass
-
-
-class TestLifetimes(shared_counts.Lifetimes):
-    pass

@@ -29,7 +29,7 @@ from nova_sched.groups import template
 from nova_sched.groups.members import guest_numa, pci_aliases
 from nova_sched.objects.image_meta import ImageMetaProps
 from nova_sched.queues import catalogue
-from nova_sched.rebalance import goals
+from nova_sched.rebalance import most_moves
 from nova_sched.rpc import translate
 from nova_sched.state import aggregates, compute_node, lifetime
 from nova_sched.tests.builders import aggregate
@@ -214,8 +214,8 @@ ENTRANCES = {
         lambda text: translate.offered_hosts([('h', None)], {'h': text})['h', None],
         FLOAT,
     ),
-    'moves of a plan': (lambda text: goals.most_moves(text, 100), MOVES),
-    'share of the servers': (lambda text: goals.most_moves(f'{text}%', 100), SHARE),
+    'moves of a plan': (lambda text: most_moves(text, 100), MOVES),
+    'share of the servers': (lambda text: most_moves(f'{text}%', 100), SHARE),
     'flavor of a queue': (
         lambda text: catalogue.flavor_of({'name': 'a', 'vcpus': text, 'memory_mb': 1}),
         NEVER,
@@ -278,9 +278,7 @@ DECIMAL = [NO, NO, 1, 1, 1.5, 0, NO, NO, NO, 2.0**63, NO, NO, NO]
             DECIMAL,
             id='weight of an offered host',
         ),
-        pytest.param(
-            lambda value: goals.most_moves(value, 9), [NO, NO, 1, 1, *[NO] * 9], id='moves'
-        ),
+        pytest.param(lambda value: most_moves(value, 9), [NO, NO, 1, 1, *[NO] * 9], id='moves'),
         pytest.param(
             vcpus_of_template,
             [NO, NO, 1, 1, *[NO] * 9],

@@ -28,7 +28,6 @@ from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.db.lifetimes import SqlLifetimes
 from nova_sched.db.mixes import SqlMixes
 from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.schedulers import SqlSchedulers
@@ -104,7 +103,7 @@ def test_settings(option, value, setting, found):
     [
         pytest.param(
             'memory',
-            [SqlClaimStore, MemoryDecisionLog, MemoryCandidates, *[type(None)] * 5],
+            [SqlClaimStore, MemoryDecisionLog, MemoryCandidates, *[type(None)] * 4],
             id='in memory',
         ),
         pytest.param(
@@ -117,7 +116,6 @@ def test_settings(option, value, setting, found):
                 SqlMixes,
                 SqlFlavors,
                 SqlRebalances,
-                SqlLifetimes,
             ],
             id='in a database',
         ),

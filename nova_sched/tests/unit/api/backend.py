@@ -21,7 +21,7 @@ import yaml
 from nova_sched import errors, words
 from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup
 from nova_sched.queues.catalogue import checked_flavor
-from nova_sched.rebalance import goals, move
+from nova_sched.rebalance import most_moves, read_goal, read_moves
 from nova_sched.tests.builders import uuid_of
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)
@@ -280,8 +280,8 @@ class Planner:
         self.calls.append(asked)
         if self.refusal is not None:
             raise self.refusal
-        goals.goal(asked['goal'])
-        goals.most_moves(asked['moves'], 3)
+        read_goal(asked['goal'])
+        most_moves(asked['moves'], 3)
         return copy.deepcopy(PLAN)
 
 
@@ -325,7 +325,7 @@ class Rebalances:
     def create(self, uuid, moves, close_s=None, context=None):
         if self.refusal is not None:
             raise self.refusal
-        move.read(moves)
+        read_moves(moves)
         self._make(uuid, moves)
         return self._find(uuid)
 

@@ -116,7 +116,6 @@ OURS = {
     ('filter_scheduler', 'exit_time_weight_multiplier'),
     ('filter_scheduler', 'fragmentation_weight_multiplier'),
     ('filter_scheduler', 'keep_empty'),
-    ('filter_scheduler', 'learned_ends'),
     ('scheduler', 'workers'),
     ('scheduler', 'rpc_server'),
     ('scheduler', 'max_claim_attempts'),

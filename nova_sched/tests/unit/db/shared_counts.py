@@ -23,18 +23,13 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db.engine import transaction
-from nova_sched.db.lifetimes import SqlLifetimes
 from nova_sched.db.mixes import SqlMixes
 from nova_sched.db.shared_counts import QUIET_S
-from nova_sched.db.tables import LIFETIMES, MIXES
-from nova_sched.lifetimes.ends import Ends
-from nova_sched.lifetimes.life import Kind
-from nova_sched.packing.mix import Mix
-from nova_sched.packing.size import Size
+from nova_sched.db.tables import MIXES
+from nova_sched.packing.mix import Mix, Size
 from nova_sched.tests.builders import uuid_of
 
 ONE, OTHER = uuid_of('one'), uuid_of('other')
-NOW = 1_700_000_000.0
 
 
 class Counts:
@@ -140,24 +135,3 @@ class Mixes(Counts):
     @classmethod
     def told(cls, counts):
         return counts.counts.get(cls.small, 0), counts.counts.get(cls.large, 0)
-
-
-class Lifetimes(Counts):
-    table, small, large = LIFETIMES, Kind('p', 'm1.small', 1), Kind('p', 'm1.large', 1)
-    unreadable = '[[1]]', '{"a": 1}', '{"steps": 3, "as_of_s": 1, "kinds": []}'
-
-    @pytest.fixture
-    def store(self, database):
-        return SqlLifetimes(database)
-
-    @classmethod
-    def of(cls, small, large):
-        found = Ends()
-        for kind in [cls.small] * small + [cls.large] * large:
-            found.add(kind, 60.0, NOW)
-        return found
-
-    @classmethod
-    def told(cls, counts):
-        found = (counts.counts.get(kind) for kind in (cls.small, cls.large))
-        return tuple(0 if one is None else pytest.approx(one[0].sum(), rel=1e-3) for one in found)

@@ -15,7 +15,7 @@ import numpy as np
 
 from nova_sched.hardware.providers import Provider, ProviderTree, Stock
 from nova_sched.packing.fleet import Fleet
-from nova_sched.packing.size import DeviceDemand, Size
+from nova_sched.packing.mix import DeviceDemand, Size
 
 GPU = 'CUSTOM_GPU'
 

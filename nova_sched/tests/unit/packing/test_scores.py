@@ -21,10 +21,8 @@ import pytest
 from nova_sched import errors
 from nova_sched.packing import scores as scores_module
 from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.hardware_demand import CellDemand, PciDemand
-from nova_sched.packing.mix import Mix
+from nova_sched.packing.mix import CellDemand, Mix, PciDemand, Size, size_of
 from nova_sched.packing.scores import Scores
-from nova_sched.packing.size import Size, size_of
 from nova_sched.packing.tables import Tables
 from nova_sched.state.request import NO_HARDWARE
 from nova_sched.tests.builders import cluster, put, report, request, uuid_of
@@ -93,7 +91,7 @@ def test_after_any_changes():
 @pytest.mark.parametrize('most', [pytest.param(2**14, id='all'), pytest.param(4, id='few')])
 def test_kept_states_of_cells_and_devices(monkeypatch, most):
     """Kept costs are fresh costs, also after the states that were known were dropped."""
-    monkeypatch.setattr(scores_module, 'MOST_STATES', most)
+    monkeypatch.setattr(scores_module, 'MAX_STATES', most)
     made = cluster(4)
     for row in range(4):
         put(made, report(f'host-{row}', vcpus=64, memory_mb=32768, **told(HOST)))

@@ -39,5 +39,5 @@ def test_the_program_sees_what_the_volume_does_not():
 
 
 def test_a_large_fleet_is_bounded_by_its_volume(monkeypatch):
-    monkeypatch.setattr(bound, 'LARGEST', 0)
+    monkeypatch.setattr(bound, 'MAX_VARIABLES', 0)
     assert most_emptied(APART, 3) == Bound(2, VOLUME)

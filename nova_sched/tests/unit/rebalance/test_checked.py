@@ -16,9 +16,7 @@ import numpy as np
 import pytest
 
 from nova_sched.rebalance.bound import most_emptied
-from nova_sched.rebalance.emptying import drain, empty
-from nova_sched.rebalance.fitting import fit
-from nova_sched.rebalance.spreading import spread
+from nova_sched.rebalance.greedy import drain, empty, fit, spread
 from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.rebalance.checker import Broken, replay
 from nova_sched.tests.unit.rebalance.fleets import fleet, random_fleet

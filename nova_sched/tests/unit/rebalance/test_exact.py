@@ -14,8 +14,8 @@
 import numpy as np
 import pytest
 
-from nova_sched.rebalance import exact, fitting
-from nova_sched.rebalance.emptying import empty
+from nova_sched.rebalance import exact, greedy
+from nova_sched.rebalance.greedy import empty
 from nova_sched.tests.unit.rebalance.checker import replay
 from nova_sched.tests.unit.rebalance.fleets import fleet, random_fleet
 
@@ -47,7 +47,7 @@ def test_places_by_moves_of_a_few_servers():
     everywhere = np.ones(3, dtype=bool)
     moves, bound = exact.fit(one, np.array([8, 0, 0]), everywhere, 9, [], SECONDS)
     assert (len(moves), bound) == (1, 1)
-    assert fitting.places_after(one, moves, np.array([8, 0, 0]), everywhere) == 1
+    assert greedy.places_after(one, moves, np.array([8, 0, 0]), everywhere) == 1
 
 
 def test_an_oversubscribed_host_is_no_contradiction():
@@ -56,29 +56,29 @@ def test_an_oversubscribed_host_is_no_contradiction():
     size, everywhere = np.array([8, 0, 0]), np.ones(3, dtype=bool)
     moves, bound = exact.fit(one, size, everywhere, 9, [], SECONDS)
     assert bound == 1
-    assert fitting.places_after(one, moves, size, everywhere) == 1
+    assert greedy.places_after(one, moves, size, everywhere) == 1
     replay(one, moves)
 
 
 @pytest.mark.parametrize('seed', range(12))
-@pytest.mark.parametrize('largest', [exact.LARGEST, 60], ids=['whole', 'a part'])
+@pytest.mark.parametrize('largest', [exact.MAX_VARIABLES, 60], ids=['whole', 'a part'])
 def test_no_rule_breaks(monkeypatch, seed, largest):
     """Begun with the greedy plan, a search ends with one that is as good, and keeps all rules: in
     order, in any order, several at once, with moves that fail, cut off anywhere."""
-    monkeypatch.setattr(exact, 'LARGEST', largest)
+    monkeypatch.setattr(exact, 'MAX_VARIABLES', largest)
     random = np.random.default_rng(seed)
     one = random_fleet(random, fill=random.uniform(0.3, 0.9))
     most = int(random.integers(1, 20))
     everywhere = np.ones(len(one), dtype=bool)
-    made, fits = empty(one, most), fitting.fit(one, LARGE, everywhere, most)
+    made, fits = empty(one, most), greedy.fit(one, LARGE, everywhere, most)
     emptied, bound = exact.empty(one, most, made.moves, SECONDS)
     if emptied is not None:
         assert set(replay(one, emptied).emptied()) == sources(one, emptied)
-        if largest == exact.LARGEST and bound is not None:
+        if largest == exact.MAX_VARIABLES and bound is not None:
             assert len(made.emptied) <= len(sources(one, emptied)) <= bound
     placed, places = exact.fit(one, LARGE, everywhere, most, fits.moves, SECONDS)
     if placed is not None and largest != 60:
-        after = fitting.places_after(one, placed, LARGE, everywhere)
+        after = greedy.places_after(one, placed, LARGE, everywhere)
         assert fits.after <= after <= places
     for moves in (emptied or [], placed or []):
         assert len(moves) <= most

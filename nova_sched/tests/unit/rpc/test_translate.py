@@ -102,7 +102,6 @@ def test_what_the_wire_says_is_what_is_asked(name):
         'ignore_hosts': frozenset(spec.get('ignore_hosts') or ()),
         'force_hosts': frozenset(spec.get('force_hosts') or ()),
         'force_nodes': frozenset(spec.get('force_nodes') or ()),
-        'together': len(requests(name)),
     }
     assert (request.group is None) == (not group)
     if group:

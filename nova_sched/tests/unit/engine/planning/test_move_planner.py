@@ -9,28 +9,40 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Plans of moves from the host state, with the rules of a scheduler."""
+"""Plans of moves: what they are made from, every move judged before it is made, and what a search
+for a better plan finds."""
 
+import contextlib
+import dataclasses
 import itertools
+import random
 
+import numpy as np
 import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PLANNED
+from nova_sched.engine.clock import Pauses
+from nova_sched.engine.decide import survivors
 from nova_sched.engine.planning import move_planner, snapshot
-from nova_sched.engine.planning.move_planner import MovePlanner, view_of
+from nova_sched.engine.planning.move_planner import SEARCH, MovePlanner, ThoroughSearch, view_of
 from nova_sched.engine.planning.snapshot import Scope
 from nova_sched.engine.rebalance import RebalanceSettings
+from nova_sched.filters import Filter
 from nova_sched.filters.aggregate_core import AggregateCoreFilter
 from nova_sched.filters.compute import ComputeFilter
 from nova_sched.filters.num_instances import NumInstancesFilter
+from nova_sched.filters.ram import RamFilter
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
-from nova_sched.rebalance.goals import goal
+from nova_sched.rebalance import read_goal
+from nova_sched.rebalance.bound import PROGRAM
+from nova_sched.rebalance.greedy import empty, fit
 from nova_sched.tests import builders
 from nova_sched.tests.builders import NOW, aggregate, request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.engine.world import Named, World, rules
+from nova_sched.tests.unit.rebalance.fleets import fleet
 
 DEVICE = HardwareAllocation(providers=(Allotted('', uuid_of('gpu'), {'VGPU': 1}),))
 
@@ -42,6 +54,8 @@ class Planned:
     def __init__(self, servers, filters=(), flavors=None, **words):
         self.cluster = builders.cluster(len(servers), **words)
         self.world = World(chain=rules(filters), cluster=self.cluster)
+        # After a pause it would read the store, which knows no hosts.
+        self.world.scheduler.pauses = Pauses(lambda: 0.0)
         for row, there in enumerate(servers):
             for number, fields in enumerate([{}] * there if isinstance(there, int) else there):
                 self.cluster.add(
@@ -61,7 +75,7 @@ class Planned:
         return self.world.call(work, *args)
 
     def plan(self, text='empty', moves=None, wanted=None, zone=None, aggregate=None, **settings):
-        scope = Scope(goal(text), zone, aggregate, RebalanceSettings(**settings))
+        scope = Scope(read_goal(text), zone, aggregate, RebalanceSettings(**settings))
         return view_of(self.planner.plan(scope, moves, wanted))
 
 
@@ -289,7 +303,7 @@ def test_the_moves_of_a_periodic_plan():
 
 
 def test_of_many_surroundings_only_zone_and_cell_count(monkeypatch):
-    monkeypatch.setattr(snapshot, 'MOST_SURROUNDINGS', 1)
+    monkeypatch.setattr(snapshot, 'MAX_SURROUNDINGS', 1)
     traits = [frozenset([f'CUSTOM_{row}']) for row in range(2)]
     assert ways(Planned([1, 3], traits=traits).plan(moves=1)) == [('host-0', 'host-1')]
     zones = [aggregate(1, ['host-0'], availability_zone='a')]
@@ -303,3 +317,151 @@ def test_the_loop_is_free_between_slices(monkeypatch):
     made.before = lambda: calls.append(1)
     assert len(made.plan()['moves']) == 2
     assert len(calls) == 7  # the snapshot, four kinds, the check of the two kinds that move
+
+
+class OfTheUser(Filter):
+    """Lets the servers of one user go to host 2 only."""
+
+    def mask(self, hosts, request):
+        return hosts.named(['host-2']) if request.user_id == 'one' else True
+
+
+def test_a_filter_may_read_the_user():
+    made = Planned([[{'user_id': 'one'}, {'user_id': 'other'}], 3, 2], [OfTheUser()])
+    assert ways(made.plan('drain:host-0')) == [('host-0', 'host-1'), ('host-0', 'host-2')]
+
+
+@pytest.mark.parametrize('seed', range(30))
+def test_the_filters_let_every_step_pass(seed):
+    """Random clouds. The moves are made in random order, some of them never confirmed: before each
+    one the whole chain of filters judges its destination, with the claims of both ends."""
+    dice = random.Random(seed)
+    servers = [
+        [
+            {
+                'vcpus': dice.choice([1, 2, 4]),
+                'memory_mb': dice.choice([512, 4096, 8192]),
+                'group_uuid': dice.choice([None, None, f'group {dice.randrange(3)}']),
+                'created_s': dice.random(),
+            }
+            for _ in range(dice.randint(0, 5))
+        ]
+        for _ in range(10)
+    ]
+    zones = [
+        aggregate(1, [f'host-{row}' for row in range(5)], availability_zone='a'),
+        aggregate(2, [f'host-{row}' for row in range(5, 10)], availability_zone='b'),
+    ]
+    made = Planned(servers, [RamFilter(), NumInstancesFilter()], aggregates=zones)
+    cluster, chain = made.cluster, made.world.scheduler._placer.rules
+    with settings({'filter_scheduler.max_instances_per_host': 6}):
+        found = made.plan(dice.choice(['empty', 'spread', 'drain:host-1,host-7']))
+        for move in dice.sample(found['moves'], len(found['moves'])):
+            node = cluster.node(move['destination'])
+            held = cluster.node(move['source']).claims[move['server']]
+            there = {one.group_uuid for one in node.claims.values()} - {None}
+            assert held.group_uuid not in there
+            asked = request(
+                instance_uuid=move['server'],
+                vcpus=held.resources['VCPU'],
+                memory_mb=held.resources['MEMORY_MB'],
+                availability_zone='a' if node.row < 5 else 'b',
+            )
+            assert (cluster.node(move['source']).row < 5) == (node.row < 5)
+            assert node.row in survivors(chain, cluster.hosts, asked).rows()
+            cluster.add(dataclasses.replace(held, node_uuid=node.uuid, uuid=uuid_of(str(asked))))
+            if dice.random() < 0.5:
+                cluster.drop(held)
+
+
+SECONDS = 60
+SIZE, EVERYWHERE = np.array([8, 0, 0]), np.ones(3, dtype=bool)
+
+
+class Answers:
+    """A solver whose process answers as a test says; ``asked`` are the tasks."""
+
+    def __init__(self, answer):
+        self.answer, self.asked = answer, []
+
+    def __call__(self):
+        return contextlib.nullcontext(self)
+
+    def ask(self, task, *arguments, seconds):
+        self.asked.append((task, seconds))
+        return self.answer
+
+
+@pytest.fixture
+def made():
+    """A plan that empties host 0 of three."""
+    return empty(fleet([8, 8, 8], [2], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)]), 3)
+
+
+def test_a_better_plan_takes_the_place_of_the_first(made):
+    made.moves, made.emptied, made.after = [], [], 0
+    solver = Answers(([(0, 2)], 2))
+    found = ThoroughSearch(SECONDS, solver).emptied(made, 3)
+    assert (found.moves, found.emptied, found.after) == ([(0, 2)], [0], 1)
+    assert (found.bound, found.bound_by, found.is_spent) == (2, SEARCH, made.is_spent)
+    ((task, seconds),) = solver.asked
+    assert task == 'nova_sched.rebalance.exact:empty'
+    assert 0 < seconds <= SECONDS
+
+
+@pytest.mark.parametrize(
+    'answer, bound',
+    [
+        pytest.param(None, None, id='no process'),
+        pytest.param((None, None), None, id='no plan in time'),
+        pytest.param((None, 2), 2, id='a proof alone'),
+        pytest.param(([], 2), 2, id='a worse plan'),
+    ],
+)
+def test_the_first_plan_remains(made, answer, bound):
+    moves = list(made.moves)
+    found = ThoroughSearch(SECONDS, Answers(answer)).emptied(made, 3)
+    assert (found.moves, found.bound) == (moves, bound)
+    assert moves
+
+
+def test_places(made):
+    first = fit(made.fleet, SIZE, EVERYWHERE, 0)
+    solver = Answers(([(0, 2)], 1))
+    found = ThoroughSearch(SECONDS, solver).fitting(first, SIZE, EVERYWHERE, 1)
+    assert (found.moves, found.before, found.after, found.is_spent) == ([(0, 2)], 0, 1, True)
+    assert (found.bound, solver.asked[0][0]) == (1, 'nova_sched.rebalance.exact:fit')
+
+
+def test_no_search_without_time(made):
+    solver = Answers(([], 0))
+    assert ThoroughSearch(0.5, solver).emptied(made, 3) is made
+    with move_planner.TURN:  # another search goes on
+        assert ThoroughSearch(0.0, solver).emptied(made, 3) is made
+    assert solver.asked == []
+
+
+def test_plans_of_a_process():
+    """From the host state to a proof and back, with the solver itself."""
+    made = Planned([1, 3, 4])
+    found = made.planner.plan(Scope(read_goal('empty')), 4, thorough_s=SECONDS)
+    assert (len(found.emptied), found.bound, len(found.moves)) == (2, 2, 4)
+    found = made.planner.plan(
+        Scope(read_goal('fit:large')), 4, request(vcpus=16, memory_mb=1024), thorough_s=SECONDS
+    )
+    assert (found.before, found.after, found.bound, found.bound_by) == (0, 2, 2, SEARCH)
+
+
+def test_a_search_keeps_rules_that_allow_less_than_is_free():
+    """By the inventories all servers fit on host 1; the aggregate allows no oversubscription."""
+    there = aggregate(1, ['host-0', 'host-1'], cpu_allocation_ratio='1.0')
+    made = Planned([4, 6], [AggregateCoreFilter()], aggregates=[there], vcpus_ratio=2.0)
+    found = made.planner.plan(Scope(read_goal('empty')), thorough_s=SECONDS)
+    assert (found.moves, found.emptied) == ([], [])
+    assert (found.bound, found.bound_by) == (1, PROGRAM)  # of the free amounts
+
+
+@pytest.mark.parametrize('text', ['spread', 'drain:host-0'])
+def test_goals_without_a_search(text):
+    with pytest.raises(errors.InvalidRequest, match=f'goal {read_goal(text).kind}, but'):
+        Planned([1, 1]).planner.plan(Scope(read_goal(text)), thorough_s=SECONDS)

@@ -22,7 +22,7 @@ from nova_sched.db.tables import CLAIMS, MOVES
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.rebalance import RUNNING, RebalanceSettings
 from nova_sched.engine.rebalance.move_runner import MoveRunner
-from nova_sched.rebalance.move import Move
+from nova_sched.rebalance import Move
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.engine.world import World
 

@@ -66,14 +66,6 @@ def test_lifetimes_are_hints_too(path):
     assert (second.lifetimes_s, second.requests[0].hints) == ((None,), {})
 
 
-def test_ends_that_are_learned_are_not_told(path):
-    with settings({'filter_scheduler.learned_ends': True}):
-        arrivals = list(workloads.azure(path, 1, 64, 448).arrivals(0))
-    asked = [one for arrival in arrivals for one in arrival.requests]
-    assert [(one.hints, one.together) for one in asked] == [({}, 2), ({}, 2), ({}, 1), ({}, 1)]
-    assert arrivals[0].lifetimes_s == (150.0, 5550.0)
-
-
 def test_a_batch_is_split_at_the_most_that_one_request_may_ask_for(path):
     with settings({'scheduler.max_instances_per_request': 1}):
         arrivals = list(workloads.azure(path, 1, 64, 448).arrivals(0))

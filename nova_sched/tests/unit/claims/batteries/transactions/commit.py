@@ -15,7 +15,6 @@ import pytest
 
 from nova_sched.claim import CONFIRMED, DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU, Claim
 from nova_sched.claims import Placement
-from nova_sched.lifetimes.life import Life
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.unit.claims.batteries.steps import (
@@ -115,7 +114,6 @@ class Commit:
             group_uuid=uuid_of('group'),
             request_id='req-1',
             ends_s=1_800_000_060.5,
-            life=Life('m1.petit-é', 3, 1_799_999_000.25),
             created_s=NOW + 0.123456,
             changed_s=NOW + 0.123456,
             expires_s=NOW + 3600.5,

@@ -9,11 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The potential of hosts with devices: what of them no request of the mix can use.
+"""Devices inside hosts: their models, the potential of hosts that have them, and the devices that
+a request takes, which are those that cost least.
 
-For each size: devices that are too small for it (fit), devices that lack CPU or memory beside them
-(stranding), whole blocks of devices (blocks), and the value of holes (prices). Of a state of a
-host, the sums over its devices are known, so that a change of one device is one look-up.
+The potential is what of them no request of the mix can use. For each size: devices that are too
+small for it (fit), devices that lack CPU or memory beside them (stranding), whole blocks of
+devices (blocks), and the value of holes (prices). Of a state of a host, the sums over its devices
+are known, so that a change of one device is one look-up.
 
 These sums are an array with a line for each host, or state of a host, and the columns: how many
 copies of each item fit; thousandths that are too small for each item; free thousandths by resource
@@ -21,6 +23,8 @@ class; thousandths that have no value (holes).
 """
 
 import dataclasses
+import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +32,10 @@ FULL = 1000  # thousandths of a whole device
 EXACT = 2.0**30  # parts of a thousandth
 SOME = 256  # hosts whose devices are looked up together
 HOLES, FIT, STRANDING, BLOCKS, SCARCITY = 10.0, 1.0, 0.3, 0.1, 3.0  # weights of the terms
+NO_MODEL = -1
+NEVER = FULL + 1  # thousandths that no device has
+UNFIT = 1e6  # cost on a host where the devices do not suffice
+DIGITS = 6  # a smaller difference of costs is none
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,7 +125,7 @@ class DevicePotential:
         return int(self._items.milli[item])
 
     def devices(self, free, models):
-        """Returns the sums over the devices of hosts: thousandths free of each device and its
+        """Return the sums over the devices of hosts: thousandths free of each device and its
         model, -1 for no device, both of shape (hosts, devices)."""
         found = np.empty((len(free), self._table.shape[2]))
         for start in range(0, len(free), SOME):
@@ -126,7 +134,7 @@ class DevicePotential:
         return found
 
     def changed(self, devices, models, before, after):
-        """Returns the sums after a change of the free thousandths of one device in each line."""
+        """Return the sums after a change of the free thousandths of one device in each line."""
         return devices + (self._table[models, after] - self._table[models, before])
 
     def total(self, devices):
@@ -157,7 +165,7 @@ class DevicePotential:
         return found.take(self._same, axis=1)
 
     def of(self, free, devices, lines=None):
-        """Returns the potential of hosts with these free units of the node's resource classes, of
+        """Return the potential of hosts with these free units of the node's resource classes, of
         shape (hosts, classes), and these sums over devices. ``lines``: the line of ``free`` for
         each line of the sums; None: the same."""
         by_devices, small, total = self._sums_by_size(devices)
@@ -172,3 +180,152 @@ class DevicePotential:
             whole = np.floor(both.take(self._blocked, axis=1))
             found -= np.einsum('ij,j->i', whole, self._blocks)
         return found
+
+
+class Item(NamedTuple):
+    """What a size asks of one device; see ``Items``."""
+
+    resource_class: str
+    milli: int
+    apart: bool
+    required: frozenset[str]
+    forbidden: frozenset[str]
+
+    def is_allowed(self, resource_class, traits):
+        return (
+            resource_class == self.resource_class
+            and self.required <= traits
+            and self.forbidden.isdisjoint(traits)
+        )
+
+
+class Models:
+    """The models of devices: devices that serve the same items are of one model.
+
+    ``full`` is the number of units of a whole device, by resource class.
+    """
+
+    def __init__(self, trees, demands):
+        self.full: dict[str, int] = {}
+        traits = set[str]()
+        for tree in trees:
+            for provider in tree.children:
+                traits |= provider.traits
+                for name, stock in provider.stocks.items():
+                    self.full[name] = max(self.full.get(name, 1), stock.total)
+        self._known = frozenset(traits)
+        self.items = sorted({self.item_of(one) for one in demands}, key=_by_milli)
+        self.classes = sorted({item.resource_class for item in self.items})
+        self.patterns: dict[tuple, int] = {}
+        self._numbers: dict[tuple[str, frozenset[str]], int] = {}
+        for tree in trees:
+            for name, seen, _ in kinds(tree):
+                if name in self.classes:
+                    self.patterns.setdefault(self._pattern(name, seen), len(self.patterns))
+
+    def item_of(self, demand):
+        """The Item of a DeviceDemand. Traits that no device has are those of the node."""
+        full = self.full.get(demand.resource_class)
+        milli = NEVER if full is None else min(math.ceil(demand.units * FULL / full), NEVER)
+        return Item(
+            demand.resource_class,
+            max(milli, 1),
+            demand.count > 1,
+            demand.required & self._known,
+            demand.forbidden,
+        )
+
+    def _pattern(self, name, traits):
+        return name, tuple(item.is_allowed(name, traits) for item in self.items)
+
+    def number(self, name, traits):
+        """The number of the model of such a device; of one that is new, the most similar."""
+        found = self._numbers.get((name, traits))
+        if found is None:
+            pattern = self._pattern(name, traits)
+            found = self.patterns.get(pattern)
+            if found is None:
+                alike = [
+                    (sum(a == b for a, b in zip(pattern[1], known[1], strict=True)), -number)
+                    for known, number in self.patterns.items()
+                    if known[0] == name
+                ]
+                found = self.patterns[pattern] = -max(alike)[1] if alike else NO_MODEL
+            self._numbers[name, traits] = found
+        return found
+
+    def as_items(self):
+        """The Items of the potential."""
+        allowed = np.array([bits for _, bits in self.patterns], dtype=bool)
+        place = {name: number for number, name in enumerate(self.classes)}
+        return Items(
+            np.array([item.milli for item in self.items], dtype=np.int64),
+            np.array([place[item.resource_class] for item in self.items], dtype=np.int64),
+            np.array([item.apart for item in self.items], dtype=bool),
+            allowed.reshape(len(self.patterns), len(self.items)),
+            np.array([place[name] for name, _ in self.patterns], dtype=np.int64),
+        )
+
+
+def _by_milli(item):
+    return (
+        item.milli,
+        item.resource_class,
+        item.apart,
+        sorted(item.required),
+        sorted(item.forbidden),
+    )
+
+
+def kinds(tree):
+    """(resource class, traits, Stock) of the devices of a tree, in order; the node's own traits
+    count too."""
+    own = tree.by_uuid[tree.root].traits if tree.root in tree.by_uuid else frozenset()
+    for provider in tree.children:
+        for name, stock in provider.stocks.items():
+            yield name, provider.traits | own, stock
+
+
+def one_device(potential, state, after, milli, fits):
+    """Return what one device costs on each host, the best of those that differ, and its place.
+
+    ``fits``: which devices can give so many thousandths; ``after``: free units that are left.
+    """
+    rows, places = np.nonzero(fits & state.distinct)
+    models, before = state.models[rows, places], state.milli[rows, places]
+    devices = potential.changed(state.devices[rows], models, before, before - milli)
+    found = potential.of(after, devices, rows) - state.potential[rows]
+    found += SCARCITY * potential.scarce[models] * milli
+    costs, chosen = np.full(len(fits), UNFIT), np.full(len(fits), -1)
+    order = np.lexsort((np.round(found, DIGITS), rows))
+    is_first = np.ones(len(rows), dtype=bool)
+    is_first[1:] = rows[1:] != rows[:-1]
+    best, first = order[is_first], rows[is_first]
+    costs[first], chosen[first] = found[best], places[best]
+    return costs, chosen
+
+
+def several_devices(potential, state, after, milli, count, fits):
+    """Return what the fullest devices that fit cost on each host."""
+    enough = np.flatnonzero(np.count_nonzero(fits, axis=1) >= count)
+    costs = np.full(len(fits), UNFIT)
+    some, lines = state.picked(enough), np.arange(len(enough))
+    left = np.where(fits[enough], some.milli, NEVER)
+    extra, devices = np.zeros(len(enough)), some.devices
+    for _ in range(count if len(enough) else 0):
+        places = left.argmin(axis=1)
+        models, before = some.models[lines, places], some.milli[lines, places]
+        devices = potential.changed(devices, models, before, before - milli)
+        extra += SCARCITY * potential.scarce[models] * milli
+        left[lines, places] = NEVER
+    found = potential.of(after[enough], devices)
+    costs[enough] = found - some.potential + extra
+    return costs
+
+
+def distinct(milli, models):
+    """Which devices are unlike the earlier ones of the same host."""
+    keys = milli * (models.max(initial=0) + 2) + models
+    if not keys.size:
+        return np.zeros(keys.shape, dtype=bool)
+    return (keys[:, :, None] == keys[:, None, :]).argmax(axis=2) == np.arange(keys.shape[1])

@@ -9,12 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Goals and numbers of moves, from texts."""
+"""Goals, numbers of moves, and moves, from texts."""
 
 import pytest
 
 from nova_sched import errors
-from nova_sched.rebalance.goals import Goal, goal, most_moves
+from nova_sched.rebalance import Goal, Move, most_moves, read_goal, read_moves
+from nova_sched.tests.builders import uuid_of
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ from nova_sched.rebalance.goals import Goal, goal, most_moves
     ],
 )
 def test_goals(text, found):
-    assert goal(text) == found
+    assert read_goal(text) == found
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_goals(text, found):
 )
 def test_no_goals(text, why):
     with pytest.raises(errors.InvalidRequest, match=why):
-        goal(text)
+        read_goal(text)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,27 @@ def test_moves(text, found):
 def test_no_moves(text):
     with pytest.raises(errors.InvalidRequest, match='neither a number from 1 nor a share'):
         most_moves(text, 1000)
+
+
+ONE = {name: uuid_of(name) for name in ('server', 'source', 'destination')}
+
+
+def test_other_keys_are_left_out():
+    assert read_moves([{**ONE, 'source_host': 'a'}]) == [Move(**ONE)]
+    assert read_moves([]) == []
+
+
+@pytest.mark.parametrize(
+    'given, where',
+    [
+        pytest.param(None, 'moves', id='no list'),
+        pytest.param(['a'], r'moves\[0\]', id='no object'),
+        pytest.param([ONE, {}], r'moves\[1\].server', id='no server'),
+        pytest.param([{**ONE, 'source': 'a'}], r'moves\[0\].source', id='no UUID'),
+        pytest.param([{**ONE, 'source': ONE['destination']}], 'its source is', id='nowhere'),
+        pytest.param([ONE, ONE], r'moves\[1\]: server .* earlier move', id='twice'),
+    ],
+)
+def test_what_makes_no_sense(given, where):
+    with pytest.raises(errors.InvalidRequest, match=where):
+        read_moves(given)
