@@ -493,9 +493,19 @@ class NovaHost(Host):
             self.evacuated.pop(server, None)
         while True:
             self.update()
+            self._remove_deleted()
             servers = [uuid_of(one) for one in self.truth]
             self.cloud.cast('sync_instance_info', host_name=self.name, instance_uuids=servers)
             wait(self.cloud.timeline, 3 * self.cloud.interval_s)
+
+    def _remove_deleted(self) -> None:
+        """Remove what deleted servers are allocated here: a late request may have written it."""
+        held = self.cloud.placement.held(self.uuid)
+        deleted = INSTANCES.select().where(INSTANCES.c.uuid.in_(held), INSTANCES.c.deleted == 1)
+        with self.cell.engine.connect() as connection:
+            found = [row.uuid for row in connection.execute(deleted)]
+        for uuid in found:
+            self.client.remove(uuid)
 
     @property
     def row(self) -> dict[str, Any]:
@@ -941,8 +951,9 @@ class NovaLedger(Ledger):
             allocated[server] = sums([allocated.get(server, {}), amounts])
         self._check_room(host, collections.Counter(sums(host.truth.values())), 'what runs there')
         if facts := self._facts.get(host.uuid):
-            # Placement may still refuse one that is pending.
-            total = sums(one.resources for one in facts.claims if one.is_confirmed)
+            # Placement may still refuse one that is pending, and the new size of a resize.
+            firm = [one for one in facts.claims if one.is_confirmed]
+            total = sums(one.resizing.old if one.resizing else one.resources for one in firm)
             self._check_room(host, collections.Counter(total), 'confirmed claims')
         rows = self._rows(host)
         for server, amounts in host.truth.items():
