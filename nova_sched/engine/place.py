@@ -33,14 +33,6 @@ from nova_sched.state.cluster import Consumption
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
-# A request that needs a host, and nothing from it.
-NO_AMOUNTS = {
-    **dict.fromkeys(('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap_mb'), 0),
-    'resources': {},
-    'fallback_vcpus': 0,
-    'groups': (),
-    'pieces': NO_HARDWARE,
-}
 NOTED = 10  # instances of one request whose winners' weights are recorded
 
 
@@ -120,15 +112,19 @@ def _is_move(request, claim, node):
     or an evacuation; it names another host; or it names a flavor of another size. In the last case
     the host may stay the same.
     """
-    avoided = {name.lower() for name in request.ignore_hosts} | {
-        name.lower() for name, _ in request.retry_hosts
-    }
+    size, asked = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
+    is_other = any(size.get(name, 0) != amount for name, amount in asked.items())
+    return is_other or not _names(request, node)
+
+
+def _names(request, node):
+    """Whether the hosts that a request names and ignores leave it this one."""
+    ignored = {*request.ignore_hosts, *(name for name, _ in request.retry_hosts)}
     wanted = set(request.force_hosts)
     if request.destination is not None and request.destination.host is not None:
         wanted.add(request.destination.host)
-    size, asked = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
-    is_other = any(size.get(name, 0) != amount for name, amount in asked.items())
-    return node.host.lower() in avoided or bool(wanted and node.host not in wanted) or is_other
+    is_ignored = node.host.lower() in map(str.lower, ignored)
+    return not is_ignored and (not wanted or node.host in wanted)
 
 
 def is_made_by(request, marks, claim, node):
@@ -387,14 +383,10 @@ class Placer:
         return None
 
     def _held(self, decision, request):
-        """The pending claim that the request has made already, if it may be on that host still;
-        None."""
+        """The pending claim that the request has made already, unless it names other hosts by now;
+        None. Its server may be built there, whatever has become of the host since."""
         held = self._meant(decision, request) if decision.claiming else None
-        if held is None:
-            return None
-        free = dataclasses.replace(request, **NO_AMOUNTS)
-        candidates = survivors(self.rules, self.cluster.hosts, free)
-        return held if self.cluster.node(held.node_uuid).row in candidates.rows() else None
+        return held if held and _names(request, self.cluster.node(held.node_uuid)) else None
 
     def _repeated(self, decision, consumption):
         """The consumption; with the claim of an earlier request, if that is what was asked for:

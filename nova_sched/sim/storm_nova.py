@@ -469,7 +469,11 @@ class NovaHost(Host):
         self.news = Signal(self.cloud.timeline)
         self.client = NovaClient(self.cloud, process)
         self._busy: dict[str, Lock] = collections.defaultdict(Lock)
-        self._serials = {one: told for one, told in self._serials.items() if told[1] is not None}
+        # What was under way is done again, but nothing from before it.
+        self._serials = {
+            one: (serial - 1, False) if done is None else (serial, done)
+            for one, (serial, done) in self._serials.items()
+        }
         self.force_down(False)
         process.start(self._sign)
         process.start(self._update_always)

@@ -429,6 +429,25 @@ class TestLog:
         words = f'Request req-2 has replaced claim .* of request req-1 for instance {A}'
         assert bool(re.search(words, caplog.text)) == is_told
 
+    @pytest.mark.parametrize(
+        'words, claimed',
+        [
+            pytest.param({}, 'host-0', id='a late copy of the request'),
+            pytest.param({'ignore_hosts': ['HOST-0']}, 'host-1', id='the host is ignored by now'),
+            pytest.param({'force_hosts': ['host-1']}, 'host-1', id='another one is named'),
+        ],
+    )
+    def test_a_repeated_request_keeps_its_host_whatever_became_of_it(self, words, claimed):
+        """The first answer may have arrived, and the server be built there."""
+        passing = Named('host-0', 'host-1')
+        made = world({}, {}, chain=rules([passing], [Score(2, 1)]))
+        context = types.SimpleNamespace(request_id='req-1')
+        made.turn_until(made.loop.send('place', Order([asks()], context=context)))
+        passing._hosts = ('host-1',)
+        made.turn_until(made.loop.send('place', Order([asks(**words)], context=context)))
+        (claim,) = made.store.claims()
+        assert made.cluster.node(claim.node_uuid).host == claimed
+
     def test_the_request_id_is_kept_with_the_claim(self):
         made = world({})
         future = made.loop.send(
