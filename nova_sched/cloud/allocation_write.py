@@ -130,10 +130,9 @@ class AllocationWrite:
     known whether it was done.
     """
 
-    def __init__(self, client, servers, host_of, is_evacuating, limits, random, is_repeat=False):
-        self._client, self._servers = client, servers
-        self._host_of, self._is_evacuating = host_of, is_evacuating
-        self._limits, self._random = limits, random
+    def __init__(self, client, host_of, is_evacuating, random, servers, limits, is_repeat=False):
+        self._client, self._host_of, self._is_evacuating = client, host_of, is_evacuating
+        self._random, self._servers, self._limits = random, servers, limits
         self._conflicts = self._looks = self._failures = 0
         # A request that Placement has refused may have left a consumer without allocations.
         self._looks_before_reuse = 1 if is_repeat else ABANDONED

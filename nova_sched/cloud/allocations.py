@@ -91,10 +91,10 @@ class AllocationWriter:
         random=None,
         not_up=lambda _: (),
     ):
-        self._client, self._reread = client, reread
-        self._host_of, self._is_evacuating = host_of, is_evacuating
-        self._timeout_s, self._random = timeout_s, random or Random()
-        self._not_up = not_up
+        self._new_write = functools.partial(
+            AllocationWrite, client, host_of, is_evacuating, random or Random()
+        )
+        self._reread, self._not_up, self._timeout_s = reread, not_up, timeout_s
         self._turns = Turns()
         self._doubts = Doubts(client, self._turns, claims, late_s)
         self._problems = Problems(LOG)
@@ -161,16 +161,7 @@ class AllocationWriter:
         limits = WriteLimits(
             message.since_s + self._timeout_s, message.received, self._leaving, self._no_answer
         )
-        is_repeat = message.attempts > 0
-        write = AllocationWrite(
-            self._client,
-            servers,
-            self._host_of,
-            self._is_evacuating,
-            limits,
-            self._random,
-            is_repeat,
-        )
+        write = self._new_write(servers, limits, message.attempts > 0)
         outcome = WriteOutcome(won=False, refusal='Its allocations could not be written.')
         begin_s = time.monotonic()
         try:

@@ -14,6 +14,7 @@
 import collections
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Mapping
 
@@ -210,16 +211,21 @@ class PlacementClient(keystone.Client):
             found.get('user_id'),
         )
 
-    def write(self, wanted, timeout_s=None):
+    def write(self, wanted, most_s=math.inf, least_s=0.0):
         """Replace the allocations of consumers: all of them, or none.
 
         ``wanted`` maps consumers to ConsumerAllocations, with the generations that they must
-        have. Without providers, what they have is removed. ``timeout_s`` shortens the wait for
-        the answer.
+        have. Without providers, what they have is removed. ``most_s`` and ``least_s`` limit how
+        long it waits for the answer.
         """
+        bodies = {consumer: allocations.body() for consumer, allocations in wanted.items()}
         connect_s, read_s = self._timeouts_s
-        read_s = read_s if timeout_s is None else min(read_s, timeout_s)
-        self._write(wanted, (connect_s, read_s))
+        limits_s = connect_s, max(least_s, min(read_s, most_s))
+        if len(bodies) == 1:
+            ((consumer, body),) = bodies.items()
+            self._send('PUT', f'/allocations/{consumer}', body, timeouts_s=limits_s)
+        else:
+            self._send('POST', '/allocations', bodies, timeouts_s=limits_s)
 
     def put_back(self, wanted):
         """Replace allocations by what the consumers had before, and wait for the answer.
@@ -227,16 +233,7 @@ class PlacementClient(keystone.Client):
         A removed consumer that is made again has the generation that it had. So a removal that
         Placement did after its caller had given it up could remove what others have written.
         """
-        connect_s, read_s = self._timeouts_s
-        self._write(wanted, (connect_s, max(read_s, REMOVAL_S)))
-
-    def _write(self, wanted, timeouts_s):
-        bodies = {consumer: allocations.body() for consumer, allocations in wanted.items()}
-        if len(bodies) == 1:
-            ((consumer, body),) = bodies.items()
-            self._send('PUT', f'/allocations/{consumer}', body, timeouts_s=timeouts_s)
-        else:
-            self._send('POST', '/allocations', bodies, timeouts_s=timeouts_s)
+        self.write(wanted, least_s=REMOVAL_S)
 
     def remove(self, consumer, allocations):
         """Remove the allocations of a consumer, if they are still those that were read.

@@ -92,11 +92,11 @@ def written(
     """The write, after it has ended, and its outcome."""
     made = AllocationWrite(
         client_of(fake, timeouts_s),
-        wanted,
         HOSTS.get,
         evacuates,
-        limits or Limits(),
         random.Random(1),
+        wanted,
+        limits or Limits(),
         is_repeat,
     )
     return made, made.run()

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from nova_sched import errors
 from nova_sched.claim import Claim
+from nova_sched.cloud.allocation_write import AllocationWrite
 from nova_sched.cloud.allocations import GONE, STOPPING, AllocationWriter
 from nova_sched.engine.answer import Selected, allocation_request
 from nova_sched.engine.loop import Message
@@ -213,9 +214,9 @@ def test_a_caller_that_has_gone_meanwhile(cloud):
     eventually(lambda: not cloud.fake.allocated())
 
 
-def test_an_error_in_a_thread(fake, caplog):
+def test_an_error_in_a_thread(fake, monkeypatch):
     cloud = Cloud(fake)
-    cloud.writer._host_of = None
+    monkeypatch.setattr(AllocationWrite, '_nodes', None)
     fake.consumers[A] = [1, {TWO: {'VCPU': 1}}, 'p', 'u']
     assert cloud.write(A).result(PATIENCE_S).refusal == 'Its allocations could not be written.'
     assert cloud.write(B).result(PATIENCE_S).won
