@@ -28,7 +28,8 @@ from nova_sched.state import spec
 from nova_sched.tests import cases
 
 HOURS = 0.1  # of each storm
-GATE_S, FOUND_S = 60.0, 60.0  # of processor time
+# Of processor time. Each fault was found within a minute when its test was written.
+GATE_S, FOUND_S = 60.0, 180.0
 
 
 @pytest.fixture
