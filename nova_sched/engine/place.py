@@ -21,7 +21,7 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.claim import PENDING
 from nova_sched.engine import slices
-from nova_sched.engine.decide import best, survivors, weigh
+from nova_sched.engine.decide import CandidateSet, best, narrow, survivors, weigh
 from nova_sched.engine.explain import reasons
 from nova_sched.engine.explain.winners import WinnerWeights
 from nova_sched.engine.groups.member_resolver import ReplanRequired
@@ -112,19 +112,15 @@ def _is_move(request, claim, node):
     or an evacuation; it names another host; or it names a flavor of another size. In the last case
     the host may stay the same.
     """
-    size, asked = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
-    is_other = any(size.get(name, 0) != amount for name, amount in asked.items())
-    return is_other or not _names(request, node)
-
-
-def _names(request, node):
-    """Whether the hosts that a request names and ignores leave it this one."""
-    ignored = {*request.ignore_hosts, *(name for name, _ in request.retry_hosts)}
+    avoided = {name.lower() for name in request.ignore_hosts} | {
+        name.lower() for name, _ in request.retry_hosts
+    }
     wanted = set(request.force_hosts)
     if request.destination is not None and request.destination.host is not None:
         wanted.add(request.destination.host)
-    is_ignored = node.host.lower() in map(str.lower, ignored)
-    return not is_ignored and (not wanted or node.host in wanted)
+    size, asked = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
+    is_other = any(size.get(name, 0) != amount for name, amount in asked.items())
+    return node.host.lower() in avoided or bool(wanted and node.host not in wanted) or is_other
 
 
 def is_made_by(request, marks, claim, node):
@@ -383,10 +379,16 @@ class Placer:
         return None
 
     def _held(self, decision, request):
-        """The pending claim that the request has made already, unless it names other hosts by now;
-        None. Its server may be built there, whatever has become of the host since."""
+        """The pending claim that the request has made already, if the request still allows that
+        node; None. The server may be built there, whatever has become of the node since."""
         held = self._meant(decision, request) if decision.claiming else None
-        return held if held and _names(request, self.cluster.node(held.node_uuid)) else None
+        if held is None:
+            return None
+        node, allowed = self.cluster.node(held.node_uuid), CandidateSet(len(self.cluster.hosts))
+        narrow(allowed, self.cluster.hosts, request)
+        if (node.host, node.nodename) in request.retry_hosts or node.row not in allowed.rows():
+            return None
+        return held
 
     def _repeated(self, decision, consumption):
         """The consumption; with the claim of an earlier request, if that is what was asked for:

@@ -435,6 +435,14 @@ class TestLog:
             pytest.param({}, 'host-0', id='a late copy of the request'),
             pytest.param({'ignore_hosts': ['HOST-0']}, 'host-1', id='the host is ignored by now'),
             pytest.param({'force_hosts': ['host-1']}, 'host-1', id='another one is named'),
+            pytest.param({'force_hosts': ['host-0']}, 'host-0', id='that one is named'),
+            pytest.param({'force_nodes': ['host-1']}, 'host-1', id='another node is named'),
+            pytest.param(
+                {'retry_hosts': [('host-0', 'host-0')]}, 'host-1', id='it has failed there'
+            ),
+            pytest.param(
+                {'retry_hosts': [('host-0', 'other')]}, 'host-0', id='on another node of the host'
+            ),
         ],
     )
     def test_a_repeated_request_keeps_its_host_whatever_became_of_it(self, words, claimed):
