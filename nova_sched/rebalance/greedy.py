@@ -112,24 +112,41 @@ def _all_leave(room, servers, host, used, tiers, closed):
         return False
     room.leave(host)
     volume = fleet.demand[kinds] @ fleet.shares[host]
+
+    def choose(server, fits):
+        return room.tightest(server, fits & used, tiers)
+
+    ordered = servers[np.argsort(-volume, kind='stable')].tolist()
+    stuck = _place_all(room, ordered, host, choose, plan.ONLY_EMPTY)
+    if stuck is None:
+        return True
+    server, rule = stuck
+    room.stay(host)
+    # Destinations only fill up: a kind without any now has none later.
+    if not (room.by_amounts(room.kind(server)) & used).any():
+        closed.add(room.kind(server), rule)
+    return False
+
+
+def _place_all(room, servers, host, choose, rule):
+    """Place these servers of a host, each where ``choose(server, fits)`` says. Returns None.
+
+    If a server has no target, returns that server and why, with the room as before. ``rule`` is
+    the reason for one that fits on some host.
+    """
     done: list[int] = []
-    for server in servers[np.argsort(-volume, kind='stable')].tolist():
+    for server in servers:
         fits = room.fits(server)
-        target = room.tightest(server, fits & used, tiers)
-        if target is not None:
-            room.place(server, target)
-            done.append(server)
-            continue
-        rule = plan.ONLY_EMPTY if fits.any() else room.why_not(server)
-        room.keep(rule, host, server)
-        for other in done:
-            room.undo(other)
-        room.stay(host)
-        # Destinations only fill up: a kind without any now has none later.
-        if not (room.by_amounts(room.kind(server)) & used).any():
-            closed.add(room.kind(server), rule)
-        return False
-    return True
+        target = choose(server, fits)
+        if target is None:
+            why = rule if fits.any() else room.why_not(server)
+            room.keep(why, host, server)
+            for other in done:
+                room.undo(other)
+            return server, why
+        room.place(server, target)
+        done.append(server)
+    return None
 
 
 class Closed:
@@ -289,25 +306,16 @@ def _leaving(room, wanted, free, servers):
 def _leave(room, servers, host, wanted, allowed):
     """Whether all these servers find a host that loses no place. Otherwise the room is as
     before."""
-    done: list[int] = []
-    for server in servers:
-        fits = room.fits(server)
+
+    def choose(server, fits):
         rows = np.flatnonzero(fits)
         free, open_ = room.free[rows], allowed[rows]
         after = places(free - _demand(room, server), wanted, open_)
         keeps = np.zeros_like(fits)
         keeps[rows[after == places(free, wanted, open_)]] = True
-        target = room.tightest(server, keeps)
-        if target is not None:
-            room.place(server, target)
-            done.append(server)
-            continue
-        rule = plan.PLACE_LOST if fits.any() else room.why_not(server)
-        room.keep(rule, host, server)
-        for other in done:
-            room.undo(other)
-        return False
-    return True
+        return room.tightest(server, keeps)
+
+    return _place_all(room, servers, host, choose, plan.PLACE_LOST) is None
 
 
 def spread(fleet, most):
