@@ -52,7 +52,7 @@ ENTER_CONFIRMED = bulk.Mark(
 
 
 def refuse_confirmed(connection, placements, held):
-    """Make the database refuse claims of placements that are no moves for consumers confirmed on
+    """Make the database refuse claims of placements that are not moves for consumers confirmed on
     other nodes.
 
     All changes of the placements (Held) must be written before. Raises DBDuplicateEntry or

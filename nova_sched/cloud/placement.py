@@ -25,7 +25,7 @@ from nova_sched.conf import placement as conf_placement
 from nova_sched.measures.catalogue import PLACEMENT_REQUESTS, PLACEMENT_SECONDS
 
 MICROVERSION = '1.36'
-# That the scheduler waits for the answer to a removal: as long as a conductor waits for its own.
+# How long the scheduler waits for the answer to a removal: as long as a conductor for its own.
 REMOVAL_S = 60.0
 SLOW = 3  # times the read timeout for an answer about all providers
 NOBODY = '00000000-0000-0000-0000-000000000000'  # a consumer and a provider that do not exist

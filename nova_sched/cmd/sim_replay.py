@@ -48,7 +48,7 @@ def amount(text):
     with contextlib.suppress(ValueError):
         if 0.0 < float(text) < math.inf:
             return float(text)
-    raise argparse.ArgumentTypeError(f'{text} is no number above 0')
+    raise argparse.ArgumentTypeError(f'{text} is not a number above 0')
 
 
 def number(least):
@@ -56,7 +56,7 @@ def number(least):
 
     def read(text):
         if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f'{text} is no whole number from {least}')
+            raise argparse.ArgumentTypeError(f'{text} is not a whole number from {least} on')
         return int(text)
 
     return read
@@ -67,7 +67,7 @@ def share(text):
     with contextlib.suppress(ValueError):
         if 0.0 <= float(text) <= 1.0:
             return float(text)
-    raise argparse.ArgumentTypeError(f'{text} is no number from 0 to 1')
+    raise argparse.ArgumentTypeError(f'{text} is not a number from 0 to 1')
 
 
 def span(text):

@@ -206,7 +206,7 @@ def _inside(hosts, scope, default_zone):
 
 def _drained(hosts, goal, levels):
     """The names that the goal `drain` has; of a failure domain, such as `rack=r1`, those of its
-    hosts. Where the part before the sign is no level, the whole is a name as any other."""
+    hosts. If the part before the sign is not a level, the whole is a name."""
     found: list[str] = []
     for name in goal.names if goal.kind == DRAIN else ():
         kind, sign, domain = name.partition('=')

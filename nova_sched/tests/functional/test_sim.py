@@ -236,10 +236,10 @@ def test_the_command_shows_a_summary(service_backend):
     [
         pytest.param([], 2, 'give --embedded', id='no scheduler'),
         pytest.param(
-            ['--embedded', '--nodes', '0'], 2, '0 is no whole number from 1', id='no node'
+            ['--embedded', '--nodes', '0'], 2, '0 is not a whole number from 1 on', id='no node'
         ),
         pytest.param(
-            ['--embedded', '--failing', '2'], 2, '2 is no number from 0 to 1', id='no share'
+            ['--embedded', '--failing', '2'], 2, '2 is not a number from 0 to 1', id='no share'
         ),
         pytest.param(
             ['--config-file', 'x', '--state-dir', 'y'],
