@@ -77,6 +77,9 @@ class Cloud:
 
     @property
     def cluster(self):
+        """What the scheduler knows once its loop has ended what it is at: a caller has its answer
+        before the host state has what the store made of it."""
+        self.scheduler.call(lambda: None)
         return self.world.cluster
 
     def create(self, found, **words):
