@@ -566,7 +566,8 @@ class NovaHost(Host):
         self.cloud.take_time(self.process, 0.01)
 
     def build_server(self, server: Server, vm_state: str, fails: bool) -> bool:
-        """Build or unshelve a server here. What fails leaves nothing."""
+        """Build or unshelve a server here. What fails leaves its allocations alone: it may be done
+        again."""
         name, pause_s = server.name, self.cloud.chance.expovariate(1 / 3.0)
         self.instance(name, host=self.name, node=self.name, vm_state=vm_state, task_state=None)
         self.holds(name, server.flavor.amounts)
@@ -577,7 +578,6 @@ class NovaHost(Host):
             self.holds(name, None)
             self.instance(name, host=None, node=None, task_state='scheduling')
             self.update()
-            self.client.remove(uuid_of(name))
             return False
         self.instance(name, vm_state='active', task_state=None)
         self.cloud.cast('update_instance_info', host_name=self.name, instance_info=[])
@@ -633,8 +633,6 @@ class NovaHost(Host):
             self.holds(server.name, None)
             self.instance(server.name, host=source, node=source, task_state=None)
             self.update()
-            self.client.leave(server.uuid, self.uuid)
-            self.migration(migration, 'failed')
             return False
         self.migration(migration, 'done')
         return self.arrived(server.name, 'active')
@@ -781,6 +779,7 @@ class NovaLife(Life):
                     server, vm_state, fails)):  # fmt: skip
                 server.host = host
                 return True
+            self._client.remove(server.uuid)
         return False
 
     def _destinations(self, spec: Any) -> list:
@@ -885,8 +884,8 @@ class NovaLife(Life):
         migration = self._begin('evacuation')
         found = self._destinations(self._spec_within(server.flavor, source))
         self.cloud.ledger.forget(server.name)
+        row = MIGRATIONS.update().where(MIGRATIONS.c.uuid == migration)
         if not found:
-            row = MIGRATIONS.update().where(MIGRATIONS.c.uuid == migration)
             self._cell.write(row.values(status='error'))
             return
         host = self.cloud.hosts[found[0].service_host]
@@ -894,6 +893,9 @@ class NovaLife(Life):
             server.host = host
             source.holds(server.name, None)
             source.evacuated[server.name] = migration
+        else:
+            self._client.leave(server.uuid, host.uuid)
+            self._cell.write(row.values(status='failed'))
 
     def _delete(self) -> None:
         host = self.server.host
