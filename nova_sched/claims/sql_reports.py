@@ -25,8 +25,8 @@ from nova_sched.state.report import Report, ReportOrder
 
 # Columns that say in which domains a node is.
 NAMES = 'host', 'nodename', 'told'
-# The fields of a report's text that describe hardware.
-PIECES = 'numa_topology', 'pci_pools', 'providers', 'inventories'
+# The fields of a report's text that describe hardware, beside its inventories.
+PIECES = 'numa_topology', 'pci_pools', 'providers'
 
 
 @dataclasses.dataclass(slots=True)
@@ -105,7 +105,9 @@ def take(report, row, text_before, claims, moving, before, now_s, told=None):
     )
     generation = before.generation + changed
     has_changed = new or any(claim.all_parts for claim in put)
-    has_changed = has_changed or (text_changed and _pieces_differ(text, text_before))
+    if text_changed and not has_changed:
+        is_same = row.inventories == values['inventories']
+        has_changed = not is_same or _pieces_differ(report, text_before)
     order = report.order
     values |= {
         'generation': generation,
@@ -171,11 +173,11 @@ def _not_taken(row, text, claims):
     return ReportChanges(facts, values, text)
 
 
-def _pieces_differ(text, text_before):
-    """Whether two reports, as text, describe different pieces."""
+def _pieces_differ(report, text_before):
+    """Whether a report describes other pieces than the text of the one before it."""
     try:
-        now, before = json.loads(text), json.loads(text_before)
-        return any(now[name] != before[name] for name in PIECES)
+        before = json.loads(text_before)
+        return any(getattr(report, name) != before[name] for name in PIECES)
     except sql.ODD:  # the text before is of an unknown form
         return True
 

@@ -196,8 +196,7 @@ class Report:
 
     def to_json(self):
         """Returns the data as text, for the database."""
-        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
-                 if field.compare}  # fmt: skip
+        plain = {name: getattr(self, name) for name in _STORED}
         plain['inventories'] = {name: one.plain for name, one in self.inventories.items()}
         plain['traits'] = sorted(self.traits)
         plain['instances'] = None if self.instances is None else sorted(self.instances)
@@ -218,6 +217,7 @@ class Report:
 
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Report))
+_STORED = tuple(field.name for field in dataclasses.fields(Report) if field.compare)
 
 
 def check(report):
