@@ -24,9 +24,9 @@ from nova_sched import errors
 from nova_sched.claims import ClaimSelector, PlacementOutcome
 from nova_sched.engine import measuring, slices
 from nova_sched.engine.answer import Answers, selections
+from nova_sched.engine.deferred import LookRequired
 from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, member_of
 from nova_sched.engine.loop import Message
-from nova_sched.engine.pending_answer import LookRequired
 from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of

@@ -23,6 +23,7 @@ from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
 from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
+from nova_sched.engine.deferred import WORK, Deferred, LookRequired
 from nova_sched.engine.explain import callers, capacity, reasons
 from nova_sched.engine.explain.decision_log import REFUSED
 from nova_sched.engine.explain.questions import Questions
@@ -36,7 +37,6 @@ from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.groups.quota import no_limits
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.mix_learner import MixLearner
-from nova_sched.engine.pending_answer import PendingAnswer
 from nova_sched.engine.place import Placer
 from nova_sched.engine.planning.move_planner import MovePlanner
 from nova_sched.engine.rebalance.move_runner import MoveRunner
@@ -215,7 +215,7 @@ class Scheduler:
         return self.begin_place(requests, alternates, claim, context, ranked).result()
 
     def begin_place(self, requests, alternates=False, claim=True, context=None, ranked=0):
-        """As ``place``, but does not wait: returns a PendingAnswer."""
+        """As ``place``, but does not wait: returns a Deferred."""
         look_due = self._before_refusal is not None
         trace = None
         if TRACER.sink is not None:
@@ -225,30 +225,32 @@ class Scheduler:
             trace.attributes['request_id'] = order.request_id or ''
         if self.mix.learns:
             self.mix.learn(requests)
-        future = self.loop.send(PLACE, order)
-        if order.trace is not None:
-            order.trace.end_with(future)
-        return PendingAnswer(
-            future,
-            lambda request: self._place_replanned(order, request),
-            lambda refusal: self._place_after_look(order, refusal),
-        )
+        future = self._send(order)
+        return Deferred(future, lambda: self._answer(order, future))
 
-    def _send_again(self, order):
-        """Send the loop an order that it has had before. Returns its Future."""
-        if order.trace is not None:
-            order = dataclasses.replace(order, trace=order.trace.again())
+    def _send(self, order):
+        """Send the loop an order. Returns its Future."""
         future = self.loop.send(PLACE, order)
         if order.trace is not None:
             order.trace.end_with(future)
         return future
 
-    def _place_after_look(self, order, refusal):
-        requests = self._before_refusal(order.requests, refusal)
+    def _send_again(self, order):
+        if order.trace is not None:
+            order = dataclasses.replace(order, trace=order.trace.again())
+        return self._send(order)
+
+    def _answer(self, order, future):
+        """The answer to an order, after the work that the loop has left to its caller's thread."""
+        try:
+            return future.result()
+        except WORK as error:
+            required = error
+        if not isinstance(required, LookRequired):
+            return self._place_replanned(order, required.request)
+        requests = self._before_refusal(order.requests, required.refusal)
         order = dataclasses.replace(order, requests=requests, look_due=False)
-        return PendingAnswer(
-            self._send_again(order), lambda request: self._place_replanned(order, request)
-        ).result()
+        return self._answer(order, self._send_again(order))
 
     def for_caller(self, refusal, context):
         """The NoValidHost with the text that the caller may pass on to a tenant."""

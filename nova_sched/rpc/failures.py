@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Maps an error to an RPC failure: the class that the caller knows, without a traceback in the
-log."""
+"""What an endpoint's method is marked with; and its errors as RPC failures, of the class that the
+caller knows, without a traceback in the log."""
 
 import contextlib
 import functools
@@ -80,6 +80,23 @@ def expected(method):
             return method(*args, **kwargs)
 
     return messaging.expose(answer)
+
+
+def begins(method):
+    """Decorator for a method of an endpoint that never waits: it returns its result at once, or a
+    Deferred."""
+    method.begins = True
+    return method
+
+
+def once(method):
+    """Decorator for a method of an endpoint that must not be repeated.
+
+    Its message is acknowledged before it is handled, so that the bus never delivers it again. If
+    the process ends meanwhile, its caller gets no answer.
+    """
+    method.once = True
+    return method
 
 
 def known(error):

@@ -39,6 +39,7 @@ from nova_sched.db import schema
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.clock import Pauses, StoreClock
 from nova_sched.engine.context import Context
+from nova_sched.engine.deferred import Deferred
 from nova_sched.engine.received import handling
 from nova_sched.engine.scheduler import CALL, Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
@@ -47,7 +48,6 @@ from nova_sched.filters.compute import ComputeFilter
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.rpc.deferred import Deferred
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint

@@ -11,7 +11,7 @@
 # under the License.
 """The dispatcher of the direct server: it does not wait for the engine."""
 
-from nova_sched.rpc.deferred import Deferred
+from nova_sched.engine.deferred import Deferred
 from nova_sched.rpc.failures import answered
 from nova_sched.rpc.serving import UNTRACED, Dispatcher, continued
 from nova_sched.tracing import TRACER
@@ -54,4 +54,4 @@ class DirectDispatcher(Dispatcher):
             with continued(ctxt) if TRACER.sink else UNTRACED, answered(method):
                 return self.serializer.serialize_entity(context, found.result())
 
-        return Deferred(found.future, finish, found.waits)
+        return found.then(finish)

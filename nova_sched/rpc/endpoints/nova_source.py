@@ -24,14 +24,14 @@ from oslo_utils import timeutils
 
 from nova_sched import errors, words
 from nova_sched.conf import CONF
+from nova_sched.engine.deferred import Deferred
 from nova_sched.engine.explain import callers
 from nova_sched.rpc import translate
-from nova_sched.rpc.deferred import Deferred, begins
 from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.failures import begins, expected
 from nova_sched.rpc.notifications import END, START
 from nova_sched.rpc.servers import TIMEOUT_S
 from nova_sched.state.fields import read
@@ -92,7 +92,7 @@ class NovaSourceEndpoint(SchedulerEndpoint):
                 decision = self._decision(context, arguments)
             return decision.result()
 
-        return Deferred(_ended(), finish, lambda: True)
+        return Deferred(_ended(), finish, is_slow=True)
 
     def _decision(self, context, arguments):
         """The Deferred of a call."""
@@ -106,7 +106,7 @@ class NovaSourceEndpoint(SchedulerEndpoint):
                 self._notify(END, context, arguments)
                 return result
 
-        return Deferred(begun.future, finish, begun.waits)
+        return begun.then(finish)
 
     def _notify(self, phase, context, arguments):
         if self._notifications is not None:
@@ -149,7 +149,7 @@ class NovaSourceEndpoint(SchedulerEndpoint):
             within = [_within(request, aggregates) for request in requests]
             return begin(context, within, *arguments).result()
 
-        return Deferred(future, finish, lambda: True)
+        return Deferred(future, finish, is_slow=True)
 
     @expected
     def update_aggregates(self, context, aggregates):

@@ -15,10 +15,9 @@ nodes; and `baseapi`, which every service of Nova answers."""
 
 import oslo_messaging as messaging
 
-from nova_sched import words
+from nova_sched import errors, words
 from nova_sched.rpc import translate
-from nova_sched.rpc.deferred import Deferred, begins
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.failures import begins, expected
 
 
 class SchedulerEndpoint:
@@ -53,14 +52,14 @@ class SchedulerEndpoint:
             claim=bool(instance_uuids),
             context=context,
         )
-        return Deferred(
-            placement.future,
-            lambda: translate.selections(
-                placement.result(lambda refusal: self._scheduler.for_caller(refusal, context)),
-                return_objects,
-            ),
-            placement.waits,
-        )
+
+        def finish():
+            try:
+                return translate.selections(placement.result(), return_objects)
+            except errors.NoValidHost as refusal:
+                raise self._scheduler.for_caller(refusal, context) from None
+
+        return placement.then(finish)
 
     @expected
     def update_aggregates(self, context, aggregates):

@@ -27,12 +27,12 @@ import trustme
 
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
+from nova_sched.engine.deferred import Deferred
 from nova_sched.engine.loop import Loop
 from nova_sched.queues.brokers import amqp_link
 from nova_sched.rpc import servers
-from nova_sched.rpc.deferred import Deferred, begins, once
 from nova_sched.rpc.direct import settings as direct_settings
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.failures import begins, expected, once
 from nova_sched.tests.fixtures import process
 from nova_sched.tests.fixtures import rabbitmq as rabbit
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, Proxy

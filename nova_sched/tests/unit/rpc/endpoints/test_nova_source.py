@@ -20,7 +20,7 @@ import pytest
 from oslo_utils import timeutils
 
 from nova_sched import errors, objects
-from nova_sched.engine.pending_answer import PendingAnswer
+from nova_sched.engine.deferred import Deferred
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.endpoints import nova_source
 from nova_sched.rpc.failures import answered
@@ -136,7 +136,7 @@ def test_databases_are_not_read_before_the_result_of_an_old_call_is_made(
             self.begun = (*self.begun, TRACER.parent)
             future = Future()
             future.set_result([])
-            return PendingAnswer(future, None)
+            return Deferred(future, future.result)
 
     engine, mirror.waits = Engine(), waits
     made = endpoints.all_of(engine, mirror)[0]
@@ -174,7 +174,7 @@ class TestFailures:
         class Engine:
             def begin_place(self, *_, **__):
                 if begins:
-                    return PendingAnswer(future, None)
+                    return Deferred(future, future.result)
                 raise error
 
             def for_caller(self, refusal, context):
@@ -243,7 +243,7 @@ class TestNetworks:
                 got.extend(requests)
                 future = Future()
                 future.set_result([])
-                return PendingAnswer(future, None)
+                return Deferred(future, future.result)
 
         spec = scenario('boot-1')
         for name, value in fields.items():
