@@ -128,8 +128,8 @@ class Cycle:
         # After the answers: this may remove nodes, and change the rows that answers are made of.
         self._state_sync.committed([one.outcome for one in won], [one.outcome for one in lost])
         again = [one.message for one in lost if self._retry_or_refuse(one, settings)]
-        refused = [one for one in attempts if one.refusal]
-        again += self._confirm_refusals(refused, settings, bool(lost))
+        if refused := [one for one in attempts if one.refusal]:
+            again += self._confirm_refusals(refused, settings, bool(lost))
         if self._paused:
             self._has_waiting = bool(again) or any(one.rest is None for one in later)
             if now:
@@ -479,8 +479,6 @@ class Cycle:
         stand. They do not stand if they were decided on claims of this batch that were undone
         since (``freed``).
         """
-        if not refused:
-            return []
         changed = self._until_done(self._state_sync.look_again) or freed
         self._context.figures.retries += len(refused) if changed else 0
         catalogue.RETRIES.add(by=len(refused) if changed else 0)

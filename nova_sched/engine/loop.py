@@ -26,6 +26,7 @@ from nova_sched.engine.received import NOW, current
 LOG = logging.getLogger(__name__)
 
 IDLE_S = 0.5  # until a loop without work shows that it lives
+UNAWAITED = 'its caller has stopped waiting for the answer'
 STORE = (errors.StoreUnavailable, errors.StoreFull)  # not caused by a message
 
 
@@ -173,7 +174,13 @@ class Loop:
         try:
             if batch:
                 self._prepare()
-            self._again = self._handle([message for message in batch if self._is_awaited(message)])
+            awaited = []
+            for message in batch:
+                if message.received.is_over():
+                    message.fail(errors.Outdated('The call', UNAWAITED))
+                else:
+                    awaited.append(message)
+            self._again = self._handle(awaited)
         finally:
             self._is_busy = bool(self._again)
             self._after()
@@ -206,15 +213,6 @@ class Loop:
         except queue.Empty:
             pass
         return [message for message in batch if message is not None]
-
-    def _is_awaited(self, message):
-        """Whether the caller still waits for an answer; fails the message if not."""
-        try:
-            message.received.check('The call')
-        except errors.Outdated as error:
-            message.fail(error)
-            return False
-        return True
 
     def _handle(self, batch):
         """Handle the messages in their order, except that those that are only to go on come

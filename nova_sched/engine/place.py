@@ -414,16 +414,10 @@ class Placer:
         own = slices.own(
             self.rules.weighers, self.cluster.hosts, rows, weights, request, settings, left
         )
-        return (
-            self._best(weights, settings)
-            if own is None
-            else int(own[self._best(weights[own], settings)])
-        )
-
-    def _best(self, weights, settings):
-        """The position of the highest weight, or of one of the highest."""
-        order = best(weights, settings.subset_size, self._random if settings.shuffle else None)
-        return order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
+        among = weights if own is None else weights[own]
+        order = best(among, settings.subset_size, self._random if settings.shuffle else None)
+        pick = order[self._random.randrange(len(order))] if len(order) > 1 else order[0]
+        return pick if own is None else int(own[pick])
 
     def _pending_position(self, decision, request, rows):
         """The position of the instance's pending claim among the rows; None if it has none there.

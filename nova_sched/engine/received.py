@@ -20,19 +20,12 @@ import contextvars
 import dataclasses
 from collections.abc import Callable
 
-from nova_sched import errors
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Received:
     """One message. ``is_over`` returns whether its caller has stopped waiting."""
 
     is_over: Callable[[], bool] = lambda: False
-
-    def check(self, what):
-        """Raise Outdated if the caller has stopped waiting."""
-        if self.is_over():
-            raise errors.Outdated(what, 'its caller has stopped waiting for the answer')
 
 
 NOW = Received()

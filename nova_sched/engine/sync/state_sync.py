@@ -149,20 +149,17 @@ class StateSync:
         """
         for outcome in won:
             self._follow(outcome)
-        self._follow_up({uuid for outcome in (*won, *lost) for uuid in outcome.tokens})
-        for uuid in {uuid for outcome in lost for uuid in outcome.gone}:
-            self._cluster.remove(uuid)
-        self._adopt_all(
-            {one.report.node_uuid: one for outcome in lost for one in outcome.fresh}.values()
-        )
-        self._take_uses(
-            {
-                uuid: used
-                for outcome in lost
-                if not outcome.fresh
-                for uuid, used in outcome.used.items()
-            }
-        )
+        if tokens := {uuid for outcome in (*won, *lost) for uuid in outcome.tokens}:
+            self._follow_up(tokens)
+        fresh, uses = {}, {}
+        for outcome in lost:
+            for uuid in outcome.gone:
+                self._cluster.remove(uuid)
+            fresh |= {one.report.node_uuid: one for one in outcome.fresh}
+            uses |= {} if outcome.fresh else outcome.used
+        if lost:
+            self._adopt_all(fresh.values())
+            self._take_uses(uses)
 
     def _take_uses(self, uses):
         """Apply the usage of nodes (UUID -> amount by class) on which claims were lost for lack of
@@ -191,13 +188,12 @@ class StateSync:
                 )
             else:
                 smaller.append(uuid)
-        self._follow_up(smaller)
+        if smaller:
+            self._follow_up(smaller)
 
     def _follow_up(self, nodes):
         """Read nodes that the store has changed. Without an answer they are stale, and are read
         later: what was done is done, and its caller is told so."""
-        if not nodes:
-            return
         try:
             self.catch_up(sorted(nodes), {})
         except Exception:
@@ -406,4 +402,5 @@ class StateSync:
 
     def caught_up_with(self, claims):
         """Read the nodes of claims that the store has changed."""
-        self._follow_up({claim.node_uuid for claim in claims})
+        if claims:
+            self._follow_up({claim.node_uuid for claim in claims})

@@ -19,6 +19,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine.loop import IDLE_S, Loop
+from nova_sched.engine.received import Received, handling
 
 
 class Handler:
@@ -86,6 +87,17 @@ class TestTurns:
         futures = [loop.send('a', word) for word in 'pq']
         assert results(futures) == 'PQ'
         loop.stop()
+
+    def test_a_message_that_nobody_waits_for_is_not_handled(self):
+        handler = Handler()
+        loop = Loop({'a': handler}, 64)
+        with handling(Received(is_over=lambda: True)):
+            late = loop.send('a', 'p')
+        loop.send('a', 'q')
+        loop.turn()
+        assert handler.batches == ['q']
+        with pytest.raises(errors.Outdated, match='The call came too late'):
+            late.result(0)
 
     def test_a_single_message_is_a_batch(self):
         handler = Handler()

@@ -13,7 +13,6 @@
 
 import pytest
 
-from nova_sched import errors
 from nova_sched.engine.clock import STILL_S
 from nova_sched.engine.received import NOW, Received, current, handling
 from nova_sched.tests.unit.engine.machine import HOUR_S
@@ -69,11 +68,6 @@ class TestReceived:
             assert current() is received
         assert current() is NOW
         assert not NOW.is_over()
-
-    def test_the_check(self):
-        Received().check('The call')
-        with pytest.raises(errors.Outdated, match='The call came too late'):
-            Received(is_over=lambda: True).check('The call')
 
 
 class TestSuspended:
