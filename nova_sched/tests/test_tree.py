@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from nova_sched import conf
+from nova_sched.tests.rows import each
 from nova_sched.tests.test_layers import PACKAGE, SOURCES, imports
 
 ROOT = PACKAGE.parent
@@ -147,7 +148,7 @@ def snake(name):
     return re.sub(r'(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])', '_', name).lower()
 
 
-@pytest.mark.parametrize(
+@each(
     'group, name, target',
     [
         pytest.param(group, name, target, id=name)
@@ -191,7 +192,7 @@ def test_an_option_has_help():
     ] == []
 
 
-@pytest.mark.parametrize(
+@each(
     'requirement',
     [*requirements('requirements.txt', 'test-requirements.txt'), *extras()],
     ids=lambda requirement: requirement.name,

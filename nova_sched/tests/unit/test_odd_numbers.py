@@ -35,6 +35,7 @@ from nova_sched.state import aggregates, compute_node, lifetime
 from nova_sched.tests.builders import aggregate
 from nova_sched.tests.functional.harness import compute_node as compute_node_object
 from nova_sched.tests.reference import wire
+from nova_sched.tests.rows import each
 
 NO, DEFAULT = 'refused', 'default'
 LONG, LONGER = '9' * 400, '9' * 5000  # Python refuses to read more than 4300 digits
@@ -233,7 +234,7 @@ ENTRANCES = {
 REFUSALS = errors.SchedError, ValueError  # argparse makes its own error of the latter
 
 
-@pytest.mark.parametrize('entrance', ENTRANCES)
+@each('entrance', ENTRANCES)
 def test_texts(entrance):
     read, expected = ENTRANCES[entrance]
     wrong = []

@@ -20,6 +20,7 @@ from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, LocalInstance,
 from nova_sched.agent.usage import CellUse
 from nova_sched.claim import Resizing
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.agent.builders import SERVER
 from nova_sched.tests.unit.hardware.builders import cell, machine, mixed, pool, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -134,7 +135,7 @@ def test_a_draft_that_a_crash_left_is_no_list(tmp_path):
     assert list(LocalInstances(path)) == []
 
 
-@pytest.mark.parametrize(
+@each(
     'content',
     [
         pytest.param('', id='empty'),

@@ -17,6 +17,7 @@ import json
 import pytest
 
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.api.backend import TEMPLATE
 from nova_sched.tests.unit.api.callers import RED
 
@@ -74,7 +75,7 @@ def test_a_parameter_where_there_is_none(http, backend, method, path):
     assert backend.calls == []
 
 
-@pytest.mark.parametrize(
+@each(
     'body, where, why',
     [
         pytest.param('', 'body', 'there is none', id='nothing'),

@@ -34,6 +34,7 @@ from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.state.report import Inventory, ReportOrder
 from nova_sched.tests.builders import report, uuid_of
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import each
 
 A, B, C, D = 'abcd'
 KNOWS_ALL = ReportOrder(seen=0)  # of a node whose generation is 0
@@ -261,7 +262,7 @@ OPEN = Resizing({VCPU: 2}, {VCPU: 4})
 TWO, FOUR = {VCPU: 2}, {VCPU: 4}
 
 
-@pytest.mark.parametrize(
+@each(
     'words, held, claim, last, unclaimed',
     [
         # The amounts of each instance: D is none of a claim.

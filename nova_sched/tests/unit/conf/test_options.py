@@ -20,6 +20,7 @@ from nova_sched import conf
 from nova_sched.conf import CONF, claims, cluster, quota
 from nova_sched.tests.options import settings
 from nova_sched.tests.packages import install
+from nova_sched.tests.rows import each
 
 for _module in conf.OF_SERVICES:
     _module.register_keystone_opts(CONF)
@@ -152,7 +153,7 @@ def option_of(group, name):
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     'group, name, kind, default, least',
     [pytest.param(*row, id=f'{row[0]}.{row[1]}') for row in NOVAS],
 )
@@ -175,9 +176,7 @@ def test_every_file_of_options_is_listed():
     assert [group for group, _ in conf.list_opts()] == [module.GROUP for module in conf.MODULES]
 
 
-@pytest.mark.parametrize(
-    'group, option', [pytest.param(*row, id=f'{row[0]}.{row[1].name}') for row in LISTED]
-)
+@each('group, option', [pytest.param(*row, id=f'{row[0]}.{row[1].name}') for row in LISTED])
 def test_what_is_listed_is_registered_and_has_help(group, option):
     values = CONF if group == 'DEFAULT' else CONF[group]
     assert option.dest in values
@@ -185,7 +184,7 @@ def test_what_is_listed_is_registered_and_has_help(group, option):
     assert option.help.strip().endswith('.')
 
 
-@pytest.mark.parametrize('module', conf.MODULES, ids=lambda module: module.GROUP)
+@each('module', conf.MODULES, ids=lambda module: module.GROUP)
 def test_what_is_registered_is_listed(module):
     fresh = cfg.ConfigOpts()
     module.register_opts(fresh)

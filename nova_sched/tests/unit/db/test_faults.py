@@ -23,6 +23,7 @@ from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.db import faults
+from nova_sched.tests.rows import each
 
 Away, Busy, Full = errors.StoreUnavailable, errors.StoreBusy, errors.StoreFull
 Operational, Internal = pymysql.err.OperationalError, pymysql.err.InternalError
@@ -163,10 +164,8 @@ def in_sqlalchemy(error):
     return sa.exc.DBAPIError.instance('SELECT 1', None, error, dialect_of(error).dbapi.Error)
 
 
-@pytest.mark.parametrize('error, kind', TABLE)
-@pytest.mark.parametrize(
-    'wrapped', [lambda error: error, in_sqlalchemy], ids=['bare', 'in SQLAlchemy']
-)
+@each('error, kind', TABLE)
+@each('wrapped', [lambda error: error, in_sqlalchemy], ids=['bare', 'in SQLAlchemy'])
 def test_what_an_error_means(error, kind, wrapped):
     assert faults.meaning(wrapped(error), dialect_of(error)) is kind
 

@@ -27,6 +27,7 @@ from nova_sched.engine import catalog
 from nova_sched.rpc import translate
 from nova_sched.state.cluster import Cluster, Consumption
 from nova_sched.tests.reference import golden, nine_nodes, wire
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.stores import Generous
 from nova_sched.tests.unit.engine.world import World
 
@@ -72,7 +73,7 @@ def repeat(run):
     return future.result()
 
 
-@pytest.mark.parametrize('run', RUNS, ids=label)
+@each('run', RUNS, ids=label)
 def test_selection(run):
     if 'raised' in run:
         with pytest.raises(getattr(errors, run['raised'])) as refused:

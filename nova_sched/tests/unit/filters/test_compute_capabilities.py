@@ -20,6 +20,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.filters.compute_capabilities import ComputeCapabilitiesFilter, walk
 from nova_sched.tests.builders import host, hosts, mask_of, request, spec
+from nova_sched.tests.rows import each
 
 CPU_INFO = json.dumps(
     {
@@ -45,7 +46,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs, kept',
     [
         pytest.param(

@@ -14,7 +14,6 @@
 import functools
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,12 +22,11 @@ from nova_sched.tests import options
 from nova_sched.tests.builders import aggregate, hosts, nova_like, request, spec, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.reference import golden
+from nova_sched.tests.rows import each
 from nova_sched.tests.rules import FILTERS
 from nova_sched.tests.unit.strategies import clusters, words
 
-every_filter = pytest.mark.parametrize(
-    'rule', [one() for one in FILTERS.values()], ids=lambda rule: rule.name
-)
+every_filter = each('rule', [one() for one in FILTERS.values()], ids=lambda rule: rule.name)
 # Whether any aggregate has the zone is more than one host can tell.
 MORE_THAN_ONE_HOST = {'RequestedZone'}
 # A Nova host state has neither the reserved amount nor the claimed amount of disk.
@@ -67,8 +65,8 @@ shared_hosts = functools.cache(hosts)  # rules only read them
 
 
 @every_filter
-@pytest.mark.parametrize('asked', REQUESTS)
-@pytest.mark.parametrize('n', [0, 1, 1000])
+@each('asked', REQUESTS)
+@each('n', [0, 1, 1000])
 def test_a_mask_has_a_bool_for_each_row(rule, asked, n):
     mask = rule.mask(shared_hosts(n), request(**REQUESTS[asked]))
     assert mask is True or (
@@ -77,7 +75,7 @@ def test_a_mask_has_a_bool_for_each_row(rule, asked, n):
 
 
 @every_filter
-@pytest.mark.parametrize('asked', REQUESTS)
+@each('asked', REQUESTS)
 def test_the_same_question_has_the_same_answer(rule, asked):
     seen = hosts(3, supported_instances=(('x86_64', 'kvm', 'hvm'),))
     wanted = request(**REQUESTS[asked])
@@ -88,8 +86,8 @@ def test_the_same_question_has_the_same_answer(rule, asked):
 
 
 @every_filter
-@pytest.mark.parametrize('asked', REQUESTS)
-@pytest.mark.parametrize('rows', [[], [1], [0, 2]])
+@each('asked', REQUESTS)
+@each('rows', [[], [1], [0, 2]])
 def test_the_survivors_are_judged_like_all(rule, asked, rows):
     seen, wanted = hosts(3, vcpus=[0, 2, 16]), request(**REQUESTS[asked])
     mask = np.broadcast_to(rule.mask(seen, wanted), 3)

@@ -30,6 +30,7 @@ from nova_sched.state.facts import EVERYTHING, LASTING, OWN_HOSTS, HostFacts, am
 from nova_sched.tests import options
 from nova_sched.tests.builders import aggregate, cluster, hosts, put, request, uuid_of
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import each
 from nova_sched.tests.rules import FILTERS
 from nova_sched.tests.unit.filters.test_contract import REQUESTS, every_filter
 from nova_sched.tests.unit.queues.catalogues import GOLD, VGPU, catalogues, nodes, providers
@@ -91,8 +92,8 @@ def devices(**columns):
 
 
 @every_filter
-@pytest.mark.parametrize('asked', MORE)
-@pytest.mark.parametrize('made', [hosts, devices], ids=['plain', 'devices'])
+@each('asked', MORE)
+@each('made', [hosts, devices], ids=['plain', 'devices'])
 def test_a_rule_reads_what_it_declares(rule, asked, made):
     seen = made(hypervisor_version=None) if made is devices else made(2)
     assert beyond(rule, seen, request(**MORE[asked])) == set()

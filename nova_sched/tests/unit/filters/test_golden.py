@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from nova_sched import errors
-from nova_sched.conf import CONF
 from nova_sched.filters.extra_specs import matches
 from nova_sched.objects import ImageMetaProps
 from nova_sched.tests import builders
@@ -32,6 +31,7 @@ from nova_sched.tests.reference import (
     request_of,
     scenario,
 )
+from nova_sched.tests.rows import each
 from nova_sched.tests.rules import FILTERS
 
 CASES = golden('filter-cases')['cases']
@@ -62,19 +62,6 @@ def test_no_case_is_lost():
 
 
 # Small cases.
-
-
-@pytest.fixture
-def options(request):
-    """Set the options of a case, and back."""
-    given = request.getfixturevalue('case')['options']
-    for path, value in given.items():
-        group, name = path.split('.')
-        CONF.set_override(name, value, group)
-    yield
-    for path in given:
-        group, name = path.split('.')
-        CONF.clear_override(name, group)
 
 
 def spec_words(case):
@@ -157,12 +144,7 @@ def is_about_the_value(case):
     return bool(texts) and NO_SENSE.keys().isdisjoint(texts)
 
 
-@pytest.mark.usefixtures('options')
-@pytest.mark.parametrize(
-    'case',
-    [pytest.param(case, id=f'{case["filter"]}-{number}') for number, case in enumerate(CASES)],
-)
-def test_case(case):
+def check(case):
     rule = FILTERS[case['filter']]()
     asked, seen = spec_words(case), columns(case)
     rebuild = asked['hints'].get('_nova_check_type') == ['rebuild']
@@ -180,6 +162,15 @@ def test_case(case):
         True if rebuild and not rule.RUN_ON_REBUILD else rule.mask(seen, builders.request(**asked))
     )
     assert bool(np.all(mask)) is passes
+
+
+@each(
+    'case',
+    [pytest.param(case, id=f'{case["filter"]}-{number}') for number, case in enumerate(CASES)],
+)
+def test_case(case):
+    with settings(case['options']):
+        check(case)
 
 
 # Every scenario on nine hosts.
@@ -201,7 +192,7 @@ def recorded_options():
 
 
 @pytest.mark.usefixtures('recorded_options')
-@pytest.mark.parametrize('name', MATRIX['matrix'])
+@each('name', MATRIX['matrix'])
 def test_matrix(name):
     seen, asked, states = nine_hosts(), request_of(name), nova_states()
     assert [f'{node.host}/{node.nodename}' for node in seen.nodes] == MATRIX['hosts']
@@ -221,7 +212,7 @@ def test_matrix(name):
 # The operators of extra specs.
 
 
-@pytest.mark.parametrize('text', sorted({row[1] for row in TRUTH}))
+@each('text', sorted({row[1] for row in TRUTH}))
 def test_operators(text):
     for value, _, result in (row for row in TRUTH if row[1] == text):
         if not is_refused(result):

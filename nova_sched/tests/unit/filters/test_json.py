@@ -23,6 +23,7 @@ from nova_sched import errors
 from nova_sched.filters.json import MOST_TERMS, JsonFilter
 from nova_sched.tests.builders import cluster, hosts, mask_of, request, spec
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import each
 
 
 def seen():
@@ -38,7 +39,7 @@ def asked(query):
     return request(hints={'query': [query if isinstance(query, str) else json.dumps(query)]})
 
 
-@pytest.mark.parametrize(
+@each(
     'query, mask',
     [
         pytest.param('', '*', id='no text'),

@@ -37,6 +37,7 @@ from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinit
 from nova_sched.filters.understood import Understood
 from nova_sched.tests.builders import NOW, aggregate, hosts, request, uuid_of
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import each
 from nova_sched.tests.rules import FILTERS
 from nova_sched.tests.unit.strategies import clusters, words
 
@@ -66,7 +67,7 @@ ZONES = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     'rule, made, asked, why, alone',
     [
         pytest.param(

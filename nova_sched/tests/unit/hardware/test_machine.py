@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from nova_sched.hardware import Overdrawn, numa
 from nova_sched.hardware.machine import HardwareAllocation, HardwareRequest, Machine
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -44,7 +45,7 @@ TWO = machine(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     'has, asked, cells, devices',
     [
         pytest.param(

@@ -17,11 +17,11 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
 import yaml
 
 from nova_sched.measures import COUNTER, HISTOGRAM
 from nova_sched.measures.catalogue import MEASURES
+from nova_sched.tests.rows import each
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = ROOT / 'doc' / 'source' / 'metrics.rst'
@@ -58,7 +58,7 @@ def test_the_page_has_the_help_of_each_measure():
     assert [one.name for one in MEASURES if one.text not in text] == []
 
 
-@pytest.mark.parametrize('measure', list(MEASURES), ids=lambda one: one.name)
+@each('measure', list(MEASURES), ids=lambda one: one.name)
 def test_names_follow_the_conventions(measure):
     assert re.fullmatch(r'nova_sched_[a-z_]+[a-z]', measure.name)
     assert not measure.name.endswith(('_total', '_count', '_sum', '_bucket'))
@@ -82,7 +82,7 @@ def expressions():
     }
 
 
-@pytest.mark.parametrize('expression', list(expressions().values()), ids=map(str, expressions()))
+@each('expression', list(expressions().values()), ids=map(str, expressions()))
 def test_an_expression_names_what_exists(expression):
     names = set(re.findall(r'nova_sched_\w+', expression))
     assert names <= BY_SERIES.keys()

@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import objects
 from nova_sched.objects import fields
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.objects import reference
 
 SOME = '7a9f961e-91b7-5eec-ba67-426d5c717816'
@@ -81,9 +82,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(
-    'kind, word, known', [row for row in ROWS if 'raises' not in row.values[2]]
-)
+@each('kind, word, known', [row for row in ROWS if 'raises' not in row.values[2]])
 def test_a_spelling_is_understood_as_in_nova(kind, word, known):
     assert getattr(fields, kind)().coerce(None, 'x', word) == known
 

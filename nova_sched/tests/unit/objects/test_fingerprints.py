@@ -12,10 +12,10 @@
 
 """No object changes by accident: version and fields of each are pinned by a hash."""
 
-import pytest
 from oslo_versionedobjects import fixture
 
 from nova_sched.objects import object_io
+from nova_sched.tests.rows import each
 
 PINNED = {
     'Aggregate': '1.3-aee71ed691f4afd543526b0a0ef2dafc',
@@ -98,7 +98,7 @@ FOUND = fixture.ObjectVersionChecker(
 ).get_hashes()
 
 
-@pytest.mark.parametrize('name', sorted(PINNED.keys() | FOUND.keys()))
+@each('name', sorted(PINNED.keys() | FOUND.keys()))
 def test_an_object_is_as_it_was(name):
     assert FOUND.get(name) == PINNED.get(name), (
         f'{name} has changed. An object of Nova changes only as Nova changes it. '

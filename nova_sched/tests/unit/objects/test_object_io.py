@@ -18,6 +18,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.objects import base, object_io
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.objects import reference
 
 BOOT = 'select_destinations-boot-1.json'
@@ -47,7 +48,7 @@ def spec_with(name, path, value):
     return primitive
 
 
-@pytest.mark.parametrize(
+@each(
     'name, path, value, where',
     [
         pytest.param(BOOT, 'num_instances', 'many', 'num_instances', id='text for an integer'),
@@ -361,7 +362,7 @@ def objects_in(value):
     return sum(map(objects_in, value)) if isinstance(value, (list, tuple)) else 0
 
 
-@pytest.mark.parametrize('name', reference.WIRE)
+@each('name', reference.WIRE)
 def test_a_recorded_message_is_written_back_equal(name):
     recorded = reference.wire(name)
     read = objects.from_primitive(recorded)

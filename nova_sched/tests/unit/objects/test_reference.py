@@ -18,6 +18,7 @@ from oslo_versionedobjects import fields as ovo_fields
 
 from nova_sched import objects
 from nova_sched.objects import base, object_io
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.objects import reference
 
 FACTS = reference.facts()
@@ -50,7 +51,7 @@ def plain(default):
     return sorted(default) if isinstance(default, set) else default
 
 
-@pytest.mark.parametrize('name, field', FIELDS)
+@each('name, field', FIELDS)
 def test_a_field_is_as_in_nova(name, field):
     known = dict(OBJECTS[name]['fields'][field])
     known.pop('base', None)  # the name of a class inside Nova
@@ -65,7 +66,7 @@ def test_a_field_is_as_in_nova(name, field):
     assert found | ({'default': plain(ours.default)} if has_default else {}) == known
 
 
-@pytest.mark.parametrize('name', OBJECTS)
+@each('name', OBJECTS)
 def test_an_object_is_as_in_nova(name):
     known, cls = OBJECTS[name], getattr(objects, name)
     assert cls.obj_name() == name

@@ -20,6 +20,7 @@ from nova_sched.packing.devices import SCARCITY, UNFIT
 from nova_sched.packing.mix import Mix
 from nova_sched.packing.tables import PlainPotential, Tables
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.packing import naive
 from nova_sched.tests.unit.packing.fleets import fleet, size, tree
 
@@ -74,8 +75,8 @@ def potential(tables, trees, vcpus):
     return tables.state(fleet(trees, VCPU=vcpus)).potential
 
 
-@pytest.mark.parametrize('seed', range(10))
-@pytest.mark.parametrize('asked', SHARES[:3])
+@each('seed', range(10))
+@each('asked', SHARES[:3])
 def test_a_share_takes_the_best_device(seed, asked):
     chance = np.random.default_rng(seed)
     free = chance.choice([0, 190, 460, 500, 810, 1000], (6, 4))

@@ -18,6 +18,7 @@ import pytest
 from nova_sched.rebalance.bound import most_emptied
 from nova_sched.rebalance.greedy import drain, empty, fit, spread
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.rebalance.checker import Broken, replay
 from nova_sched.tests.unit.rebalance.fleets import fleet, random_fleet
 
@@ -54,7 +55,7 @@ def test_no_rule_breaks(batch):
     assert made > 100
 
 
-@pytest.mark.parametrize('seed', range(60))
+@each('seed', range(60))
 def test_no_plan_empties_more_than_the_bound(seed):
     random = np.random.default_rng(seed)
     one = random_fleet(random, hosts=10, fill=random.uniform(0.2, 0.8))

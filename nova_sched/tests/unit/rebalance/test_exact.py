@@ -12,10 +12,10 @@
 """Plans of CP-SAT, on fleets of a few hosts, and replayed on random ones."""
 
 import numpy as np
-import pytest
 
 from nova_sched.rebalance import exact, greedy
 from nova_sched.rebalance.greedy import empty
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.rebalance.checker import replay
 from nova_sched.tests.unit.rebalance.fleets import fleet, random_fleet
 
@@ -60,8 +60,8 @@ def test_an_oversubscribed_host_is_no_contradiction():
     replay(one, moves)
 
 
-@pytest.mark.parametrize('seed', range(12))
-@pytest.mark.parametrize('largest', [exact.MAX_VARIABLES, 60], ids=['whole', 'a part'])
+@each('seed', range(12))
+@each('largest', [exact.MAX_VARIABLES, 60], ids=['whole', 'a part'])
 def test_no_rule_breaks(monkeypatch, seed, largest):
     """Begun with the greedy plan, a search ends with one that is as good, and keeps all rules: in
     order, in any order, several at once, with moves that fail, cut off anywhere."""

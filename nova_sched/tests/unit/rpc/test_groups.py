@@ -26,6 +26,7 @@ from nova_sched.rpc import client, servers
 from nova_sched.rpc.endpoints.groups import GroupsEndpoint
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 GROUP = uuid_of('group')
 TEMPLATE = """\
@@ -308,7 +309,7 @@ def test_a_thousand_members(caller):
 LONG = 'x' * 256
 
 
-@pytest.mark.parametrize(
+@each(
     'method, arguments, where',
     [
         pytest.param('create', {'template': None}, 'template', id='no template'),

@@ -26,6 +26,7 @@ from nova_sched.state.request import Request
 from nova_sched.state.spec import CALL_READERS, KIND_FIELDS, KIND_READERS
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.reference import REFERENCE, wire
+from nova_sched.tests.rows import each
 
 DATA, UUIDS = 'nova_object.data', [uuid_of('one')]
 CALLS = [
@@ -76,7 +77,7 @@ def known(*values):
     return serializer
 
 
-@pytest.mark.parametrize('name', CALLS)
+@each('name', CALLS)
 def test_a_message_of_a_known_kind_asks_for_the_same(name):
     first = sent(name)
     second = of_another_instance(first)
@@ -141,8 +142,8 @@ def test_a_field_of_another_type_is_refused_as_in_a_new_message(value):
         assert read(serializer, spoiled) == read(ServerSerializer(), spoiled), name
 
 
-@pytest.mark.parametrize('value', STRANGE, ids=lambda value: repr(value)[:20])
-@pytest.mark.parametrize('name', ['flavor', 'image', 'pci_requests', 'limits'])
+@each('value', STRANGE, ids=lambda value: repr(value)[:20])
+@each('name', ['flavor', 'image', 'pci_requests', 'limits'])
 def test_a_field_inside_of_a_known_one(name, value):
     serializer = known(sent())
     for inner in sent()[DATA][name][DATA]:
@@ -151,14 +152,14 @@ def test_a_field_inside_of_a_known_one(name, value):
         assert read(serializer, spoiled) == read(ServerSerializer(), spoiled), inner
 
 
-@pytest.mark.parametrize('value', STRANGE, ids=lambda value: repr(value)[:20])
-@pytest.mark.parametrize('key', sent())
+@each('value', STRANGE, ids=lambda value: repr(value)[:20])
+@each('key', sent())
 def test_a_key_of_the_message(key, value):
     serializer, spoiled = known(sent()), {**sent(), key: value}
     assert read(serializer, spoiled) == read(ServerSerializer(), spoiled)
 
 
-@pytest.mark.parametrize('name', objects.RequestSpec.fields)
+@each('name', objects.RequestSpec.fields)
 def test_a_field_that_is_not_set(name):
     serializer, less = known(sent()), sent()
     less[DATA].pop(name, None)
@@ -234,7 +235,7 @@ class Traced:
         return getattr(self.spec, name)
 
 
-@pytest.mark.parametrize('name', CALLS)
+@each('name', CALLS)
 def test_the_properties_of_a_kind_are_read_from_its_fields(name):
     spec = objects.from_primitive(sent(name))
     traced = Traced(spec)

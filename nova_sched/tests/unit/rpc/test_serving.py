@@ -25,6 +25,7 @@ from nova_sched.rpc.serving import Dispatcher
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 PING = {'method': 'ping', 'namespace': 'baseapi', 'version': '1.0', 'args': {'arg': 'x'}}
 
@@ -63,7 +64,7 @@ def test_a_sound_message_is_answered_whatever_its_timeout(timeout):
     assert dispatched(PING, timeout=timeout) == {'service': 'scheduler', 'arg': 'x'}
 
 
-@pytest.mark.parametrize(
+@each(
     'changes, where',
     [
         *(

@@ -22,6 +22,7 @@ from nova_sched.state.request import Request, RequestedDestination
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.reference import REFERENCE, wire
+from nova_sched.tests.rows import each
 
 CALLS = sorted(
     path.stem.removeprefix('select_destinations-')
@@ -72,7 +73,7 @@ def data_of(value, *path):
     return value
 
 
-@pytest.mark.parametrize('name', [name for name in CALLS if not name.endswith('rpc-4.0')])
+@each('name', [name for name in CALLS if not name.endswith('rpc-4.0')])
 def test_what_the_wire_says_is_what_is_asked(name):
     given = wire(f'select_destinations-{name}')['message']['args']
     spec, flavor = data_of(given['spec_obj']), data_of(given['spec_obj'], 'flavor')
@@ -129,7 +130,7 @@ def test_an_old_form_asks_for_the_same(name):
     assert [dataclasses.replace(request.pieces, physnets=None) for request in old] == near_nothing
 
 
-@pytest.mark.parametrize('name', CALLS)
+@each('name', CALLS)
 def test_one_request_for_each_instance_in_order(name):
     given = wire(f'select_destinations-{name}')['message']['args']
     found = [request.instance_uuid for request in requests(name)]
@@ -218,7 +219,7 @@ def test_destinations(name, destination):
     assert requests(name)[0].destination == destination
 
 
-@pytest.mark.parametrize('name', CALLS)
+@each('name', CALLS)
 def test_no_recorded_call_asks_for_what_no_rule_knows(name):
     assert requests(name)[0].unsupported == ()
 
@@ -267,7 +268,7 @@ def test_a_cell_without_uuid_is_kept_without_secrets():
     assert not translate.kept_spec(text).requested_destination.cell.set_fields()
 
 
-@pytest.mark.parametrize('name', CALLS)
+@each('name', CALLS)
 def test_what_is_kept_asks_for_the_same(name):
     given = arguments(name)
     spec = translate.spec(

@@ -21,6 +21,7 @@ from nova_sched.state.attributes import attribute, fact, has_attribute
 from nova_sched.state.host_state import ATTRIBUTES
 from nova_sched.state.one_host import OneHost
 from nova_sched.tests.builders import host, hosts
+from nova_sched.tests.rows import each
 
 THING = types.SimpleNamespace(
     a=1, null=None, _private=2, method=len, stats={'null': 'stat', 's': '3', '_t': 'x'}
@@ -59,7 +60,7 @@ def test_an_unset_field_is_no_attribute():
     assert (attribute(node, 'host'), attribute(node, 'vcpus')) == ('h', None)
 
 
-@pytest.mark.parametrize('name', sorted(ATTRIBUTES | {'boost', 'missing'}))
+@each('name', sorted(ATTRIBUTES | {'boost', 'missing'}))
 def test_columns_say_what_host_states_say(name):
     seen = hosts(
         hypervisor_type=[None, 'QEMU', 'ironic', 'ironic'],
@@ -104,9 +105,7 @@ def test_an_attribute_that_no_host_has():
     assert not host().stats
 
 
-@pytest.mark.parametrize(
-    'name', sorted(ATTRIBUTES - {'limits'} | {'boost', 'missing', '_hosts', '__class__', ''})
-)
+@each('name', sorted(ATTRIBUTES - {'limits'} | {'boost', 'missing', '_hosts', '__class__', ''}))
 def test_values_are_those_of_host_states(name):
     seen = hosts(
         hypervisor_type=[None, 'QEMU', 'QEMU'],

@@ -17,13 +17,12 @@ What other rules do is left out: the limit, aggregates of zones, trees of target
 import dataclasses
 import urllib.parse
 
-import pytest
-
 from nova_sched.state.demand import resources_on
 from nova_sched.state.report import DISABLED_TRAIT
 from nova_sched.state.traits import OWNER
 from nova_sched.tests.placement import query
 from nova_sched.tests.reference import golden, request_of
+from nova_sched.tests.rows import each
 
 ELSEWHERE = ('limit', 'member_of', 'in_tree')
 
@@ -43,7 +42,7 @@ def recorded(text):
     return {name: value for name, value in asked.items() if value}
 
 
-@pytest.mark.parametrize('name', RUNS)
+@each('name', RUNS)
 def test_query(name):
     request, queries = request_of(name).from_nova(), RUNS[name]
     request = dataclasses.replace(

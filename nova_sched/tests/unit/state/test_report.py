@@ -22,6 +22,7 @@ from nova_sched import errors
 from nova_sched.claim import VCPU
 from nova_sched.state.report import LARGEST, Inventory, Report, check
 from nova_sched.tests.builders import hosts, report, uuid_of
+from nova_sched.tests.rows import each
 
 words = st.text(max_size=8)
 counts = st.integers(0, 2**40)
@@ -110,7 +111,7 @@ def test_a_report_that_can_be_true(words):
     assert check(one) is one
 
 
-@pytest.mark.parametrize(
+@each(
     'words, field',
     [
         pytest.param({'node_uuid': ''}, 'node_uuid', id='no UUID'),

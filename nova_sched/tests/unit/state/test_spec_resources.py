@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.tests.builders import request
+from nova_sched.tests.rows import each
 
 
 def cells(*pcpusets):
@@ -46,7 +47,7 @@ MIXED = {'hw:cpu_policy': 'mixed'}
 ISOLATED = {'hw:emulator_threads_policy': 'isolate'}
 
 
-@pytest.mark.parametrize(
+@each(
     'words, resources',
     [
         pytest.param({'vcpus': 2, 'memory_mb': 512}, {VCPU: 2, MEMORY_MB: 512}, id='no disk'),

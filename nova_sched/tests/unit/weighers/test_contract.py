@@ -25,14 +25,13 @@ from nova_sched.tests.builders import aggregate, hosts, nova_like, request, spec
 from nova_sched.tests.cases import cases
 from nova_sched.tests.options import settings as options
 from nova_sched.tests.reference import golden
+from nova_sched.tests.rows import each
 from nova_sched.tests.rules import WEIGHERS
 from nova_sched.tests.unit.strategies import clusters, words
 from nova_sched.tests.unit.traced import TracedRequest
 from nova_sched.weighers import Weigher
 
-every_weigher = pytest.mark.parametrize(
-    'rule', [one() for one in WEIGHERS.values()], ids=lambda rule: rule.name
-)
+every_weigher = each('rule', [one() for one in WEIGHERS.values()], ids=lambda rule: rule.name)
 OTHER = uuid_of('other')
 OWN_BOUNDS = {'ExitTimeWeigher': [pytest.approx(-13.077, abs=0.001), 0.0]}
 METRICS = '[{"name": "cpu.percent", "value": 0.5}]'
@@ -77,8 +76,8 @@ def rows_of(n):
 
 
 @every_weigher
-@pytest.mark.parametrize('asked', REQUESTS)
-@pytest.mark.parametrize('n', [0, 1, 1000])
+@each('asked', REQUESTS)
+@each('n', [0, 1, 1000])
 def test_a_weight_is_a_finite_number_for_each_row(rule, asked, n):
     seen = shared_hosts(n)
     weights = rule.raw(seen, rows_of(n), request(**REQUESTS[asked]))
@@ -92,8 +91,8 @@ def test_a_weight_is_a_finite_number_for_each_row(rule, asked, n):
 
 
 @every_weigher
-@pytest.mark.parametrize('asked', REQUESTS)
-@pytest.mark.parametrize('rows', [[], [2], [3, 0, 2]])
+@each('asked', REQUESTS)
+@each('rows', [[], [2], [3, 0, 2]])
 def test_only_the_given_rows_are_weighed_in_their_order(rule, asked, rows):
     seen = hosts(
         vcpus=[1, 2, 3, 4],
@@ -152,7 +151,7 @@ def test_both_faces_agree(plain, data):
 
 
 @every_weigher
-@pytest.mark.parametrize(
+@each(
     'texts, factor',
     [
         pytest.param(['7'], 7.0, id='one'),

@@ -18,6 +18,7 @@ import pytest
 
 from nova_sched.tests.options import settings
 from nova_sched.tests.reference import golden, nine_hosts, nova_states, request_of, scenario
+from nova_sched.tests.rows import each
 from nova_sched.tests.rules import WEIGHERS
 from nova_sched.weighers import normalize
 
@@ -59,8 +60,8 @@ def test_no_case_is_lost():
     assert {'weights': cells, 'orders': orders, 'normalize': len(ROWS)} == COUNTS
 
 
-@pytest.mark.parametrize('name', WEIGHTS['scenarios'])
-@pytest.mark.parametrize('weigher', WEIGHTS['minval_maxval'])
+@each('name', WEIGHTS['scenarios'])
+@each('weigher', WEIGHTS['minval_maxval'])
 def test_weights(weigher, name):
     rule, recorded = WEIGHERS[weigher](), WEIGHTS['scenarios'][name]['weighers'][weigher]
     seen, asked = nine_hosts(), request_of(name)
@@ -74,8 +75,8 @@ def test_weights(weigher, name):
     )
 
 
-@pytest.mark.parametrize('name', WEIGHTS['scenarios'])
-@pytest.mark.parametrize('weigher', WEIGHTS['minval_maxval'])
+@each('name', WEIGHTS['scenarios'])
+@each('weigher', WEIGHTS['minval_maxval'])
 def test_weights_of_single_host_states(weigher, name):
     rule, recorded = WEIGHERS[weigher](), WEIGHTS['scenarios'][name]['weighers'][weigher]
     states = nova_states()
@@ -84,7 +85,7 @@ def test_weights_of_single_host_states(weigher, name):
     assert [rule.weight_multiplier(state) for state in states] == recorded['multiplier']
 
 
-@pytest.mark.parametrize('name', WEIGHTS['scenarios'])
+@each('name', WEIGHTS['scenarios'])
 def test_order(name):
     recorded, seen, asked = WEIGHTS['scenarios'][name], nine_hosts(), request_of(name)
     total = np.zeros(len(seen))

@@ -24,6 +24,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import commands
 from nova_sched.db import engine, schema
 from nova_sched.tests.builders import aggregate, claim, now, report, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.test_layers import PACKAGE
 
 ROOT = PACKAGE.parent
@@ -352,7 +353,7 @@ def test_what_json_holds_is_documented(manage, store, words):
     assert [name for name in sorted(keys(document)) if f'``{name}``' not in page] == []
 
 
-@pytest.mark.parametrize(
+@each(
     'words',
     ['', *commands.NOUNS,
      *(f'{noun} {verb[0]}' for noun in commands.NOUNS for verb in commands.module_of(noun).VERBS)],

@@ -23,6 +23,7 @@ from nova_sched.engine.explain import callers, reasons
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import NOW, aggregate, cluster, request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.tests.rules import FILTERS
 from nova_sched.tests.unit.engine.world import Named, rules
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
@@ -160,7 +161,7 @@ def test_the_table_has_every_rule():
     assert REFUSING.keys() | SILENT.keys() == FILTERS.keys()
 
 
-@pytest.mark.parametrize('name', REFUSING)
+@each('name', REFUSING)
 def test_no_rule_tells_of_the_cloud(name):
     columns, asked, options = REFUSING[name]
     with settings(options):

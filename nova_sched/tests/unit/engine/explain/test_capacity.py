@@ -29,6 +29,7 @@ from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.tests.builders import aggregate, report, request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import Opened, World, picture, rules
 from nova_sched.tests.unit.filters.test_child_providers import GPU, devices, gpu
@@ -95,8 +96,8 @@ CELLS = cell(0, [], range(4)), cell(1, [], range(4, 7))
 POOLS = [pool(2, 0), pool(1, 1)]
 
 
-@pytest.mark.parametrize('seed', range(5))
-@pytest.mark.parametrize(
+@each('seed', range(5))
+@each(
     'filters, words',
     [
         pytest.param([], {'vcpus': 1, 'memory_mb': 300}, id='capacity alone'),

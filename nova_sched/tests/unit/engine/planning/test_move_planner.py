@@ -41,6 +41,7 @@ from nova_sched.rebalance.greedy import empty, fit
 from nova_sched.tests import builders
 from nova_sched.tests.builders import NOW, aggregate, request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import Named, World, rules
 from nova_sched.tests.unit.rebalance.fleets import fleet
 
@@ -331,7 +332,7 @@ def test_a_filter_may_read_the_user():
     assert ways(made.plan('drain:host-0')) == [('host-0', 'host-1'), ('host-0', 'host-2')]
 
 
-@pytest.mark.parametrize('seed', range(30))
+@each('seed', range(30))
 def test_the_filters_let_every_step_pass(seed):
     """Random clouds. The moves are made in random order, some of them never confirmed: before each
     one the whole chain of filters judges its destination, with the claims of both ends."""

@@ -18,6 +18,7 @@ from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.tests.groups import policy, problem, random_problem
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.groups.arrays.test_compile import FOUR
 from nova_sched.tests.unit.groups.arrays.test_tally import tally
 
@@ -136,7 +137,7 @@ def test_what_is_wise(rule, placed, a, b, racks):
     assert one.rules[0].level.numbers[allowed].tolist() == racks
 
 
-@pytest.mark.parametrize('seed', range(60))
+@each('seed', range(60))
 def test_prices_add_up_to_what_a_placement_costs(seed):
     """Of policies whose cost only grows: paid unit by unit it is the cost of the whole."""
     group = random_problem(seed, members=(3, 8), preferred=1.0)

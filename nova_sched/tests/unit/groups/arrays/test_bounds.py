@@ -19,6 +19,7 @@ from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.groups.quick import greedy
 from nova_sched.tests.groups import policy, problem, random_problem
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.groups.exhaustive import placements
 
 FOUR = dict.fromkeys('abcd', 1)
@@ -179,7 +180,7 @@ def test_no_member_to_place():
     assert bounds.first(problem({'a': 1}, [0], fixed={'a': 0})) is None
 
 
-@pytest.mark.parametrize('seed', range(120))
+@each('seed', range(120))
 def test_no_proof_is_false(seed):
     group = random_problem(seed, members=(1, 4), hosts=(2, 5), preferred=0)
     found = placements(group, limit=700)
@@ -199,7 +200,7 @@ def test_most_that_have_no_placement_are_proven():
     assert len(proven) >= 0.8 * len(empty)
 
 
-@pytest.mark.parametrize('seed', range(30))
+@each('seed', range(30))
 def test_bounds_stay_true_while_a_placement_grows(seed):
     """A domain that is ruled out for the rest of a block has no placement that goes on from the
     tally."""

@@ -17,6 +17,7 @@ import pytest
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.tests.groups import policy, problem, random_problem
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.groups.exhaustive import placements
 
 
@@ -115,7 +116,7 @@ def test_a_unit_has_the_ways_of_all_its_members():
     assert sorted(compile(group).shapes[0].ways.tolist()) == [[0, 4], [2, 2], [4, 0]]
 
 
-@pytest.mark.parametrize('seed', range(40))
+@each('seed', range(40))
 def test_members_of_a_class_may_change_places(seed):
     """Whatever a placement breaks and costs, it does so after units of one class have been
     shuffled."""
@@ -134,7 +135,7 @@ def test_members_of_a_class_may_change_places(seed):
     ] == [what for what, _ in policies.broken(group, other) if what not in ('capacity', 'mask')]
 
 
-@pytest.mark.parametrize('seed', range(80))
+@each('seed', range(80))
 def test_every_placement_is_one_of_the_compiled_problem(seed):
     """No placement is lost: it keeps to live hosts, open ones, slots, units and blocks."""
     group = random_problem(seed, members=(1, 4), hosts=(2, 5), preferred=0.1)

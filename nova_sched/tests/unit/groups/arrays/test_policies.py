@@ -18,6 +18,7 @@ import pytest
 
 from nova_sched.groups.arrays import policies
 from nova_sched.tests.groups import policy, problem, random_problem
+from nova_sched.tests.rows import each
 
 # Six hosts, two in a rack, three in a zone: rack 1 lies in both zones.
 ZONES = [0, 0, 0, 1, 1, 1]
@@ -180,7 +181,7 @@ def test_costs_go_by_weight():
     assert apart == (0.1, 0, -20.0, 0)
 
 
-@pytest.mark.parametrize('seed', range(60))
+@each('seed', range(60))
 def test_allowed_is_where_nothing_of_it_is_broken(seed):
     """Against the final check, with the member on each host."""
     one = random_problem(seed, members=(1, 5))

@@ -19,6 +19,7 @@ import pytest
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.tests.groups import policy, problem, random_problem
+from nova_sched.tests.rows import each
 
 FOUR = dict.fromkeys('abcd', 1)
 
@@ -40,7 +41,7 @@ def state(one):
     return one.free.tolist(), one.slots.tolist(), one.closed.tolist(), rules
 
 
-@pytest.mark.parametrize('seed', range(60))
+@each('seed', range(60))
 def test_what_is_taken_back_was_never_there(seed):
     compiled = compile(random_problem(seed, members=(3, 8)))
     one = PlacementTally(Wiring(compiled))

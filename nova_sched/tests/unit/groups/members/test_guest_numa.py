@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.groups.members import guest_numa
+from nova_sched.tests.rows import each
 from nova_sched.tests.test_layers import PACKAGE
 
 CASES = json.loads((PACKAGE / 'tests/data/guest-numa/cases.json').read_text())
@@ -45,7 +46,7 @@ def plain(topology):
     }
 
 
-@pytest.mark.parametrize('case', [pytest.param(case, id=case['name']) for case in CASES])
+@each('case', [pytest.param(case, id=case['name']) for case in CASES])
 def test_as_nova_does_it(case):
     def work():
         image = objects.ImageMetaProps.from_dict(case['image'])

@@ -23,6 +23,7 @@ from nova_sched.groups.quick import greedy, sequential
 from nova_sched.groups.quick.greedy import items, order, passing_of, promise, split
 from nova_sched.groups.time_limit import TimeLimit
 from nova_sched.tests.groups import policy, problem, random_problem
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.groups.exhaustive import placements
 
 FOUR = dict.fromkeys('abcd', 1)
@@ -274,7 +275,7 @@ def test_the_first_attempt_is_completed_without_time(seed):
         assert greedy.place(group, 0.0) is not None
 
 
-@pytest.mark.parametrize('seed', range(150))
+@each('seed', range(150))
 def test_what_it_finds_is_whole(seed):
     group = random_problem(seed, members=(3, 10), hosts=(4, 12))
     hosts = greedy.place(group, None, attempts=8)
@@ -295,7 +296,7 @@ def test_it_finds_nearly_all_that_there_is():
     assert len(missed) <= 0.03 * feasible, missed
 
 
-@pytest.mark.parametrize('seed', range(60))
+@each('seed', range(60))
 def test_what_one_after_the_other_finds_is_not_lost(seed):
     group = random_problem(seed, members=(2, 8), hosts=(3, 9))
     hosts = sequential.place(group)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from nova_sched.groups.quick.packing import plans
+from nova_sched.tests.rows import each
 
 
 def first(room, left, there=None, score=None, min_domains=1, max_skew=1):
@@ -54,7 +55,7 @@ def test_the_first_plan(room, left, more, expected):
     assert first(room, left, **more) == expected
 
 
-@pytest.mark.parametrize('seed', range(80))
+@each('seed', range(80))
 def test_a_plan_is_found_exactly_when_there_are_counts(seed):
     """Against all ways to spread the members over the domains."""
     chance = np.random.default_rng(seed)

@@ -13,6 +13,7 @@
 
 import pytest
 
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.groups.template import read, refused
 
 BODY = """
@@ -50,7 +51,7 @@ def seen(value):
     return read(BODY.format(value=value)).members['s'].hints.get('seen')
 
 
-@pytest.mark.parametrize(
+@each(
     'value, found',
     [
         pytest.param('{get_param: name}', 'n', id='parameter'),
@@ -119,7 +120,7 @@ def test_a_function(value, found):
 HINT = 'resources.s.properties.scheduler_hints.seen'
 
 
-@pytest.mark.parametrize(
+@each(
     'value, column, where, why',
     [
         pytest.param(

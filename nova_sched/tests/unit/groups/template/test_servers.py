@@ -18,6 +18,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.groups.definition import Image, MemberFlavor
 from nova_sched.groups.template.servers import flavors_of_file
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.groups.template import FLAVORS, place, read, refused, server
 
 SMALL = MemberFlavor(vcpus=1, memory_mb=512, name='small')
@@ -231,7 +232,7 @@ resources:
 """
 
 
-@pytest.mark.parametrize(
+@each(
     'properties, where, why',
     [
         pytest.param('‸{image: x}', '', 'flavor is missing', id='no flavor'),

@@ -25,6 +25,7 @@ import yaml
 from nova_sched import errors
 from nova_sched.groups import template
 from nova_sched.groups.template import source, values
+from nova_sched.tests.rows import each
 
 
 @pytest.fixture(params=[source.LOADER, yaml.SafeLoader], ids=['default', 'python'])
@@ -33,7 +34,7 @@ def parse(request):
     return functools.partial(source.parse, loader=request.param)
 
 
-@pytest.mark.parametrize(
+@each(
     'text, plain',
     [
         pytest.param(
@@ -92,7 +93,7 @@ def test_every_value_knows_its_place(parse):
 NESTED = '[' * 200_000
 
 
-@pytest.mark.parametrize(
+@each(
     'text, place, why',
     [
         pytest.param('', (1, 1), 'there is nothing in it', id='empty'),

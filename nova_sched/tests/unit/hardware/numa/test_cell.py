@@ -15,6 +15,7 @@ import pytest
 
 from nova_sched.hardware import numa
 from nova_sched.hardware.numa import cell as one
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, mixed, shared, threaded
 
 PAGES = [(4, 100000, 0), (2048, 100, 10, 5), (1048576, 3, 1)]  # free: 390 MiB, 170 MiB, 2 GiB
@@ -33,8 +34,8 @@ def outcome(host, guest, reserved=0, limits=None):
     )
 
 
-@pytest.mark.parametrize('build', [shared, dedicated])
-@pytest.mark.parametrize(
+@each('build', [shared, dedicated])
+@each(
     'asked, memory_mb, given',
     [
         pytest.param(2048, 170, 2048, id='size, exact fit'),

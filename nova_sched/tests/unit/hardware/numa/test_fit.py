@@ -18,6 +18,7 @@ import time
 import pytest
 
 from nova_sched.hardware import numa, pci
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -48,7 +49,7 @@ def usage_of(one):
     return [one.id, one.cpu_usage, one.memory_usage_mb, sorted(one.pinned_cpus), pages]
 
 
-@pytest.mark.parametrize('case', recorded('numa-fits'))
+@each('case', recorded('numa-fits'))
 def test_a_recorded_answer_of_nova(case):
     before = numa.HostTopology.from_json(json.dumps(case['host']))
     asked = numa.GuestTopology.of(named(case['guest']))

@@ -16,6 +16,7 @@ import json
 import pytest
 
 from nova_sched.hardware import Overdrawn, pci
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.hardware.builders import cell, host, named, pool, recorded, request
 
 
@@ -31,7 +32,7 @@ def as_left(pools):
     ]
 
 
-@pytest.mark.parametrize('case', recorded('pci-requests'))
+@each('case', recorded('pci-requests'))
 def test_a_recorded_answer_of_nova(case):
     pools = pci.pools_from_json(json.dumps(case['pools']))
     requests = tuple(map(pci.PciRequest.of, named(case['requests'])))

@@ -18,6 +18,7 @@ from nova_sched.queues import jobs
 from nova_sched.queues.conductor.failure import failure
 from nova_sched.queues.conductor.waiting import JobEnd
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.queues.managed_queues import job
 
 SERVER = uuid_of('server')
@@ -32,7 +33,7 @@ def told(why, tell, kind='create', state='failed'):
     return failure(jobs.entry(made, 0.0), JobEnd(made.uuid, state, 'cmp-1', why=why), tell)
 
 
-@pytest.mark.parametrize(
+@each(
     'why, rules',
     [
         pytest.param(FULL, FULL, id='of the scheduler'),
@@ -57,7 +58,7 @@ def told(why, tell, kind='create', state='failed'):
         pytest.param(jobs.DELETED, jobs.DELETED, id='deleted'),
     ],
 )
-@pytest.mark.parametrize('kind', ['create', 'resize', 'migrate'])
+@each('kind', ['create', 'resize', 'migrate'])
 def test_a_refusal(why, rules, kind):
     for tell, reason in (('rules', rules), ('all', why)):
         error = told(why, tell, kind)

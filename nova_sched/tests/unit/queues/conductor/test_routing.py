@@ -29,6 +29,7 @@ from nova_sched.tests import options
 from nova_sched.tests.builders import read, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.reference import REFERENCE, scenario
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.queues.catalogues import (
     ALIASES,
     FLAVORS,
@@ -71,7 +72,7 @@ def more(**extra_specs):
     return flavor('tiny', **extra_specs)
 
 
-@pytest.mark.parametrize('queue', WHOLE.queues, ids=str)
+@each('queue', WHOLE.queues, ids=str)
 def test_what_a_queue_is_for_goes_there(queue):
     spec = WHOLE.spec(queue, ME, 'project', 'user')
     found = way(spec)
@@ -143,7 +144,7 @@ PORT = objects.RequestGroup(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     'spec, reason',
     [
         pytest.param(
@@ -467,7 +468,7 @@ def of_nova():
     return Catalogue(1, recorded_flavors(), (Special('zone', 'az1'),), DEVICES)
 
 
-@pytest.mark.parametrize('call', CALLS)
+@each('call', CALLS)
 def test_recorded_calls(of_nova, call):
     spec = scenario(call)
     found = route(read(spec), spec, of_nova)

@@ -15,7 +15,6 @@ do."""
 import dataclasses
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from nova_sched.queues.fits.asking import NO_INSTANCE, Question, Requests, fact
 from nova_sched.state.facts import fact_of
 from nova_sched.state.request import Request
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.queues.catalogues import (
     FLAVORS,
     SPECIALS,
@@ -38,8 +38,8 @@ WORDS = sorted(
 )
 
 
-@pytest.mark.parametrize('place', range(len(WHOLE.queues)))
-@pytest.mark.parametrize('with_message', [False, True])
+@each('place', range(len(WHOLE.queues)))
+@each('with_message', [False, True])
 def test_each_fact_is_that_of_the_request_of_the_queue(place, with_message):
     queue = WHOLE.queues[place]
     request, asked = WHOLE.request(queue), Requests(WHOLE).request(place, with_message)
