@@ -19,7 +19,6 @@ import time
 
 from nova_sched import errors
 from nova_sched.conf import CONF
-from nova_sched.engine.shared_total import SharedTotal
 from nova_sched.packing.fleet import read_fleet
 from nova_sched.packing.mix import Mix, size_of
 from nova_sched.packing.overview import Overview
@@ -41,6 +40,63 @@ SHOWN = 5  # sizes in the figures
 SEED = 20.0  # requests that the flavors count for, as long as fewer were seen
 
 
+class SharedMix:
+    """What this scheduler has counted, and the total of all schedulers.
+
+    ``store`` is a ``db.mixes.SqlMixes``; ``scheduler`` is the UUID of this one there. Without a
+    store, the total is that of this process. ``total`` is that of the last ``exchange``, and
+    ``new`` are the counts of this scheduler since. One thread calls ``exchange``; any thread calls
+    the rest.
+    """
+
+    def __init__(self, scheduler='', store=None):
+        self._scheduler, self._store = scheduler, store
+        self.total, self.new = Mix(), Mix()
+        # What the store gets next: a batch keeps its number until the store has it.
+        self._batch, self._serial, self._is_away = Mix(), 0, False
+        self._lock = threading.Lock()
+
+    @property
+    def now(self):
+        """A copy of the total with the counts of this scheduler since."""
+        found = Mix()
+        with self._lock:
+            for counts in (self.total, self._batch, self.new):
+                found.merge(counts)
+        return found
+
+    def add(self, sizes):
+        """Count sizes."""
+        with self._lock:
+            self.new.add(sizes)
+
+    def exchange(self):
+        """Store what was counted, and read what all schedulers have counted."""
+        with self._lock:
+            if self._store is None:
+                self.total.merge(self.new)
+                self.new = Mix()
+                return
+            if self.new and not self._batch:
+                self._batch, self.new = self.new, Mix()
+                self._serial += 1
+        try:
+            if self._batch:
+                self._store.add(self._scheduler, self._serial, self._batch)
+                # The batch counts with the total as soon as that is read.
+                with self._lock:
+                    self.total.merge(self._batch)
+                    self._batch = Mix()
+            self.total = self._store.total()
+            self._is_away = False
+        except errors.StoreBusy:
+            pass  # the batch is stored the next time
+        except errors.SchedError as error:
+            if not self._is_away:
+                LOG.warning('%s; the mix of requests is not shared until it does', error)
+            self._is_away = True
+
+
 class MixLearner:
     """Counts requests by size, and refreshes the weighers of the rules.
 
@@ -55,7 +111,7 @@ class MixLearner:
         self._hosts, self._call, self._store, self._seed = hosts, call, store, seed
         self._asked: collections.deque = collections.deque(maxlen=WAITING)
         self._seen, self._refreshed, self._hosts_then = 0, -1, 0
-        self._shared = SharedTotal(Mix, 'the mix of requests', scheduler, store)
+        self._shared = SharedMix(scheduler, store)
         self._next_exchange_s = 0.0
         self.learns = False
         self.figures: dict[str, object] = {}

@@ -18,7 +18,7 @@ from concurrent import futures
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.shared_total import SharedTotal
+from nova_sched.engine.mix_learner import SharedMix
 from nova_sched.packing.mix import Mix
 from nova_sched.tests.unit.engine.test_mix_learner import Store
 from nova_sched.tests.unit.packing.fleets import size
@@ -27,7 +27,7 @@ SMALL, LARGE = size(1), size(8)
 
 
 def shared(store=None):
-    return SharedTotal(Mix, 'the mix', 'me', store)
+    return SharedMix('me', store)
 
 
 def test_without_a_store_the_total_is_that_of_this_process():
@@ -86,7 +86,7 @@ def test_a_store_with_trouble(trouble, caplog):
     one.add([LARGE])
     one.exchange()
     assert one.now.counts == {SMALL: 1, LARGE: 1}
-    told = caplog.text.count('the mix is not shared until it does')
+    told = caplog.text.count('the mix of requests is not shared until it does')
     assert told == (0 if trouble == 'is_busy' else 1)
     setattr(store, trouble, False)
     one.exchange()
@@ -123,6 +123,6 @@ def test_a_scheduler_that_starts_again_has_what_was_stored():
     one = shared(store)
     one.add([SMALL])
     one.exchange()
-    again = SharedTotal(Mix, 'the mix', 'me again', store)
+    again = SharedMix('me again', store)
     again.exchange()
     assert again.now.counts == {SMALL: 1}

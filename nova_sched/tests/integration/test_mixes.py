@@ -9,26 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of shared counts, on SQLite."""
+"""The mix of requests on database servers."""
 
-import pytest
-
-from nova_sched import errors
-from nova_sched.db.mixes import SqlMixes
-from nova_sched.tests.unit.db import shared_counts
+from nova_sched.tests.unit.db import mixes
 
 
-class TestMixes(shared_counts.Mixes):
+class TestMixes(mixes.Mixes):
     pass
-
-
-@pytest.mark.parametrize(
-    'work',
-    [
-        pytest.param(lambda store: store.add(shared_counts.ONE, 1, None), id='add'),
-        pytest.param(lambda store: store.total(), id='total'),
-    ],
-)
-def test_a_database_that_is_away(gone, work):
-    with pytest.raises(errors.StoreUnavailable):
-        work(SqlMixes(gone))

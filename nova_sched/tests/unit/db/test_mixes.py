@@ -9,10 +9,26 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Shared counts on database servers."""
+"""Tests of the mix of requests, on SQLite."""
 
-from nova_sched.tests.unit.db import shared_counts
+import pytest
+
+from nova_sched import errors
+from nova_sched.db.mixes import SqlMixes
+from nova_sched.tests.unit.db import mixes
 
 
-class TestMixes(shared_counts.Mixes):
+class TestMixes(mixes.Mixes):
     pass
+
+
+@pytest.mark.parametrize(
+    'work',
+    [
+        pytest.param(lambda store: store.add(mixes.ONE, 1, None), id='add'),
+        pytest.param(lambda store: store.total(), id='total'),
+    ],
+)
+def test_a_database_that_is_away(gone, work):
+    with pytest.raises(errors.StoreUnavailable):
+        work(SqlMixes(gone))
