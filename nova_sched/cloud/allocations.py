@@ -27,8 +27,8 @@ from nova_sched.cloud import allocation_write
 from nova_sched.cloud.allocation_write import AllocationWrite
 from nova_sched.cloud.doubts import Doubts
 from nova_sched.cloud.turns import Turns
+from nova_sched.engine.clock import Received
 from nova_sched.engine.measuring import PLACEMENT
-from nova_sched.engine.received import Received
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.logs import Problems
 from nova_sched.measures.catalogue import CALL_SECONDS

@@ -24,8 +24,7 @@ from nova_sched import errors
 from nova_sched.engine import measuring
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.explain import reasons
-from nova_sched.engine.explain.decision_log import PLACED, REFUSED
-from nova_sched.engine.explain.recording import pass_on
+from nova_sched.engine.explain.decision_log import PLACED, REFUSED, pass_on
 from nova_sched.hardware import Overdrawn
 from nova_sched.measures.catalogue import MEASURES, RECORDS_SKIPPED
 from nova_sched.state.host_aggregate import zones

@@ -9,21 +9,26 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Time in a process: the store's clock between two reads, and pauses in which the process did not
-run.
+"""Time in a process: the store's clock between two reads, pauses in which the process did not run,
+and whether the callers of messages still wait.
+
+A call whose caller has left is not carried out. That saves work: no claim depends on it. The
+thread that handles a message gets it from ``current()``.
 
 A process does not run while a signal stops it, while its machine is suspended, or when it is
 starved.
 """
 
 import contextlib
+import contextvars
+import dataclasses
 import logging
 import math
 import threading
 import time
+from collections.abc import Callable
 
 from nova_sched import errors
-from nova_sched.engine.received import Received
 
 LOG = logging.getLogger(__name__)
 
@@ -35,6 +40,32 @@ STILL_S = 3.0  # a longer gap counts as a pause; messages that waited are taken 
 def boottime():
     """Seconds that never go back, and continue while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Received:
+    """One message. ``is_over`` returns whether its caller has stopped waiting."""
+
+    is_over: Callable[[], bool] = lambda: False
+
+
+NOW = Received()
+_CURRENT: contextvars.ContextVar[Received] = contextvars.ContextVar('received', default=NOW)
+
+
+def current():
+    """The message that this thread handles."""
+    return _CURRENT.get()
+
+
+@contextlib.contextmanager
+def handling(received):
+    """Handle a message in this thread."""
+    token = _CURRENT.set(received)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 class StoreClock:

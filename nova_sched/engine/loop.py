@@ -21,7 +21,7 @@ import time
 from concurrent.futures import Future
 
 from nova_sched import errors
-from nova_sched.engine.received import NOW, current
+from nova_sched.engine.clock import NOW, current
 
 LOG = logging.getLogger(__name__)
 

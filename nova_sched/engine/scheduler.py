@@ -25,9 +25,8 @@ from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
 from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
 from nova_sched.engine.deferred import WORK, Deferred, LookRequired
 from nova_sched.engine.explain import callers, capacity, reasons
-from nova_sched.engine.explain.decision_log import REFUSED
+from nova_sched.engine.explain.decision_log import REFUSED, pass_on
 from nova_sched.engine.explain.questions import Questions
-from nova_sched.engine.explain.recording import pass_on
 from nova_sched.engine.figures import MinuteLog
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequired

@@ -19,8 +19,8 @@ from oslo_messaging.rpc.dispatcher import PingEndpoint
 from oslo_messaging.rpc.server import RPCServer
 
 from nova_sched import errors, words
+from nova_sched.engine.clock import NOW, handling
 from nova_sched.engine.deferred import Deferred
-from nova_sched.engine.received import NOW, handling
 from nova_sched.rpc.failures import answered, begins
 from nova_sched.rpc.serializer import TIMEOUT_KEY
 from nova_sched.tracing import TRACER, read

@@ -85,6 +85,23 @@ class MemoryDecisionLog:
                 self._kept.popleft()
 
 
+def pass_on(context, settings, order, outcome, details):
+    """Pass on the record of an order. ``details()`` returns what it has of the outcome; it is
+    called later, in another thread, and may use only what does not change any more.
+
+    The log keeps only records with a request id, by which they are queried.
+    """
+    now_s = context.clock()
+
+    def make():
+        return record(order, outcome, now_s, details())
+
+    if settings.explain_retention_s and order.request_id:
+        context.decision_log.keep(make)
+    if outcome == REFUSED and context.events is not None:
+        context.events.refused(order.context, make)
+
+
 class DecisionLog(Outbox):
     """Writes records to the store, in a separate thread.
 

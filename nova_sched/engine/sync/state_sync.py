@@ -151,7 +151,8 @@ class StateSync:
             self._follow(outcome)
         if tokens := {uuid for outcome in (*won, *lost) for uuid in outcome.tokens}:
             self._follow_up(tokens)
-        fresh, uses = {}, {}
+        fresh: dict = {}
+        uses: dict = {}
         for outcome in lost:
             for uuid in outcome.gone:
                 self._cluster.remove(uuid)

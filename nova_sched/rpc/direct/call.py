@@ -22,7 +22,7 @@ class Call:
 
     ``message`` is the mapping of method, namespace, version and args; ``ctxt`` the context with
     the driver's words, as oslo.messaging's driver makes it. ``client_timeout`` is how many seconds
-    its caller waits for a sign of life. ``received``: see engine.received.
+    its caller waits for a sign of life. ``received``: see engine.clock.
 
     ``tags`` are the deliveries of it that are not acknowledged: (session, tag). ``text`` is the
     answer as soon as there is one. ``beat_s`` is how many seconds there are between signs of life

@@ -26,8 +26,8 @@ import time
 import oslo_messaging as messaging
 
 from nova_sched import errors
+from nova_sched.engine.clock import handling
 from nova_sched.engine.deferred import Deferred
-from nova_sched.engine.received import handling
 from nova_sched.queues.brokers import amqp_link
 from nova_sched.rpc.direct import envelope, settings, subscriptions
 from nova_sched.rpc.direct.call import Call

@@ -32,8 +32,8 @@ from nova_sched import errors
 from nova_sched.claim import VCPU
 from nova_sched.claims import ClaimSelector
 from nova_sched.conf import CONF
+from nova_sched.engine.clock import handling
 from nova_sched.engine.cycle import PLACE, Order
-from nova_sched.engine.received import handling
 from nova_sched.engine.scheduler import CALL, REPORT
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import report, request

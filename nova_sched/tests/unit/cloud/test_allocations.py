@@ -27,8 +27,8 @@ from nova_sched.claim import Claim
 from nova_sched.cloud.allocation_write import AllocationWrite
 from nova_sched.cloud.allocations import GONE, STOPPING, AllocationWriter
 from nova_sched.engine.answer import Selected, allocation_request
+from nova_sched.engine.clock import Received
 from nova_sched.engine.loop import Message
-from nova_sched.engine.received import Received
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.cases import cases

@@ -29,9 +29,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from nova_sched import errors
 from nova_sched.claims import ClaimSelector
-from nova_sched.engine.clock import StoreClock
+from nova_sched.engine.clock import Received, StoreClock, handling
 from nova_sched.engine.cycle import PLACE, Order
-from nova_sched.engine.received import Received, handling
 from nova_sched.engine.scheduler import REPORT
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, report, request, uuid_of

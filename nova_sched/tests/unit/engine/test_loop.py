@@ -18,8 +18,8 @@ import time
 import pytest
 
 from nova_sched import errors
+from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.loop import IDLE_S, Loop
-from nova_sched.engine.received import Received, handling
 
 
 class Handler:

@@ -13,8 +13,7 @@
 
 import pytest
 
-from nova_sched.engine.clock import STILL_S
-from nova_sched.engine.received import NOW, Received, current, handling
+from nova_sched.engine.clock import NOW, STILL_S, Received, current, handling
 from nova_sched.tests.unit.engine.machine import HOUR_S
 from nova_sched.tests.unit.engine.world import World
 

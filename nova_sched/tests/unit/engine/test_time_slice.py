@@ -18,9 +18,9 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine import time_slice
+from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.cycle import LOSSES, PLACE, Order
 from nova_sched.engine.loop import Message
-from nova_sched.engine.received import Received, handling
 from nova_sched.engine.time_slice import LET_S, SLICE_S, TimeSlice
 from nova_sched.filters import numa_topology
 from nova_sched.filters.numa_topology import NUMATopologyFilter

@@ -16,8 +16,7 @@ import types
 import pytest
 
 from nova_sched.engine.cycle import Order
-from nova_sched.engine.explain.decision_log import PLACED, REFUSED
-from nova_sched.engine.explain.recording import pass_on
+from nova_sched.engine.explain.decision_log import PLACED, REFUSED, pass_on
 from nova_sched.tests.builders import request
 from nova_sched.tests.unit.engine.world import World
 

@@ -20,8 +20,8 @@ import pytest
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED
 from nova_sched.claims import ClaimSelector, Placement
+from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.cycle import PLACE, Order
-from nova_sched.engine.received import Received, handling
 from nova_sched.tests.builders import claim, report, request, uuid_of
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import Score, World, end_claims, rules, spreading
