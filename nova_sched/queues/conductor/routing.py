@@ -25,7 +25,7 @@ from nova_sched.groups.members.member_spec import DECISIVE, IDLE
 from nova_sched.hardware import pci
 from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.queues.catalogue import PCI, RESOURCE, TRAIT, ZONE, Catalogue, Queue, Special
-from nova_sched.queues.fits.asking import fact
+from nova_sched.queues.requests import fact
 from nova_sched.state import groups
 from nova_sched.state.fields import read
 from nova_sched.state.request import Request

@@ -17,9 +17,9 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.hardware import pci
-from nova_sched.queues.fits.fit import Fit, with_devices
-from nova_sched.queues.fits.node_fit import NodeFit
+from nova_sched.queues.fit import Fit, with_devices
 from nova_sched.queues.node.subscriptions import NONE
+from nova_sched.queues.node_fit import NodeFit
 from nova_sched.tests.builders import NOW, aggregate, report, request
 from nova_sched.tests.unit.queues.catalogues import catalogue, flavor, rules
 

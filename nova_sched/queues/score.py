@@ -22,7 +22,7 @@ import numpy as np
 
 from nova_sched.conf import CONF
 from nova_sched.engine.decide import weigh
-from nova_sched.queues.fits.asking import Names, Question, Requests
+from nova_sched.queues.requests import Names, Question, Requests
 from nova_sched.state.columns import ResourceColumns
 from nova_sched.state.hosts import Hosts, WhatIf
 from nova_sched.state.request import Request

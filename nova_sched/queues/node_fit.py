@@ -18,7 +18,7 @@ import numpy as np
 
 from nova_sched.claims.reconcile import settle
 from nova_sched.engine.decide import survivors
-from nova_sched.queues.fits.fit import Fit
+from nova_sched.queues.fit import Fit
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Report

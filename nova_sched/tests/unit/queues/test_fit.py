@@ -23,7 +23,7 @@ from nova_sched.claims.reconcile import settle
 from nova_sched.engine.decide import survivors
 from nova_sched.filters import Filter
 from nova_sched.filters.foreign import adopt
-from nova_sched.queues.fits.fit import Fit, with_devices
+from nova_sched.queues.fit import Fit, with_devices
 from nova_sched.queues.node.subscriptions import NONE
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.facts import HostFacts

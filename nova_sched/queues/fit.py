@@ -24,10 +24,10 @@ from nova_sched.filters import Filter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.queues.brokers import of_flavor
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.fits.asking import Question, Requests
-from nova_sched.queues.fits.room import Room
-from nova_sched.queues.fits.score import Score
 from nova_sched.queues.node.subscriptions import NONE
+from nova_sched.queues.requests import Question, Requests
+from nova_sched.queues.room import Room
+from nova_sched.queues.score import Score
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.facts import LASTING
 from nova_sched.state.hosts import Hosts

@@ -17,7 +17,7 @@ import operator
 import numpy as np
 
 from nova_sched.filters import Filter
-from nova_sched.queues.fits.asking import Requests
+from nova_sched.queues.requests import Requests
 from nova_sched.state.hosts import Hosts
 
 
