@@ -22,10 +22,9 @@ from nova_sched import conf as options
 from nova_sched import errors, queue_service, service
 from nova_sched.queues import drivers
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.fit import Fit, with_devices
+from nova_sched.queues.fit import Fit, NodeFit, with_devices
 from nova_sched.queues.node import worker
 from nova_sched.queues.node.inflight import JobThreads
-from nova_sched.queues.node_fit import NodeFit
 from nova_sched.rpc import reports
 from nova_sched.rpc.client import ClaimsClient, QueuesClient
 from nova_sched.state.host_aggregate import HostAggregate

@@ -9,33 +9,44 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Computes which queues of the catalogue one node satisfies now, and the priority of
-their jobs."""
+"""Chooses the queues of the catalogue that a node satisfies now, with the priority of their jobs.
+
+The filters and weighers are those of the scheduler; ``requests`` groups the queues for which a
+rule answers alike.
+"""
 
 import functools
 import itertools
-from collections.abc import Hashable, Sequence
+import operator
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from nova_sched import errors
+from nova_sched.claims.reconcile import settle
+from nova_sched.conf import CONF
 from nova_sched.engine.catalog import Rules
+from nova_sched.engine.decide import survivors, weigh
 from nova_sched.filters import Filter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.queues.brokers import of_flavor
 from nova_sched.queues.catalogue import Catalogue
 from nova_sched.queues.node.subscriptions import NONE
-from nova_sched.queues.requests import Question, Requests
-from nova_sched.queues.room import Room
-from nova_sched.queues.score import Score
+from nova_sched.queues.requests import Names, Question, Requests
 from nova_sched.state.cluster import Cluster
+from nova_sched.state.columns import ResourceColumns
 from nova_sched.state.facts import LASTING
-from nova_sched.state.hosts import Hosts
+from nova_sched.state.host_aggregate import HostAggregate
+from nova_sched.state.hosts import Hosts, WhatIf
+from nova_sched.state.report import Report
 from nova_sched.state.request import Request
+from nova_sched.weighers import Weigher
 
 ROW = np.zeros(1, dtype=np.intp)
 SERIALS = itertools.count()
 MOST_SHARED = 4096  # sets of queues
+EMPTY, NOW, FULL = ROWS = np.arange(3)
 
 
 def with_devices(rules: Rules) -> Rules:
@@ -121,6 +132,58 @@ class Fit:
         return self._shared.setdefault(bits.tobytes(), bits)
 
 
+class NodeFit:
+    """The queues of a catalogue that one node can serve.
+
+    A change of the catalogue, of an aggregate or of a service record requires a new one.
+    ``fit`` may be shared by any number of nodes. ``aggregates`` may include those of other
+    nodes: if one names a zone, hosts without an aggregate are not in that zone. ``clock`` gives
+    seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        fit: Fit,
+        aggregates: Iterable[HostAggregate] = (),
+        disabled: bool = False,
+        clock: Callable[[], float] = time.time,
+    ):
+        self._fit, self._disabled, self._clock = fit, disabled, clock
+        self._cluster = Cluster(capacity=1)
+        for one in aggregates:
+            self._cluster.set_aggregate(one.id, one)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Returns the queues at the broker: the same object for all views of one Fit."""
+        return self._fit.names
+
+    def judge(self, report: Report) -> np.ndarray:
+        """Returns int16 for each name: the node's priority for that queue's jobs, NONE for no
+        jobs.
+
+        The report includes all instances of the node, hidden ones too.
+        """
+        self._see(report)
+        return self._fit.priorities(self._cluster)
+
+    def takes(self, report: Report, request: Request) -> bool:
+        """Whether the filters keep the node for this request. Raises InvalidRequest."""
+        self._see(report)
+        return bool(survivors(self._fit.rules, self._cluster.hosts, request).left)
+
+    def _see(self, report: Report) -> None:
+        cluster, now_s = self._cluster, self._clock()
+        for node in cluster.snapshot():
+            if node.uuid != report.node_uuid:
+                cluster.remove(node.uuid)
+        if self._disabled:
+            cluster.set_service(report.host, True, None, False)
+        settled = settle(report, {})
+        cluster.put(report, (), settled.foreign, settled.foreign_instances, seen_s=now_s)
+        cluster.hosts.now_s = now_s
+
+
 def verdict(rule: Filter, hosts: Hosts, request: Request) -> bool:
     """Whether the filter keeps the node."""
     try:
@@ -189,3 +252,137 @@ class Passing:
             left &= kept.astype(bool) if self._those is None else kept.astype(bool) | ~self._those
         elif not kept:
             left[asked] = False
+
+
+class Room:
+    """The verdicts of a rule that judges each resource class by itself, for all queues of a
+    catalogue.
+
+    A queue requests the amounts of its flavor and those of its special thing. The two have no
+    resource class in common, so each distinct amount is judged only once. No queue uses shared
+    CPUs for dedicated ones: that requires NUMA cells, and a flavor with NUMA cells has no queue.
+    """
+
+    def __init__(self, rule: Filter, requests: Requests):
+        catalogue = requests.catalogue
+        bare = [catalogue.bare[str(flavor.name)].resources for flavor in catalogue.flavors]
+        more = [
+            {special.name: 1} if special.kind == 'resource' else {}
+            for special in catalogue.specials
+        ]
+        asked = [*bare, {}, *more]
+        amounts = sorted({pair for one in asked for pair in one.items()})
+        # Nothing at all comes first: an empty request asks for it, so that no request is empty.
+        number = {pair: 1 + place for place, pair in enumerate(amounts)}
+        places = [[number[pair] for pair in one.items()] or [0] for one in asked]
+        self._rule, self._count = rule, 1 + len(amounts)
+        self._units = [
+            (name, np.array([units for _, units in pairs], np.int64))
+            for name, pairs in itertools.groupby(amounts, operator.itemgetter(0))
+        ]
+        self._of = np.array([place for one in places for place in one], np.intp)
+        self._starts = np.cumsum([0, *(len(one) for one in places[:-1])])
+        self._flavor, self._special = requests.flavor, requests.special + len(bare)
+
+    def fits(self, hosts: Hosts) -> np.ndarray:
+        """Returns bool for each queue, for the one node of these hosts."""
+        gives, end = np.ones(self._count, dtype=bool), 1
+        for name, units in self._units:
+            start, end = end, end + len(units)
+            gives[start:end] = self._rule.gives(hosts, name, units)
+        parts = np.logical_and.reduceat(gives[self._of], self._starts)
+        return parts[self._flavor] & parts[self._special]
+
+
+class Score:
+    """The priority of a node for jobs, 0 to ``steps`` - 1: its weight between an empty and a full
+    node's; the highest step if no weigher distinguishes the three.
+
+    The weighers and multipliers are those of the scheduler. Weighers compare hosts with each
+    other, and a worker has only its own node. Therefore the node is compared with itself without
+    instances and without free capacity.
+    """
+
+    def __init__(self, weighers: Sequence[Weigher], requests: Requests, steps: int):
+        self._weighers, self._steps = weighers, steps
+        self._question = Question(requests)
+
+    def of(self, hosts: Hosts, left: np.ndarray) -> np.ndarray:
+        """Returns the step for the one node of these hosts, by queue that is ``left`` (bool), or
+        one for all."""
+        if self._steps == 1:
+            return np.zeros((), np.int32)
+        states = ends(hosts)
+
+        def step(request: Request) -> int:
+            return self._step(weigh(self._weighers, states, ROWS, request))
+
+        names = self._facts(states)
+        return self._question.answers(step, lambda request: names, left)
+
+    def _facts(self, states: WhatIf) -> Names:
+        """What the weighers read of requests; those without a multiplier here read nothing."""
+        found: tuple[str, ...] = ()
+        for weigher in self._weighers:
+            if np.any(weigher.multiplier(states, ROWS)):
+                if weigher.request_facts is None:
+                    return None
+                found += weigher.request_facts
+        return found
+
+    def _step(self, weights: np.ndarray) -> int:
+        low, high = sorted((weights[EMPTY], weights[FULL]))
+        if high == low:
+            return self._steps - 1 if weights[NOW] >= high else 0
+        share = (weights[NOW] - low) / (high - low)
+        return int(min(max(share * self._steps, 0), self._steps - 1))
+
+
+def ends(hosts: Hosts) -> WhatIf:
+    """Returns a node in three states: without instances, as it is, and full.
+
+    The full one has no free resources, and as many instances and builds as the options of
+    NumInstancesFilter and IoOpsFilter allow, whose ends are not known. Failed builds count only
+    for the node as it is. Unknown facts of the other two, such as metrics, are the same for all
+    three.
+    """
+    view, options = hosts.what_if(np.zeros(len(ROWS), dtype=np.intp)), CONF.filter_scheduler
+    view.resources = Classes(hosts)
+    view.failed_builds[[EMPTY, FULL]] = 0
+    view.free_pci_devices[FULL] = 0
+    view.exit_s[EMPTY], view.exit_s[FULL] = 0.0, np.inf
+    for column, most in (
+        (view.num_instances, options.max_instances_per_host),
+        (view.num_io_ops, options.max_io_ops_per_host),
+    ):
+        column[EMPTY], column[FULL] = 0, max(most, column[NOW])
+    return view
+
+
+class Classes(Mapping[str, ResourceColumns]):
+    """The resource classes of the three states, each made at its first use."""
+
+    def __init__(self, hosts: Hosts):
+        self._hosts = hosts
+        self._made: dict[str, ResourceColumns] = {}
+
+    def __getitem__(self, name: str) -> ResourceColumns:
+        if name not in self._made:
+            self._made[name] = _ends(self._hosts.resources[name])
+        return self._made[name]
+
+    def __setitem__(self, name: str, resource: ResourceColumns) -> None:
+        self._made[name] = resource
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._hosts.resources)
+
+    def __len__(self) -> int:
+        return len(self._hosts.resources)
+
+
+def _ends(resource: ResourceColumns) -> ResourceColumns:
+    made = resource.copy(ROWS * 0)
+    made.take(EMPTY, -resource.used[0])
+    made.take(FULL, resource.free[0])
+    return made
