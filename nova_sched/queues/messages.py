@@ -187,3 +187,31 @@ def _whole(message: Any) -> Any:
             raise errors.MalformedObject(f'{message.obj_name()}.{name}', 'it is missing')
         setattr(message, name, None)
     return message
+
+
+# The failed attempts at a job, with what drivers said: they stay with the job, for operators.
+
+FAILURE_FIELDS = ('host', 'why', 'stdout', 'stderr')
+MAX_FAILURES = 5  # attempts of one job that are kept, the latest
+
+
+def with_failure(known: str | None, error: errors.BuildFailed) -> str:
+    """Returns the failures of a job (JSON text) with this one."""
+    last = {
+        'host': error.host,
+        'why': error.why,
+        'stdout': error.stdout,
+        'stderr': error.stderr,
+    }
+    return json.dumps([*failures(known), last][-MAX_FAILURES:])
+
+
+def failures(known: str | None) -> list[dict[str, Any]]:
+    """Returns the failures of a job, oldest first: mappings of host, why, stdout and stderr; none
+    if the text is something else."""
+    try:
+        found = json.loads(known) if known else []
+    except (ValueError, RecursionError):
+        return []
+    given = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [{name: one.get(name) for name in FAILURE_FIELDS} for one in given[-MAX_FAILURES:]]

@@ -23,17 +23,19 @@ from nova_sched import errors, objects
 from nova_sched.claim import CONFIRMED
 from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry, SqlJobTable
 from nova_sched.engine.answer import ALLOCATION_VERSION
+from nova_sched.engine.explain import callers
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import jobs
 from nova_sched.queues.brokers import Broker
 from nova_sched.queues.conductor import routing
-from nova_sched.queues.conductor.failure import failure
 from nova_sched.queues.conductor.job_entries import EnteredJob, JobEntries
 from nova_sched.queues.conductor.waiting import JobEnd, Replies, Waiting
 from nova_sched.queues.messages import AWAY, Sender, place_of
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
+
+FOR_TENANTS = (jobs.NOT_TAKEN, jobs.NOT_OFFERED)  # reasons that tell them no host
 
 Sends = list[Callable[[], Any]]
 Chosen = Mapping[str, Sequence[Any]]  # Selections by instance
@@ -372,3 +374,28 @@ def _selection(claim: Any, cell_uuid: str, availability_zone: str | None) -> Any
         allocation_request_version=ALLOCATION_VERSION,
         availability_zone=availability_zone,
     )
+
+
+def failure(entry: JobEntry, outcome: JobEnd, tell: str) -> errors.SchedError:
+    """Returns the error of a job. Unless ``tell`` (engine.explain.callers) is ALL it names no host
+    of a create or a move, and has no words of a driver about them."""
+    why = outcome.why or 'No reason was given.'
+    if outcome.state == CANCELLED:
+        return errors.NoValidHost(jobs.DELETED)
+    if entry.kind == DELETE:
+        return errors.BuildFailed(outcome.host, why)
+    if why.startswith(jobs.EXHAUSTED):
+        hosts = why.removeprefix(jobs.EXHAUSTED) if tell == callers.ALL else 'as many as allowed'
+        return errors.MaxRetriesExceeded(entry.instance_uuid, hosts)
+    if tell == callers.ALL or why == jobs.DELETED:
+        return errors.NoValidHost(why)
+    return errors.NoValidHost(_for_tenants(why, entry.request_id))
+
+
+def _for_tenants(why: str, request_id: str | None) -> str:
+    """Returns the reason without the hosts on which the job has failed: the scheduler's part,
+    which has the id of the request, and the harmless part before it."""
+    before, start, refusal = why.partition(errors.NOT_ENOUGH)
+    if not refusal:
+        return callers.with_id(errors.NOT_ENOUGH, request_id)
+    return (before if before.startswith(FOR_TENANTS) else '') + start + refusal

@@ -29,7 +29,7 @@ from nova_sched.logs import Problems
 from nova_sched.objects.job import DELETE, DONE, FAILED, QueueJob, QueueResult
 from nova_sched.queues import messages
 from nova_sched.queues.brokers import FALLBACK, RESULTS, Broker, Consumer, Delivery, falls_back
-from nova_sched.queues.node.node_api import NodeApi
+from nova_sched.queues.node import NodeApi
 
 LOG = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.logs import Problems, first_line
 from nova_sched.queues.brokers import Consumer, of_host
+from nova_sched.queues.node import NodeApi
 from nova_sched.queues.node.inflight import InflightJobs, WorkerFigures
-from nova_sched.queues.node.node_api import NodeApi
 from nova_sched.state.report import Report
 from nova_sched.state.request import Request
 

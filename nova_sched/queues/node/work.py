@@ -29,12 +29,12 @@ from nova_sched.objects.job import (
     QueueJob,
     QueueResult,
 )
-from nova_sched.queues import failures
+from nova_sched.queues import messages
 from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host
 from nova_sched.queues.drivers import Driver
 from nova_sched.queues.messages import NO_ROOM
+from nova_sched.queues.node import NodeApi, NodeClaims
 from nova_sched.queues.node.inflight import Drop, Ending, JobThreads, PutBack, SendOn, Task
-from nova_sched.queues.node.node_api import NodeApi, NodeClaims
 from nova_sched.state.request import Request
 from nova_sched.tracing import TRACER
 
@@ -329,7 +329,7 @@ class JobSteps:
 def _keep(task: Task, error: errors.BuildFailed) -> None:
     """Keep what the driver has said with the job."""
     job: Any = task.job
-    job.failures = failures.added(job.failures if 'failures' in job else None, error)
+    job.failures = messages.with_failure(job.failures if 'failures' in job else None, error)
 
 
 def _alternates(job: QueueJob) -> list[tuple[str, str]]:

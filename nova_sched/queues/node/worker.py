@@ -16,8 +16,8 @@
     delivery -> begun on the node -> queues that no longer fit are left -> window opened by one
              -> claimed -> built -> confirmed -> result -> acknowledged -> queues that fit again
 
-    work: the steps of each kind of job     inflight: the current messages, and their completion
-    subscriptions: queues and window        node_api: what a worker needs of its node
+    work: the steps of each kind of job     inflight: current jobs, their threads and messages
+    subscriptions: queues and window
 """
 
 import contextlib
@@ -34,6 +34,7 @@ from nova_sched.measures.catalogue import NODE_JOBS
 from nova_sched.queues import messages
 from nova_sched.queues.brokers import Broker, Consumer, Delivery, of_host
 from nova_sched.queues.drivers import Driver
+from nova_sched.queues.node import NodeApi, NodeClaims
 from nova_sched.queues.node.inflight import (
     InflightJobs,
     JobThreads,
@@ -42,7 +43,6 @@ from nova_sched.queues.node.inflight import (
     Verdict,
     WorkerFigures,
 )
-from nova_sched.queues.node.node_api import NodeApi, NodeClaims
 from nova_sched.queues.node.subscriptions import SHUN_S, CatalogueView, SubscriptionSync
 from nova_sched.queues.node.work import Ending, JobSteps, PutBack
 from nova_sched.state.request import Request
