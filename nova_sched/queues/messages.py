@@ -108,8 +108,28 @@ class Sender:
 
     def deny(self, job: QueueJob, why: str) -> None:
         """Send a failure to the waiting caller."""
-        where = {'host': None, 'nodename': None, 'claim': None}
-        self.answer(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))
+        self.answer(result(job, FAILED, len(job.tried), why))
+
+
+def result(
+    job: QueueJob,
+    outcome: str,
+    tries: int,
+    why: str | None = None,
+    host: str | None = None,
+    nodename: str | None = None,
+    claim: Any = None,
+) -> QueueResult:
+    """Return the result of a job."""
+    return QueueResult(
+        job=job,
+        outcome=outcome,
+        tries=tries,
+        why=why,
+        host=host,
+        nodename=nodename,
+        claim=claim,
+    )
 
 
 def take_back(claims: Any, instance_uuid: str) -> None:
@@ -139,9 +159,9 @@ def read_result(body: bytes) -> QueueResult:
 
     Raises as ``read_job``.
     """
-    result = _whole(_read(body, QueueResult))
-    _whole_job(result.job)
-    return result
+    found = _whole(_read(body, QueueResult))
+    _whole_job(found.job)
+    return found
 
 
 def _read(body: bytes, kind: type) -> Any:

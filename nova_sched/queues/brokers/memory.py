@@ -452,18 +452,17 @@ class MemoryConsumer(brokers.Consumer):
             pass
 
     def _run(self) -> None:
-        while self._wait():
+        while True:
+            with self._owner.guard:
+                while not (self._inbox or self._stopped):
+                    self._arrived.wait()
+                if self._stopped:
+                    return
             with self._calling:
                 with self._owner.guard:
                     found = self._inbox.popleft() if self._inbox else None
                 if found is not None:
                     self._call(found)
-
-    def _wait(self) -> bool:
-        with self._owner.guard:
-            while not (self._inbox or self._stopped):
-                self._arrived.wait()
-            return not self._stopped
 
     def _call(self, found: Delivery) -> None:
         try:

@@ -389,13 +389,10 @@ def failure(entry: JobEntry, outcome: JobEnd, tell: str) -> errors.SchedError:
         return errors.MaxRetriesExceeded(entry.instance_uuid, hosts)
     if tell == callers.ALL or why == jobs.DELETED:
         return errors.NoValidHost(why)
-    return errors.NoValidHost(_for_tenants(why, entry.request_id))
-
-
-def _for_tenants(why: str, request_id: str | None) -> str:
-    """Returns the reason without the hosts on which the job has failed: the scheduler's part,
-    which has the id of the request, and the harmless part before it."""
+    # Without the hosts on which the job has failed: the scheduler's part, which has the id of the
+    # request, and the harmless part before it.
     before, start, refusal = why.partition(errors.NOT_ENOUGH)
     if not refusal:
-        return callers.with_id(errors.NOT_ENOUGH, request_id)
-    return (before if before.startswith(FOR_TENANTS) else '') + start + refusal
+        return errors.NoValidHost(callers.with_id(errors.NOT_ENOUGH, entry.request_id))
+    harmless = before if before.startswith(FOR_TENANTS) else ''
+    return errors.NoValidHost(harmless + start + refusal)

@@ -39,7 +39,7 @@ import contextlib
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nova_sched import errors
@@ -97,37 +97,27 @@ def transition(
     if entry.kind == DELETE:
         return state, Consequences(answer, ends_quota=job.source is None and state == FAILED)
     assert host is not None
-    deletes = _moved if entry.kind != CREATE else _WHEN_BUILT[state]
-    return state, Consequences(answer, tuple(deletes(entry, job, host, entries)))
+    return state, Consequences(answer, tuple(_deletes(entry, job, host, entries)))
 
 
-def _kept(entry, _job, host, entries):
-    """Built; by a redelivered job perhaps, after the server was deleted."""
-    if entry.state == QUEUED:
-        return
-    found = entries()
-    if jobs.is_deleted(found, since=entry) and not jobs.is_wanted_again(found, since=entry):
-        yield FollowUp(host, keeps_quota=True)
-
-
-def _given_up(entry, _job, host, entries):
-    if not jobs.is_wanted_again(entries(), since=entry):
-        yield FollowUp(host, keeps_quota=True)
-
-
-def _cancelled(_entry, _job, host, _entries):
-    yield FollowUp(host)
-
-
-_WHEN_BUILT = {DONE: _kept, FAILED: _given_up, CANCELLED: _cancelled}
-
-
-def _moved(entry, job, host, entries):
-    """Remains at the source; on the new host, too, if the instance was deleted meanwhile."""
-    if job.source and job.source != host:
-        yield FollowUp(job.source, keeps_quota=True)
-    if jobs.is_deleted(entries(), since=entry):
+def _deletes(
+    entry: JobEntry, job: QueueJob, host: str, entries: Callable[[], Sequence[JobEntry]]
+) -> Iterator[FollowUp]:
+    """Yield the deletes that follow a build or a move to ``host``; ``entry`` is as it was before
+    that was told."""
+    if entry.kind != CREATE:
+        if job.source and job.source != host:
+            yield FollowUp(job.source, keeps_quota=True)  # the remains
+        if jobs.is_deleted(entries(), since=entry):
+            yield FollowUp(host)
+    elif entry.state == CANCELLED:
         yield FollowUp(host)
+    elif entry.state != QUEUED:
+        # It was given up; or it was done before, and a redelivered job has built it again.
+        found = entries()
+        is_unwanted = entry.state == FAILED or jobs.is_deleted(found, since=entry)
+        if is_unwanted and not jobs.is_wanted_again(found, since=entry):
+            yield FollowUp(host, keeps_quota=True)
 
 
 def arrived(job: QueueJob, claims: Sequence[Any]) -> Any:
@@ -202,15 +192,13 @@ class Endings:
 
     def give_up(self, job: QueueJob, why: str) -> None:
         """End the job as failed, unless it is done by now; it is not tried again."""
-        where = {'host': None, 'nodename': None, 'claim': None}
-        self._end(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))
+        self._end(messages.result(job, FAILED, len(job.tried), why))
 
     def again(self, job: QueueJob, entry: JobEntry) -> None:
         """Do what follows from the end of a job, as its row has it: an earlier attempt may have
         stopped before that, and no worker may have the job any more."""
-        where = {'host': None, 'nodename': None, 'claim': None}
         why = entry.why or jobs.DELETED
-        self._end(QueueResult(job=job, outcome=FAILED, tries=entry.tries, why=why, **where), entry)
+        self._end(messages.result(job, FAILED, entry.tries, why), entry)
 
     def _end(self, result: QueueResult, entry: JobEntry | None = None) -> None:
         """The only way in which workers and managers end a job: its row is written, if it is still
@@ -316,7 +304,7 @@ class Endings:
         if entry.state == result.outcome:
             self._sender.answer(result)
         elif then.answer == DONE:
-            self._sender.answer(_done_at(job, None, entry.host))
+            self._sender.answer(messages.result(job, DONE, 0, host=entry.host))
         else:
             self._sender.deny(job, jobs.DELETED if entry.state == CANCELLED else entry.why or '')
 
@@ -353,8 +341,5 @@ class Endings:
                 return
 
 
-def _done_at(job: QueueJob, claim: Any, host: str | None = None) -> QueueResult:
-    where = {'host': host, 'nodename': None, 'claim': claim}
-    if claim is not None:
-        where |= {'host': claim.host, 'nodename': claim.nodename}
-    return QueueResult(job=job, outcome=DONE, tries=0, why=None, **where)
+def _done_at(job: QueueJob, claim: Any) -> QueueResult:
+    return messages.result(job, DONE, 0, host=claim.host, nodename=claim.nodename, claim=claim)

@@ -145,7 +145,9 @@ class Fallback:
 
     def _places(self, job: QueueJob, without: Collection[str], spec: Any = None) -> list[Place]:
         """Returns the scheduler's hosts: the claimed one, and alternates."""
-        self._check_attempts(job)
+        tried = [host for host in job.tried if host != job.source]
+        if len(tried) >= self._settings().max_attempts:
+            raise errors.MaxRetriesExceeded(job.instance_uuid, ', '.join(tried))
         spec = copy.deepcopy(job.spec) if spec is None else spec
         known = spec.ignore_hosts if 'ignore_hosts' in spec else None
         spec.ignore_hosts = [*(known or []), *without]
@@ -153,11 +155,6 @@ class Fallback:
             spec, [job.instance_uuid], context=_context(job)
         )
         return [place_of(one) for one in found]
-
-    def _check_attempts(self, job: QueueJob) -> None:
-        tried = [host for host in job.tried if host != job.source]
-        if len(tried) >= self._settings().max_attempts:
-            raise errors.MaxRetriesExceeded(job.instance_uuid, ', '.join(tried))
 
     @staticmethod
     def _note(job: Any, hosts: Collection[str]) -> None:
@@ -205,7 +202,8 @@ class Fallback:
         return False
 
     def _away(self, job: QueueJob) -> None:
-        move = RESIZE_MOVE if self._changes_size(job) else MIGRATION
+        entry = self._job_table.find(job.uuid)  # the job itself may be a migration by now
+        move = RESIZE_MOVE if entry is not None and entry.kind == RESIZE else MIGRATION
         while True:
             places = self._places(job, [job.source, *job.tried])
             try:
@@ -224,10 +222,6 @@ class Fallback:
                     LOG.info('Job %s goes from host %s to host %s', job.uuid, job.source, at[0])
                     return
             messages.take_back(self._claims, job.instance_uuid)
-
-    def _changes_size(self, job: QueueJob) -> bool:
-        entry = self._job_table.find(job.uuid)
-        return entry is not None and entry.kind == RESIZE
 
 
 def _context(job: QueueJob) -> RequestContext:

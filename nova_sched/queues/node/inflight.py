@@ -324,13 +324,5 @@ class MessageCompletion:
 
     def _given_up(self, task: Task) -> SendOn:
         node_api, tries = self._node_api, task.delivery.tries
-        result = QueueResult(
-            job=task.job,
-            outcome=FAILED,
-            host=node_api.host,
-            nodename=node_api.nodename,
-            tries=tries,
-            why=f'it was put back {tries} times',
-            claim=None,
-        )
-        return SendOn(RESULTS, result)
+        why, where = f'it was put back {tries} times', (node_api.host, node_api.nodename)
+        return SendOn(RESULTS, messages.result(task.job, FAILED, tries, why, *where))

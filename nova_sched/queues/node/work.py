@@ -27,7 +27,6 @@ from nova_sched.objects.job import (
     MIGRATE,
     RESIZE,
     QueueJob,
-    QueueResult,
 )
 from nova_sched.queues import messages
 from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host
@@ -309,21 +308,21 @@ class JobSteps:
     # Answers.
 
     def _done(self, task: Task, claims: list[Any], host: str | None = None) -> SendOn:
-        return self._answer(task, DONE, host=host, claim=claims[0] if claims else None)
+        """Return the outcome for this host, or for another ``host``, whose nodename is unknown."""
+        done = messages.result(
+            task.job,
+            DONE,
+            task.delivery.tries,
+            host=host or self._node_api.host,
+            nodename=None if host else self._node_api.nodename,
+            claim=claims[0] if claims else None,
+        )
+        return SendOn(RESULTS, done)
 
     def _failed(self, task: Task, why: str) -> SendOn:
         LOG.warning('Job %s has failed: %s', task.job.uuid, why)
-        return self._answer(task, FAILED, why=why)
-
-    def _answer(self, task: Task, outcome: str, host: str | None = None, **fields: Any) -> SendOn:
-        """Returns the outcome for this host, or for another ``host``, whose nodename is
-        unknown."""
-        where = {
-            'host': host or self._node_api.host,
-            'nodename': None if host else self._node_api.nodename,
-        }
-        words = {'why': None, 'claim': None, 'tries': task.delivery.tries} | where | fields
-        return SendOn(RESULTS, QueueResult(job=task.job, outcome=outcome, **words))
+        where = self._node_api.host, self._node_api.nodename
+        return SendOn(RESULTS, messages.result(task.job, FAILED, task.delivery.tries, why, *where))
 
 
 def _keep(task: Task, error: errors.BuildFailed) -> None:
