@@ -45,12 +45,12 @@ from nova_sched.weighers import Weigher
 
 ROW = np.zeros(1, dtype=np.intp)
 SERIALS = itertools.count()
-MOST_SHARED = 4096  # sets of queues
+MAX_SHARED = 4096  # sets of queues
 EMPTY, NOW, FULL = ROWS = np.arange(3)
 
 
 def with_devices(rules: Rules) -> Rules:
-    """Returns the rules with the PCI filter added if it is missing: a node always claims its
+    """Return the rules with the PCI filter added if it is missing: a node always claims its
     devices."""
     devices = PciPassthroughFilter()
     if any(rule.name == devices.name for rule in rules.filters):
@@ -90,7 +90,7 @@ class Fit:
                 self._passing.append(Passing(rule, self._requests, others))
 
     def judge(self, cluster: Cluster) -> np.ndarray:
-        """Returns bool for each queue of the catalogue: whether the node satisfies it."""
+        """Return bool for each queue of the catalogue: whether the node satisfies it."""
         hosts = cluster.hosts
         bits = hosts.cache.get(('queues', self._serial), lambda: self._last(hosts))
         left = np.unpackbits(bits, count=len(self.names)).view(bool)
@@ -103,7 +103,7 @@ class Fit:
         return left
 
     def priority(self, cluster: Cluster, left: np.ndarray) -> np.ndarray:
-        """Returns 0 to ``steps`` - 1 for each of the queues that are ``left`` (bool), or one for
+        """Return 0 to ``steps`` - 1 for each of the queues that are ``left`` (bool), or one for
         all.
 
         Raises BadConfig where the weighers do.
@@ -111,7 +111,7 @@ class Fit:
         return self._score.of(cluster.hosts, left)
 
     def priorities(self, cluster: Cluster) -> np.ndarray:
-        """Returns int16 for each queue: the priority, or NONE if the node does not satisfy it."""
+        """Return int16 for each queue: the priority, or NONE if the node does not satisfy it."""
         left = self.judge(cluster)
         found = np.full(len(left), NONE, np.int16)
         if left.any():
@@ -119,7 +119,7 @@ class Fit:
         return found
 
     def _last(self, hosts: Hosts) -> np.ndarray:
-        """Returns a bit per queue: the result of the filters that depend on lasting facts.
+        """Return a bit per queue: the result of the filters that depend on lasting facts.
 
         Equal nodes share the array.
         """
@@ -127,7 +127,7 @@ class Fit:
         for lasting in self._lasting:
             left &= lasting.verdict(hosts)
         bits = np.packbits(left)
-        if len(self._shared) >= MOST_SHARED:
+        if len(self._shared) >= MAX_SHARED:
             self._shared.clear()
         return self._shared.setdefault(bits.tobytes(), bits)
 
@@ -155,11 +155,11 @@ class NodeFit:
 
     @property
     def names(self) -> Sequence[str]:
-        """Returns the queues at the broker: the same object for all views of one Fit."""
+        """Return the queues at the broker: the same object for all views of one Fit."""
         return self._fit.names
 
     def judge(self, report: Report) -> np.ndarray:
-        """Returns int16 for each name: the node's priority for that queue's jobs, NONE for no
+        """Return int16 for each name: the node's priority for that queue's jobs, NONE for no
         jobs.
 
         The report includes all instances of the node, hidden ones too.
@@ -208,7 +208,7 @@ class Lasting:
 
     @classmethod
     def of(cls, rule: Filter, requests: Requests) -> 'Lasting | None':
-        """Returns None for a filter that depends on other facts for every queue."""
+        """Return None for a filter that depends on other facts for every queue."""
         if LASTING not in rule.host_facts or rule.request_facts is None or rule.judges_rows:
             return None
         known: dict[Hashable, int] = {}
@@ -226,7 +226,7 @@ class Lasting:
         return cls(rule, requests, numbers) if numbers.any() else None
 
     def verdict(self, hosts: Hosts) -> np.ndarray | bool:
-        """Returns the result by queue; True for the queues that are evaluated elsewhere."""
+        """Return the result by queue; True for the queues that are evaluated elsewhere."""
         found = [one is None or verdict(self._rule, hosts, one) for one in self._kinds]
         if all(found):
             return True
@@ -285,7 +285,7 @@ class Room:
         self._flavor, self._special = requests.flavor, requests.special + len(bare)
 
     def fits(self, hosts: Hosts) -> np.ndarray:
-        """Returns bool for each queue, for the one node of these hosts."""
+        """Return bool for each queue, for the one node of these hosts."""
         gives, end = np.ones(self._count, dtype=bool), 1
         for name, units in self._units:
             start, end = end, end + len(units)
@@ -308,7 +308,7 @@ class Score:
         self._question = Question(requests)
 
     def of(self, hosts: Hosts, left: np.ndarray) -> np.ndarray:
-        """Returns the step for the one node of these hosts, by queue that is ``left`` (bool), or
+        """Return the step for the one node of these hosts, by queue that is ``left`` (bool), or
         one for all."""
         if self._steps == 1:
             return np.zeros((), np.int32)
@@ -339,7 +339,7 @@ class Score:
 
 
 def ends(hosts: Hosts) -> WhatIf:
-    """Returns a node in three states: without instances, as it is, and full.
+    """Return a node in three states: without instances, as it is, and full.
 
     The full one has no free resources, and as many instances and builds as the options of
     NumInstancesFilter and IoOpsFilter allow, whose ends are not known. Failed builds count only

@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 Place = tuple[str, str]  # host and nodename
 NO_ROOM = (errors.ComputeResourcesUnavailable, errors.NodeNotFound)
-LONGEST_QUEUE = 255  # bytes of a queue's name, as AMQP has it
+MAX_QUEUE_NAME = 255  # bytes of a queue's name, as AMQP has it
 # A required service does not answer now: the job may be tried again.
 AWAY = (errors.StoreUnavailable, errors.StoreFull, errors.BrokerUnavailable, errors.NoAnswer)
 
@@ -141,12 +141,12 @@ def take_back(claims: Any, instance_uuid: str) -> None:
 
 
 def to_bytes(message: QueueJob | QueueResult) -> bytes:
-    """Returns the body of a message."""
+    """Return the body of a message."""
     return json.dumps(message.obj_to_primitive(), separators=(',', ':')).encode()
 
 
 def read_job(body: bytes) -> QueueJob:
-    """Returns the job of a message's body, with every field set.
+    """Return the job of a message's body, with every field set.
 
     Raises errors.Invalid for anything else: MalformedObject, or IncompatibleObject for an unknown
     major version.
@@ -155,7 +155,7 @@ def read_job(body: bytes) -> QueueJob:
 
 
 def read_result(body: bytes) -> QueueResult:
-    """Returns the result of a message's body, with every field of it and of its job set.
+    """Return the result of a message's body, with every field of it and of its job set.
 
     Raises as ``read_job``.
     """
@@ -190,7 +190,7 @@ def _whole_job(job: Any) -> QueueJob:
     if job.reply_to and not temporary(job.reply_to):
         # An answer that is sent to workers or to the manager would be a message to them.
         raise errors.MalformedObject('QueueJob.reply_to', 'it is not a queue for replies')
-    if job.queue and len(of_flavor(job.queue).encode()) > LONGEST_QUEUE:
+    if job.queue and len(of_flavor(job.queue).encode()) > MAX_QUEUE_NAME:
         raise errors.MalformedObject('QueueJob.queue', 'its name is too long for a broker')
     if job.spec is None and job.kind != DELETE:
         raise errors.MalformedObject('QueueJob.spec', f'a job of the kind {job.kind} needs one')
@@ -198,7 +198,7 @@ def _whole_job(job: Any) -> QueueJob:
 
 
 def _whole(message: Any) -> Any:
-    """Returns the message with null for missing fields; raises MalformedObject if one is
+    """Return the message with null for missing fields; raises MalformedObject if one is
     required."""
     for name, field in type(message).fields.items():
         if name in message:
@@ -216,7 +216,7 @@ MAX_FAILURES = 5  # attempts of one job that are kept, the latest
 
 
 def with_failure(known: str | None, error: errors.BuildFailed) -> str:
-    """Returns the failures of a job (JSON text) with this one."""
+    """Return the failures of a job (JSON text) with this one."""
     last = {
         'host': error.host,
         'why': error.why,
@@ -227,7 +227,7 @@ def with_failure(known: str | None, error: errors.BuildFailed) -> str:
 
 
 def failures(known: str | None) -> list[dict[str, Any]]:
-    """Returns the failures of a job, oldest first: mappings of host, why, stdout and stderr; none
+    """Return the failures of a job, oldest first: mappings of host, why, stdout and stderr; none
     if the text is something else."""
     try:
         found = json.loads(known) if known else []

@@ -162,14 +162,14 @@ class Core:
                 self.publish(brokers.FALLBACK, message.body, message.tries, reason=brokers.EXPIRED)
 
     def next_deadline_s(self) -> float | None:
-        """Returns when to call ``expire``, possibly with nothing due then; None if nothing
+        """Return when to call ``expire``, possibly with nothing due then; None if nothing
         expires."""
         return self._deadlines[0][0] if self._deadlines else None
 
     # Consumers.
 
     def join(self, receive: Callable[[Delivery], None]) -> int:
-        """Returns a new consumer with a window of 1.
+        """Return a new consumer with a window of 1.
 
         ``receive`` is called for each of its messages, and must not call the core.
         """
@@ -274,7 +274,7 @@ class Core:
             self._waiting_rows = None
 
     def _choose(self, queue: MemoryQueue) -> int | None:
-        """Returns the open consumer of the highest priority, the next one after the last that was
+        """Return the open consumer of the highest priority, the next one after the last that was
         served."""
         able = self._priority[queue.row] * self._open
         top = able.max()
@@ -305,7 +305,7 @@ class Core:
             self._deliver(min(queues, key=lambda queue: next(iter(queue.ready))), consumer)
 
     def _within_reach(self, consumer: int) -> Iterator[MemoryQueue]:
-        """Yields the queues with waiting messages to which the consumer is subscribed."""
+        """Yield the queues with waiting messages to which the consumer is subscribed."""
         if not self._waiting:
             return
         if self._waiting_rows is None:

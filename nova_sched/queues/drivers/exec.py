@@ -31,7 +31,7 @@ from nova_sched import errors
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues.drivers import Driver
 
-LONGEST_REASON = 200  # characters
+MAX_REASON = 200  # characters
 BOUND_S = 1.0  # between two checks of how much a command has printed
 TAIL = 4096  # bytes of an output stream that are kept
 MAX_ON_DISK = 2**20  # bytes of a stream on disk, between two calls of ``bound``
@@ -166,7 +166,7 @@ class Exec(Driver):
 
 
 def _split(command: str | None) -> list[str]:
-    """Returns the command as a list of arguments. Raises BadConfig."""
+    """Return the command as a list of arguments. Raises BadConfig."""
     try:
         words = shlex.split(command or '')
     except ValueError as error:
@@ -180,7 +180,7 @@ def _split(command: str | None) -> list[str]:
 
 
 def _words(kind: str, instance_uuid: str, job: QueueJob | None, host: str) -> bytes:
-    """Returns the command's input: the fields of the job, and the fields that a job may lack."""
+    """Return the command's input: the fields of the job, and the fields that a job may lack."""
     fields = job.obj_to_primitive()['nova_object.data'] if job is not None else {}
     return json.dumps(
         fields | {'kind': kind, 'instance_uuid': instance_uuid, 'host': host}
@@ -195,9 +195,9 @@ def _kill(process: subprocess.Popen) -> None:
 
 
 def _last_line(said: str) -> str:
-    """Returns the last line of a text that is not empty, '' if there is none."""
+    """Return the last line of a text that is not empty, '' if there is none."""
     lines = reversed(said.split('\n'))
-    return next((line.strip()[:LONGEST_REASON] for line in lines if line.strip()), '')
+    return next((line.strip()[:MAX_REASON] for line in lines if line.strip()), '')
 
 
 def _how(status: int, kind: str) -> str:
@@ -209,7 +209,7 @@ def _how(status: int, kind: str) -> str:
 
 
 def user_options(name: str | None, program: str) -> dict[str, Any]:
-    """Returns the options with which ``subprocess`` runs a program as this user, with its groups.
+    """Return the options with which ``subprocess`` runs a program as this user, with its groups.
 
     None, or the user of this process: none. Raises BadConfig if there is no such user, or if this
     process cannot run the program as that user, or not end it.
@@ -250,7 +250,7 @@ def _try_user(name: str, program: str, chosen: dict[str, Any]) -> None:
 
 
 def environment(wanted: Sequence[str]) -> dict[str, str]:
-    """Returns the variables of commands: each of ``wanted`` is NAME=value, or the NAME of a
+    """Return the variables of commands: each of ``wanted`` is NAME=value, or the NAME of a
     variable of this process, which may be missing. Raises BadConfig."""
     found = {}
     for item in wanted:

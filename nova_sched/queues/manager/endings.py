@@ -81,7 +81,7 @@ def transition(
     host: str | None,
     entries: Callable[[], Sequence[JobEntry]],
 ) -> tuple[str, Consequences]:
-    """Returns the state of the row after DONE or FAILED was told, and what follows.
+    """Return the state of the row after DONE or FAILED was told, and what follows.
 
     ``host`` is where it was done. ``entries()`` returns all jobs of the instance, oldest first.
     """
@@ -121,7 +121,7 @@ def _deletes(
 
 
 def arrived(job: QueueJob, claims: Sequence[Any]) -> Any:
-    """Returns the confirmed claim on a host to which the job has brought the instance, or None."""
+    """Return the confirmed claim on a host to which the job has brought the instance, or None."""
     for claim in claims:
         if claim.state == CONFIRMED and claim.host != job.source and not claim.move:
             return claim
@@ -270,7 +270,7 @@ class Endings:
         return ended
 
     def _size(self, job: QueueJob, state: str) -> dict[str, int] | None:
-        """Returns the instance's amounts after a move: the new ones if it was done, else those
+        """Return the instance's amounts after a move: the new ones if it was done, else those
         before it, if they are known."""
         spec = job.spec if state == DONE else jobs.last_size(self._entries(job))
         if spec is not None:

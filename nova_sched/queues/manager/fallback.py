@@ -87,7 +87,7 @@ class Fallback:
         )
 
     def _why(self, job: QueueJob, delivery: Delivery) -> str:
-        """Returns the first part of a refusal's reason: why the job is here."""
+        """Return the first part of a refusal's reason: why the job is here."""
         if job.tried:
             return f'it failed on {", ".join(job.tried)}; '
         if delivery.reason == EXPIRED:
@@ -144,7 +144,7 @@ class Fallback:
         return self._endings.is_there(job)
 
     def _places(self, job: QueueJob, without: Collection[str], spec: Any = None) -> list[Place]:
-        """Returns the scheduler's hosts: the claimed one, and alternates."""
+        """Return the scheduler's hosts: the claimed one, and alternates."""
         tried = [host for host in job.tried if host != job.source]
         if len(tried) >= self._settings().max_attempts:
             raise errors.MaxRetriesExceeded(job.instance_uuid, ', '.join(tried))
@@ -225,7 +225,7 @@ class Fallback:
 
 
 def _context(job: QueueJob) -> RequestContext:
-    """Returns the context of the caller: the decision is explained under the request's own ID."""
+    """Return the context of the caller: the decision is explained under the request's own ID."""
     return RequestContext(
         request_id=job.request_id, project_id=job.project_id, user_id=job.user_id, overwrite=False
     )

@@ -32,10 +32,10 @@ class NodeApi(Protocol):
     def nodename(self) -> str: ...
 
     def facts(self) -> Report:
-        """Returns the node with all of its instances, including hidden ones."""
+        """Return the node with all of its instances, including hidden ones."""
 
     def hidden(self) -> Collection[str]:
-        """Returns the UUIDs of the hidden instances."""
+        """Return the UUIDs of the hidden instances."""
 
     def holds(self, instance_uuid: str) -> bool:
         """Whether the instance is here permanently, that is not hidden."""

@@ -174,7 +174,7 @@ class InflightJobs:
         return sum(map(len, list(self._chains.values())))
 
     def take(self, task: Task) -> tuple[Verdict, Delivery | None]:
-        """Returns the action for a new task, and for AGAIN the message that is obsolete.
+        """Return the action for a new task, and for AGAIN the message that is obsolete.
 
         The same job is delivered again after a connection was lost; the last delivery counts.
         """
@@ -209,7 +209,7 @@ class InflightJobs:
             return None
 
     def count(self) -> tuple[int, bool]:
-        """Returns the number of jobs, and whether the node holds the resources of all of them."""
+        """Return the number of jobs, and whether the node holds the resources of all of them."""
         with self._idle:
             tasks = [task for chain in self._chains.values() for task in chain]
             return len(tasks), all(task.taken for task in tasks)
@@ -276,7 +276,7 @@ class MessageCompletion:
         self.answered(self._close, consumer, task, ending)
 
     def answered(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Returns the answer of the broker; repeats the call until it answers."""
+        """Return the answer of the broker; repeats the call until it answers."""
         while True:
             try:
                 answer = self._threads.call(call, *args)

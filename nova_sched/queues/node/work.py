@@ -183,7 +183,7 @@ class JobSteps:
                 trace.end(error)
 
     def _not_built(self, task: Task, error: Exception) -> Ending:
-        """Returns the action for a job whose instance was undone."""
+        """Return the action for a job whose instance was undone."""
         match error:
             case errors.AlreadyPlaced():
                 return self._done(task, [], error.args[1])
@@ -332,7 +332,7 @@ def _keep(task: Task, error: errors.BuildFailed) -> None:
 
 
 def _alternates(job: QueueJob) -> list[tuple[str, str]]:
-    """Returns (host, nodename) of the remaining alternates; none if they cannot be read."""
+    """Return (host, nodename) of the remaining alternates; none if they cannot be read."""
     try:
         return [
             (str(host), str(nodename)) for host, nodename in json.loads(job.alternates or '[]')
@@ -358,7 +358,7 @@ class JobCalls:
         timeout_s: float = math.inf,
         passing: tuple[type[errors.SchedError], ...] = NO_ANSWER,
     ) -> Any:
-        """Returns the answer of the claims; repeats the call until they answer.
+        """Return the answer of the claims; repeats the call until they answer.
 
         Raises their refusal, unless that is ``passing``; NoAnswer after ``timeout_s`` seconds.
         """
@@ -377,14 +377,14 @@ class JobCalls:
             waited_s += RETRY_S
 
     def there(self, task: Task) -> Any:
-        """Returns the instance's claim on this host. Raises ClaimNotFound."""
+        """Return the instance's claim on this host. Raises ClaimNotFound."""
         for one in self.claims(lambda: self._claims.show(task.uuid)):
             if one.host == self._host:
                 return one
         raise errors.ClaimNotFound(f'instance {task.uuid} on host {self._host}')
 
     def name(self, task: Task) -> str | None:
-        """Returns the name of the job's claim, or of the one that is here; None without one."""
+        """Return the name of the job's claim, or of the one that is here; None without one."""
         try:
             return task.claim or self.there(task).name
         except errors.ClaimNotFound:

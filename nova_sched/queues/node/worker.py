@@ -147,7 +147,7 @@ class Worker:
         """Withdraw, wait at most ``grace_s`` (real time) for the end of the current jobs, and
         stop.
 
-        Returns whether all jobs have ended; the rest are returned to their queues.
+        Return whether all jobs have ended; the rest are returned to their queues.
         """
         self.withdraw()
         has_ended = self._inflight.wait(grace_s)
@@ -339,6 +339,6 @@ class Worker:
             self._threads.later(SHUN_S, self._changed)
 
     def _need(self) -> Consumer:
-        """Returns the consumer of all held messages."""
+        """Return the consumer of all held messages."""
         assert self._consumer is not None
         return self._consumer
