@@ -11,6 +11,7 @@
 # under the License.
 """The steps for each kind of job with their calls, and the resulting action for its message."""
 
+import functools
 import json
 import logging
 import math
@@ -139,11 +140,11 @@ class JobSteps:
             # elsewhere or deleted: it would be built, and removed when it cannot be confirmed.
             task.claim = self._ask.there(task).name
             return
-        job, node = task.job, (self._node_api.host, self._node_api.nodename)
+        wanted = task.job.spec, task.uuid, self._node_api.host, self._node_api.nodename
         if move is None:
-            claim = lambda: self._claims.instance_claim(job.spec, task.uuid, *node, new=True)  # noqa: E731
+            claim = functools.partial(self._claims.instance_claim, *wanted, new=True)
         else:
-            claim = lambda: self._claims.resize_claim(job.spec, task.uuid, *node, move)  # noqa: E731
+            claim = functools.partial(self._claims.resize_claim, *wanted, move)
         # A new node is unknown before its first report was accepted.
         made = self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
         task.claim = made.name
@@ -223,16 +224,10 @@ class JobSteps:
             task.claim = self._ask.name(task)
         while left:
             (other, nodename), *left = left
-            here = other, nodename
+            moved = job.spec, task.uuid, host, other, nodename
             try:
                 self._ask.claims(
-                    lambda: self._claims.claim_alternate(
-                        job.spec,
-                        task.uuid,
-                        host,
-                        *here,  # noqa: B023
-                        claim=task.claim,
-                    )
+                    functools.partial(self._claims.claim_alternate, *moved, claim=task.claim)
                 )
             except NO_ROOM as short:
                 LOG.info('Job %s is not for host %s: %s', job.uuid, other, short)
@@ -251,13 +246,20 @@ class JobSteps:
     def _resize(self, task: Task) -> Ending:
         if not self._node_api.holds(task.uuid):
             return self._failed(task, f'the instance is not on host {self._node_api.host}')
+        job = task.job
         try:
-            self._node_api.resize(self._read(task.job.spec, task.uuid))
+            self._node_api.resize(self._read(job.spec, task.uuid))
         except errors.ComputeResourcesUnavailable as short:
             return self._away(task, short)
         try:
             self._took(task)
-            claims = self._resized(task)
+            if not job.claimed:
+                wanted = job.spec, task.uuid, self._node_api.host, self._node_api.nodename
+                made = self._ask.claims(lambda: self._claims.resize_claim(*wanted))
+                task.claim = made.name
+            self._ask.driver(self._driver.resize, job, job.spec)
+            self._node_api.built(task.uuid)
+            claims = self._ask.confirm(task)
         except NO_ROOM as short:
             self._node_api.revert_resize(task.uuid)
             return self._away(task, short)
@@ -271,15 +273,6 @@ class JobSteps:
             return self._failed(task, error.why)
         self._node_api.confirm_resize(task.uuid)
         return self._done(task, claims)
-
-    def _resized(self, task: Task) -> list[Any]:
-        job, node = task.job, (self._node_api.host, self._node_api.nodename)
-        if not job.claimed:
-            made = self._ask.claims(lambda: self._claims.resize_claim(job.spec, task.uuid, *node))
-            task.claim = made.name
-        self._ask.driver(self._driver.resize, job, job.spec)
-        self._node_api.built(task.uuid)
-        return self._ask.confirm(task)
 
     def _away(self, task: Task, short: Exception) -> Ending:
         """The new size does not fit here: another host gets the instance and moves it
