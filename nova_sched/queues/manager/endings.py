@@ -163,17 +163,16 @@ class Endings:
             raise errors.MalformedObject('QueueResult.host', 'it is missing')
         self._end(result, entry)
 
-    def is_there(self, job: QueueJob) -> bool:
-        """Whether the instance of a create or move runs on its target. Ends the job as done if
-        so."""
+    def end_if_there(self, job: QueueJob) -> bool:
+        """End a create or move as done if its instance runs on the target. Return whether it
+        does."""
         claim = arrived(job, self._claims.show(job.instance_uuid))
         if claim is not None:
             self._end(_done_at(job, claim))
         return claim is not None
 
-    def is_resized(self, job: QueueJob) -> bool:
-        """Whether an instance has the size of a finished resize job. Ends the job as done if
-        so."""
+    def end_if_resized(self, job: QueueJob) -> bool:
+        """End a resize as done if its instance has the new size. Return whether it has."""
         claim = self._resized(job, self._claims.show(job.instance_uuid))
         if claim is not None:
             self._end(_done_at(job, claim))

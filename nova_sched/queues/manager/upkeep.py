@@ -94,13 +94,13 @@ class JobUpkeep:
             if entry.host and not self._waits(of_host(entry.host)):
                 self._again(entry)
                 self._sender.to_host(job, entry.host)
-        elif self._endings.is_there(job):
+        elif self._endings.end_if_there(job):
             LOG.info('Job %s was done, and its result was lost', entry.uuid)
         elif entry.kind == CREATE:
             if not self._claims.show(entry.instance_uuid):
                 self._again(entry)
                 self._sender.to_fallback(job)
-        elif is_old and not self._endings.is_resized(job):
+        elif is_old and not self._endings.end_if_resized(job):
             self._again(entry)
             self._endings.give_up(job, 'its outcome is unknown')
 
