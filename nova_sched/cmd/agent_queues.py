@@ -22,10 +22,9 @@ from nova_sched import conf as options
 from nova_sched import errors, queue_service, service
 from nova_sched.queues import drivers
 from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.fits.fit import Fit, with_devices
-from nova_sched.queues.fits.node_fit import NodeFit
+from nova_sched.queues.fit import Fit, NodeFit, with_devices
 from nova_sched.queues.node import worker
-from nova_sched.queues.node.steps import Threads
+from nova_sched.queues.node.inflight import JobThreads
 from nova_sched.rpc import reports
 from nova_sched.rpc.client import ClaimsClient, QueuesClient
 from nova_sched.state.host_aggregate import HostAggregate
@@ -159,7 +158,7 @@ class AgentWorker:
             own_priority=wanted.priority_steps,
             evaluate_s=interval_s,
         )
-        self.worker = worker.Worker(around, chosen, Threads(), time.monotonic, random.Random())
+        self.worker = worker.Worker(around, chosen, JobThreads(), time.monotonic, random.Random())
 
     def start(self):
         self.worker.start()

@@ -18,7 +18,7 @@ from nova_sched import errors
 from nova_sched.api import handlers
 from nova_sched.dashboard import access
 from nova_sched.dashboard.page_call import answer
-from nova_sched.queues import failures
+from nova_sched.queues import messages
 
 ENDPOINT, TITLE, RULE = 'queues', 'Queues', 'flavors:list'
 QUEUES, JOBS, ALL_JOBS = 'queues:list', 'dashboard:jobs', 'dashboard:jobs:all_projects'
@@ -67,7 +67,7 @@ class QueuePages:
         if found is None or not self._sees(found):
             raise errors.JobNotFound(str(uuid))
         is_operator = access.may(self._parts.policy, ALL_JOBS)
-        failed = failures.read(found.failures) if is_operator else []
+        failed = messages.failures(found.failures) if is_operator else []
         return flask.render_template(
             'job.html', job=found, failures=failed, is_operator=is_operator
         )

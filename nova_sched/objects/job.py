@@ -45,7 +45,7 @@ class QueueJob(base.NovaSchedObject):
     already, on the node to whose queue it was sent. ``alternates`` are then the hosts and nodes
     (JSON text of pairs) to try after that one. ``tried`` are hosts where it failed. ``reply_to``
     is the queue for the outcome; null: no reply is expected. ``failures`` is what drivers said of
-    failed attempts (JSON text, see queues.failures), since 1.1.
+    failed attempts (JSON text, see queues.messages), since 1.1.
     """
 
     VERSION = '1.1'

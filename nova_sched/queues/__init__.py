@@ -18,7 +18,7 @@ The way of a job, and the modules that it passes::
       conductor/job_entries  the job's row and its quota, before anything is sent
       messages               the job as bytes, to a flavor queue, a node or the scheduler
     brokers/               the contract; amqp on RabbitMQ, memory within the process
-    node/worker            takes the job; fits/ chooses the queues that the node subscribes to
+    node/worker            takes the job; fit chooses the queues that the node subscribes to
       node/work              claim, build, confirm: the steps of each kind of job
       node/inflight          completes the message: result, alternate, put back
     manager/endings        settles the job: row, quota, answer

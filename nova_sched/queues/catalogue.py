@@ -38,24 +38,24 @@ from nova_sched.state.traits import HYPERTHREADING
 
 PCI, RESOURCE, TRAIT, ZONE = KINDS = ('pci', 'resource', 'trait', 'zone')
 OPTION = '[queues] specials'
-LONGEST = 255  # characters of a name
+MAX_TEXT = 255  # characters of a name, or in an extra spec
 SYMBOL = re.compile('[A-Z0-9_]{1,255}')  # a resource class or a trait
 READABLE = re.compile('[A-Za-z0-9._-]{1,64}')
 ODD = re.compile('[^A-Za-z0-9._-]+')
-SHOWN = 32  # characters that are kept of a name that needs a digest
+MAX_SHOWN = 32  # characters that are kept of a name that needs a digest
 # Every flavor has these, or they change the kind of its CPUs.
 NO_SPECIALS = frozenset([VCPU, PCPU, MEMORY_MB, DISK_GB, HYPERTHREADING])
 
 
 def word(name: str) -> str:
-    """Returns a name as part of a queue name: short, plain, and unique.
+    """Return a name as part of a queue name: short, plain, and unique.
 
     A long or special name gets a digest after the sign ~, which no plain name contains.
     """
     if READABLE.fullmatch(name):
         return name
     digest = hashlib.blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=10).hexdigest()
-    return f'{ODD.sub("-", name)[:SHOWN]}~{digest}'
+    return f'{ODD.sub("-", name)[:MAX_SHOWN]}~{digest}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class Special:
         kind, _, name = (part.strip() for part in text.partition(':'))
         if kind not in KINDS:
             raise refused(text, f'it does not begin with one of {", ".join(KINDS)} and a colon')
-        if not 1 <= len(name) <= LONGEST:
-            raise refused(text, f'its name does not have 1 to {LONGEST} characters')
+        if not 1 <= len(name) <= MAX_TEXT:
+            raise refused(text, f'its name does not have 1 to {MAX_TEXT} characters')
         if kind in (RESOURCE, TRAIT) and not SYMBOL.fullmatch(name):
             raise refused(text, 'its name is not of capital letters, digits and underscores')
         if kind in (RESOURCE, TRAIT) and name in NO_SPECIALS:
@@ -88,12 +88,12 @@ class Special:
 
 
 def refused(special: str, why: str) -> errors.BadConfig:
-    """Returns the error for an invalid special thing."""
+    """Return the error for an invalid special thing."""
     return errors.BadConfig(OPTION, f'{special[:80]!r}: {why}')
 
 
 def with_special(extra_specs: Mapping[str, str], special: Special) -> dict[str, str]:
-    """Returns extra specs that also request a special thing; not for a zone."""
+    """Return extra specs that also request a special thing; not for a zone."""
     key, value = extra_spec(special)
     if special.kind == PCI and key in extra_specs:
         value = f'{extra_specs[key]},{value}'
@@ -101,7 +101,7 @@ def with_special(extra_specs: Mapping[str, str], special: Special) -> dict[str, 
 
 
 def extra_spec(special: Special) -> tuple[str, str]:
-    """Returns the extra spec with which a flavor requests the same; not for a zone."""
+    """Return the extra spec with which a flavor requests the same; not for a zone."""
     if special.kind == PCI:
         return pci_aliases.EXTRA_SPEC, f'{special.name}:1'
     if special.kind == RESOURCE:
@@ -140,7 +140,7 @@ FORM = 1  # version of the to_plain format
 
 AMOUNTS = ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap')
 # A list is made of a flavor's CPUs, so its length must be limited.
-MOST = dict.fromkeys(AMOUNTS, LARGEST // 1024) | {'vcpus': 2**16}
+MAX_AMOUNTS = dict.fromkeys(AMOUNTS, LARGEST // 1024) | {'vcpus': 2**16}
 
 Alias = tuple[str, Sequence[Mapping[str, str]]]  # NUMA policy, and the matching devices
 
@@ -159,13 +159,13 @@ class Queue:
         return cls(flavor, special, own if special is None else f'{own}+{special.word}')
 
     def __str__(self) -> str:
-        """Returns its name with the operator's spelling."""
+        """Return its name with the operator's spelling."""
         return (
             f'{self.flavor.name}' if self.special is None else f'{self.flavor.name}+{self.special}'
         )
 
     def member(self) -> Member:
-        """Returns the request of a job of this queue as a group member."""
+        """Return the request of a job of this queue as a group member."""
         flavor, special = self.flavor, self.special
         path = f'{flavor.name}'
         if special is None:
@@ -179,7 +179,7 @@ class Queue:
 
 
 def flavor_of(row: Mapping[str, Any]) -> MemberFlavor:
-    """Returns a flavor from plain values, as in the table of flavors.
+    """Return a flavor from plain values, as in the table of flavors.
 
     Raises InvalidRequest with the field and the reason. Extra specs are validated when a catalogue
     is made of the flavor.
@@ -187,19 +187,19 @@ def flavor_of(row: Mapping[str, Any]) -> MemberFlavor:
     name = row.get('name')
     if (
         not isinstance(name, str)
-        or not 1 <= len(name) <= LONGEST
+        or not 1 <= len(name) <= MAX_TEXT
         or not name.isprintable()
         or name.strip() != name
     ):
         why = (
-            f'a flavor needs a printable one of 1 to {LONGEST} characters, '
+            f'a flavor needs a printable one of 1 to {MAX_TEXT} characters, '
             'without blanks around it'
         )
         raise errors.InvalidRequest('flavor name', why)
     for field in AMOUNTS:
         amount, least = row.get(field, 0), 1 if field in ('vcpus', 'memory_mb') else 0
-        if type(amount) is not int or not least <= amount <= MOST[field]:
-            why = f'{amount!r:.80} is no whole number from {least} to {MOST[field]}'
+        if type(amount) is not int or not least <= amount <= MAX_AMOUNTS[field]:
+            why = f'{amount!r:.80} is no whole number from {least} to {MAX_AMOUNTS[field]}'
             raise errors.InvalidRequest(f'flavor {name}, {field}', why)
     specs = row.get('extra_specs') or {}
     if not isinstance(specs, Mapping):
@@ -208,14 +208,14 @@ def flavor_of(row: Mapping[str, Any]) -> MemberFlavor:
         where = f'flavor {name}, extra spec {key!r:.80}'
         if not isinstance(key, str) or not isinstance(value, str):
             raise errors.InvalidRequest(where, 'it is no text')
-        if len(key) > LONGEST or len(value) > LONGEST:
-            raise errors.InvalidRequest(where, f'more than {LONGEST} characters')
+        if len(key) > MAX_TEXT or len(value) > MAX_TEXT:
+            raise errors.InvalidRequest(where, f'more than {MAX_TEXT} characters')
     amounts = {field: row.get(field, 0) for field in AMOUNTS}
     return MemberFlavor(**amounts, extra_specs=dict(specs), name=name)
 
 
 def checked_flavor(row: Mapping[str, Any], now_s: float) -> dict[str, Any]:
-    """Returns the row of a flavor, made at ``now_s``, from `name`, `vcpus`, `memory_mb` and other
+    """Return the row of a flavor, made at ``now_s``, from `name`, `vcpus`, `memory_mb` and other
     keys.
 
     Its `flavorid` defaults to its name. Raises InvalidRequest for an invalid flavor, and BadConfig
@@ -223,8 +223,8 @@ def checked_flavor(row: Mapping[str, Any], now_s: float) -> dict[str, Any]:
     """
     flavor = flavor_of(row)
     flavorid = row.get('flavorid') or flavor.name
-    if not isinstance(flavorid, str) or not flavorid.isprintable() or len(flavorid) > LONGEST:
-        why = f'{flavorid!r:.80} is no printable text of at most {LONGEST} characters'
+    if not isinstance(flavorid, str) or not flavorid.isprintable() or len(flavorid) > MAX_TEXT:
+        why = f'{flavorid!r:.80} is no printable text of at most {MAX_TEXT} characters'
         raise errors.InvalidRequest(f'flavor {flavor.name}, flavorid', why)
     for name in flavor.extra_specs:
         if why := words.why_internal(words.EXTRA_SPEC, name):
@@ -297,7 +297,7 @@ class Catalogue:
 
     @functools.cached_property
     def queues(self) -> tuple[Queue, ...]:
-        """Returns all queues; those of one flavor are adjacent.
+        """Return all queues; those of one flavor are adjacent.
 
         A flavor has no queue with a special thing that the flavor itself already mentions.
         """
@@ -315,11 +315,11 @@ class Catalogue:
         return {queue.name: queue for queue in self.queues}
 
     def find(self, name: str) -> Queue | None:
-        """Returns the queue of that name."""
+        """Return the queue of that name."""
         return self._by_name.get(name)
 
     def queue(self, flavor_name: str | None, special: Special | None = None) -> Queue | None:
-        """Returns the queue of a flavor, with or without a special thing."""
+        """Return the queue of a flavor, with or without a special thing."""
         found = self.find(Queue.of(MemberFlavor(0, 0, name=flavor_name), special).name)
         return found if found is not None and found.flavor.name == flavor_name else None
 
@@ -332,7 +332,7 @@ class Catalogue:
         project_id: str | None = None,
         user_id: str | None = None,
     ) -> RequestSpec:
-        """Returns the RequestSpec of such a job, with a new UUID if none is given.
+        """Return the RequestSpec of such a job, with a new UUID if none is given.
 
         Raises InvalidRequest.
         """
@@ -344,7 +344,7 @@ class Catalogue:
             raise _bad(queue, where, refused.args[1]) from None
 
     def request(self, queue: Queue) -> Request:
-        """Returns the Request of such a job, without an instance. Raises InvalidRequest."""
+        """Return the Request of such a job, without an instance. Raises InvalidRequest."""
         spec, facts = self.spec(queue), {}
         for name, reader in READERS.items():
             try:
@@ -354,7 +354,7 @@ class Catalogue:
         return Request(**facts, spec=spec)
 
     def device(self, flavor: MemberFlavor, special: Special) -> pci.PciRequest:
-        """Returns the PCI request of a special thing, which a queue adds to its flavor."""
+        """Return the PCI request of a special thing, which a queue adds to its flavor."""
         policy = flavor.extra_specs.get(NUMA_POLICY, '')
         wanted = dict([extra_spec(special), (NUMA_POLICY, policy)])
         (found,) = pci_aliases.requests(wanted, {}, self.aliases)
@@ -363,7 +363,7 @@ class Catalogue:
     # As JSON values.
 
     def to_plain(self) -> dict[str, Any]:
-        """Returns plain values including the aliases, so that a reader needs none in its
+        """Return plain values including the aliases, so that a reader needs none in its
         configuration."""
         return {
             'form': FORM,
@@ -401,7 +401,7 @@ def _bad(queue: Queue, where: str, why: str) -> errors.InvalidRequest:
 
 
 def bare_requests(rows: Iterable[Mapping[str, Any]]) -> list[Request]:
-    """Returns the request of each flavor; one that cannot be read, or asks for what no filter
+    """Return the request of each flavor; one that cannot be read, or asks for what no filter
     supports, has none."""
     found: list[Request] = []
     for row in rows:

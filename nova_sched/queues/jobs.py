@@ -57,13 +57,13 @@ class Caller:
 
 
 def uuid_of(kind: str, instance_uuid: str, number: int) -> str:
-    """Returns the UUID of an instance's job by number: a repeated request results in the
+    """Return the UUID of an instance's job by number: a repeated request results in the
     same job."""
     return str(uuid.uuid5(NAMESPACE, f'{kind} {instance_uuid} {number}'))
 
 
 def follow_up(job_uuid: str, host: str, number: int = 0) -> str:
-    """Returns the UUID of a delete on a host that follows an ended job, by number."""
+    """Return the UUID of a delete on a host that follows an ended job, by number."""
     again = f' {number}' if number else ''
     return str(uuid.uuid5(NAMESPACE, f'{job_uuid} leaves {host}{again}'))
 
@@ -77,7 +77,7 @@ def new(
     spec: Any = None,
     **fields: Any,
 ) -> QueueJob:
-    """Returns an untried job; ``fields`` are those of QueueJob."""
+    """Return an untried job; ``fields`` are those of QueueJob."""
     facts: dict[str, Any] = {
         'queue': None,
         'source': None,
@@ -98,7 +98,7 @@ def new(
 
 
 def entry(job: QueueJob, now_s: float, host: str | None = None) -> JobEntry:
-    """Returns the job table entry of a job that is about to be sent; ``host`` is its
+    """Return the job table entry of a job that is about to be sent; ``host`` is its
     destination."""
     return JobEntry(
         uuid=job.uuid,
@@ -116,13 +116,13 @@ def entry(job: QueueJob, now_s: float, host: str | None = None) -> JobEntry:
 
 
 def of_entry(found: JobEntry) -> QueueJob:
-    """Returns the job as it was first sent. Raises errors.Invalid if it has another release's
+    """Return the job as it was first sent. Raises errors.Invalid if it has another release's
     format."""
     return messages.read_job(found.message.encode())
 
 
 def as_stored(found: JobEntry, told: QueueJob) -> QueueJob:
-    """Returns the job of an entry, with the progress that a message about it tells.
+    """Return the job of an entry, with the progress that a message about it tells.
 
     The sender of a message may be a worker that somebody else controls: what the job is about, and
     who gets the answer, is in its row alone. Raises errors.Invalid if the message tells of another
@@ -166,7 +166,7 @@ def is_wanted(delete: JobEntry) -> bool:
 
 
 def amounts(request: Request) -> dict[str, int]:
-    """Returns the quota usage of a request, by resource: as Nova counts for unified limits.
+    """Return the quota usage of a request, by resource: as Nova counts for unified limits.
 
     Dedicated CPUs are `class:PCPU` alone, regardless of how they are requested.
     """
@@ -181,12 +181,12 @@ def amounts(request: Request) -> dict[str, int]:
 
 
 def amounts_of_claim(resources: Mapping[str, int]) -> dict[str, int]:
-    """Returns the quota usage of a claim, for an instance whose request is unknown."""
+    """Return the quota usage of a claim, for an instance whose request is unknown."""
     return {SERVERS: 1, **{f'class:{name}': units for name, units in resources.items() if units}}
 
 
 def last_size(entries: Iterable[JobEntry]) -> Any:
-    """Returns the spec of an instance's last build or resize, from its entries, oldest first.
+    """Return the spec of an instance's last build or resize, from its entries, oldest first.
 
     None if it is unknown.
     """

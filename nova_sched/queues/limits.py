@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from nova_sched.conf import quota
 
 KEPT_S = 5.0  # seconds for which an answer is cached
-MOST = 10_000  # projects whose answers are cached
+MAX_CACHED = 10_000  # projects whose answers are cached
 
 Limits = Callable[[str], Mapping[str, int]]
 
@@ -32,7 +32,7 @@ class OwnLimits(Protocol):
 def limits(
     conf: Any, own_limits: OwnLimits, clock: Callable[[], float] = time.monotonic
 ) -> Limits:
-    """Returns a function of a project's limits by resource: -1, or not named, is no limit.
+    """Return a function of a project's limits by resource: -1, or not named, is no limit.
     Placement groups have limits by default, whatever the source names.
 
     It raises StoreUnavailable if the table is unavailable, LimitsUnknown if Keystone is, and
@@ -64,7 +64,7 @@ class _CachedLimits:
         if known is not None and now_s - known[0] < KEPT_S:
             return known[1]
         found = self._ask(project_id)
-        if len(self._cache) >= MOST:
+        if len(self._cache) >= MAX_CACHED:
             self._cache = {}
         self._cache[project_id] = now_s, found
         return found

@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 Place = tuple[str, str]  # host and nodename
 NO_ROOM = (errors.ComputeResourcesUnavailable, errors.NodeNotFound)
-LONGEST_QUEUE = 255  # bytes of a queue's name, as AMQP has it
+MAX_QUEUE_NAME = 255  # bytes of a queue's name, as AMQP has it
 # A required service does not answer now: the job may be tried again.
 AWAY = (errors.StoreUnavailable, errors.StoreFull, errors.BrokerUnavailable, errors.NoAnswer)
 
@@ -108,8 +108,28 @@ class Sender:
 
     def deny(self, job: QueueJob, why: str) -> None:
         """Send a failure to the waiting caller."""
-        where = {'host': None, 'nodename': None, 'claim': None}
-        self.answer(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))
+        self.answer(result(job, FAILED, len(job.tried), why))
+
+
+def result(
+    job: QueueJob,
+    outcome: str,
+    tries: int,
+    why: str | None = None,
+    host: str | None = None,
+    nodename: str | None = None,
+    claim: Any = None,
+) -> QueueResult:
+    """Return the result of a job."""
+    return QueueResult(
+        job=job,
+        outcome=outcome,
+        tries=tries,
+        why=why,
+        host=host,
+        nodename=nodename,
+        claim=claim,
+    )
 
 
 def take_back(claims: Any, instance_uuid: str) -> None:
@@ -121,12 +141,12 @@ def take_back(claims: Any, instance_uuid: str) -> None:
 
 
 def to_bytes(message: QueueJob | QueueResult) -> bytes:
-    """Returns the body of a message."""
+    """Return the body of a message."""
     return json.dumps(message.obj_to_primitive(), separators=(',', ':')).encode()
 
 
 def read_job(body: bytes) -> QueueJob:
-    """Returns the job of a message's body, with every field set.
+    """Return the job of a message's body, with every field set.
 
     Raises errors.Invalid for anything else: MalformedObject, or IncompatibleObject for an unknown
     major version.
@@ -135,13 +155,13 @@ def read_job(body: bytes) -> QueueJob:
 
 
 def read_result(body: bytes) -> QueueResult:
-    """Returns the result of a message's body, with every field of it and of its job set.
+    """Return the result of a message's body, with every field of it and of its job set.
 
     Raises as ``read_job``.
     """
-    result = _whole(_read(body, QueueResult))
-    _whole_job(result.job)
-    return result
+    found = _whole(_read(body, QueueResult))
+    _whole_job(found.job)
+    return found
 
 
 def _read(body: bytes, kind: type) -> Any:
@@ -170,7 +190,7 @@ def _whole_job(job: Any) -> QueueJob:
     if job.reply_to and not temporary(job.reply_to):
         # An answer that is sent to workers or to the manager would be a message to them.
         raise errors.MalformedObject('QueueJob.reply_to', 'it is not a queue for replies')
-    if job.queue and len(of_flavor(job.queue).encode()) > LONGEST_QUEUE:
+    if job.queue and len(of_flavor(job.queue).encode()) > MAX_QUEUE_NAME:
         raise errors.MalformedObject('QueueJob.queue', 'its name is too long for a broker')
     if job.spec is None and job.kind != DELETE:
         raise errors.MalformedObject('QueueJob.spec', f'a job of the kind {job.kind} needs one')
@@ -178,7 +198,7 @@ def _whole_job(job: Any) -> QueueJob:
 
 
 def _whole(message: Any) -> Any:
-    """Returns the message with null for missing fields; raises MalformedObject if one is
+    """Return the message with null for missing fields; raises MalformedObject if one is
     required."""
     for name, field in type(message).fields.items():
         if name in message:
@@ -187,3 +207,31 @@ def _whole(message: Any) -> Any:
             raise errors.MalformedObject(f'{message.obj_name()}.{name}', 'it is missing')
         setattr(message, name, None)
     return message
+
+
+# The failed attempts at a job, with what drivers said: they stay with the job, for operators.
+
+FAILURE_FIELDS = ('host', 'why', 'stdout', 'stderr')
+MAX_FAILURES = 5  # attempts of one job that are kept, the latest
+
+
+def with_failure(known: str | None, error: errors.BuildFailed) -> str:
+    """Return the failures of a job (JSON text) with this one."""
+    last = {
+        'host': error.host,
+        'why': error.why,
+        'stdout': error.stdout,
+        'stderr': error.stderr,
+    }
+    return json.dumps([*failures(known), last][-MAX_FAILURES:])
+
+
+def failures(known: str | None) -> list[dict[str, Any]]:
+    """Return the failures of a job, oldest first: mappings of host, why, stdout and stderr; none
+    if the text is something else."""
+    try:
+        found = json.loads(known) if known else []
+    except (ValueError, RecursionError):
+        return []
+    given = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [{name: one.get(name) for name in FAILURE_FIELDS} for one in given[-MAX_FAILURES:]]

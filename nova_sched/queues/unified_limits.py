@@ -31,7 +31,7 @@ AWAY = ClientException, SDKException, exception.SessionInitError, KeyError, json
 
 
 class KeystoneLimits:
-    """Returns the limits of a project, when called with its ID. May be called from any thread.
+    """Return the limits of a project, when called with its ID. May be called from any thread.
 
     Raises LimitsUnknown if Keystone does not answer, BadConfig if [oslo_limit] is not valid for
     it.

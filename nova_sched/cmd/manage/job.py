@@ -14,7 +14,7 @@
 from nova_sched import errors
 from nova_sched.cmd.manage import numbers, output, store, tables
 from nova_sched.db.jobs import CREATE, STATES, SqlJobTable
-from nova_sched.queues import failures
+from nova_sched.queues import messages
 
 MOST = 1000
 
@@ -53,7 +53,7 @@ def show(args, conf):
     entry = jobs.find(args.uuid)
     if entry is None:
         raise errors.JobNotFound(args.uuid)
-    found = row(entry) | {'failures': failures.read(entry.failures)}
+    found = row(entry) | {'failures': messages.failures(entry.failures)}
     # Not the row that ``show`` passes: the output of commands has lines, and each gets a heading.
     output.show(args, found, text=lambda _: page(found, jobs.now_s()))
     return 0

@@ -36,17 +36,17 @@ EXPIRED, DROPPED = 'expired', 'dropped'
 
 
 def of_host(host: str) -> str:
-    """Returns the name of a compute node's own queue."""
+    """Return the name of a compute node's own queue."""
     return f'host.{host}'
 
 
 def of_flavor(queue: str) -> str:
-    """Returns the name of a flavor's queue, with or without a special thing."""
+    """Return the name of a flavor's queue, with or without a special thing."""
     return f'flavor.{queue}'
 
 
 def of_reply(name: str) -> str:
-    """Returns the name of a queue on which a caller waits for outcomes."""
+    """Return the name of a queue on which a caller waits for outcomes."""
     return f'reply.{name}'
 
 
@@ -115,19 +115,19 @@ class Broker(abc.ABC):
 
     @abc.abstractmethod
     def facts(self, queue: str) -> QueueFacts | None:
-        """Returns the broker's counts; None if the queue does not exist."""
+        """Return the broker's counts; None if the queue does not exist."""
 
     @abc.abstractmethod
     def publish(self, queue: str, body: bytes, tries: int = 0, expires: bool = False) -> bool:
         """Send a message; the broker has stored it when this returns.
 
-        Returns whether the queue exists. With ``expires``, a message that is not taken in time
+        Return whether the queue exists. With ``expires``, a message that is not taken in time
         goes to the fallback queue; messages in a flavor queue always do.
         """
 
     @abc.abstractmethod
     def consumer(self, deliver: Callable[[Delivery], None], name: str) -> 'Consumer':
-        """Returns a new consumer, which calls ``deliver`` from a thread that it owns.
+        """Return a new consumer, which calls ``deliver`` from a thread that it owns.
 
         ``deliver`` must be fast and raise nothing. It may call the consumer's methods, but must
         not wait for another thread that calls them, because those calls wait for ``deliver``.

@@ -80,7 +80,7 @@ class RabbitCluster:
 
 
 def cluster(url: str, options: Mapping[str, Any] | None = None) -> RabbitCluster:
-    """Returns the broker of
+    """Return the broker of
     `rabbit://user:password@host:port,user:password@host:port/virtual_host`.
 
     ``options`` are those of [oslo_messaging_rabbit]. Only ssl, ssl_ca_file, ssl_cert_file,
@@ -128,7 +128,7 @@ def _tls(options: Mapping[str, Any]) -> bool | dict[str, Any]:
 
 
 def connect(broker: RabbitCluster, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
-    """Returns a connection to the first node that answers, in random order.
+    """Return a connection to the first node that answers, in random order.
 
     Raises BrokerUnavailable if none answers, BrokerRefused if one refuses the account or the
     virtual host. With heartbeats, a broker that is only busy is never silent for a whole interval.
@@ -189,7 +189,7 @@ class LinkPool:
         self._closed = False
 
     def run(self, work: Callable[[Any], Result]) -> Result:
-        """Returns ``work(link)``; if the link fails, the work is repeated once with a new one.
+        """Return ``work(link)``; if the link fails, the work is repeated once with a new one.
 
         Raises BrokerUnavailable; the work is then done or not.
         """
@@ -241,12 +241,12 @@ TRIES, REASON, SENT_MS = 'tries', 'reason', 'sent_ms'  # headers
 
 
 def on_broker(queue: str) -> str:
-    """Returns the name of a queue on RabbitMQ."""
+    """Return the name of a queue on RabbitMQ."""
     return PREFIX + queue
 
 
 def arguments(queue: str, queue_type: str, fallback_after_s: float) -> dict[str, Any]:
-    """Returns the arguments with which RabbitMQ declares a queue."""
+    """Return the arguments with which RabbitMQ declares a queue."""
     found: dict[str, Any] = {
         'x-queue-type': conf.CLASSIC if brokers.temporary(queue) else queue_type
     }
@@ -275,7 +275,7 @@ def message(
     sent_ms: int | None = None,
     ttl_s: float | None = None,
 ) -> amqp.Message:
-    """Returns a message that survives a restart of the broker.
+    """Return a message that survives a restart of the broker.
 
     With ``ttl_s`` it expires that many seconds after ``sent_ms``.
     """
@@ -308,7 +308,7 @@ class Link:
         close(self._connection)
 
     def send(self, queue: str, content: amqp.Message) -> bool:
-        """Returns whether the queue exists; RabbitMQ has confirmed the message then."""
+        """Return whether the queue exists; RabbitMQ has confirmed the message then."""
         self._returned = False
         self._channel.basic_publish_confirm(
             content,
@@ -410,7 +410,7 @@ class Link:
             moved()
 
     def _delete(self, channel: Any, name: str, classic: bool) -> bool:
-        """Returns whether it was deleted; False if a consumer has returned a message in the
+        """Return whether it was deleted; False if a consumer has returned a message in the
         meantime."""
         try:
             channel.queue_delete(name, if_empty=classic)
@@ -420,12 +420,12 @@ class Link:
 
 
 def body(found: amqp.Message) -> bytes:
-    """Returns the body of a received message; py-amqp has text for an empty one."""
+    """Return the body of a received message; py-amqp has text for an empty one."""
     return bytes(found.body or b'')
 
 
 def plain_body(found: amqp.Message) -> bytes:
-    """Returns the body of a received message, which kombu may have compressed.
+    """Return the body of a received message, which kombu may have compressed.
 
     Raises InvalidRequest for one that cannot be decompressed, or is too long then.
     """
@@ -434,10 +434,10 @@ def plain_body(found: amqp.Message) -> bytes:
 
 
 def compressed(body: bytes, how: str) -> tuple[bytes, str]:
-    """Returns a compressed body, and the word for ``compression`` in its headers."""
+    """Return a compressed body, and the word for ``compression`` in its headers."""
     return kombu.compression.compress(body, how)
 
 
 def headers(found: amqp.Message) -> Mapping[str, Any]:
-    """Returns the headers of a received message."""
+    """Return the headers of a received message."""
     return found.properties.get('application_headers') or {}

@@ -24,7 +24,7 @@ from amqp.exceptions import NotFound
 from nova_sched.queues import brokers
 from nova_sched.queues.brokers import amqp_link
 
-MISSING = 100  # missing queues after which the rest is left for the next check
+MAX_MISSING = 100  # missing queues after which the rest is left for the next check
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Session:
         )
 
     def _present(self, wanted: Mapping[str, int]) -> list[str]:
-        """Returns the queues that exist.
+        """Return the queues that exist.
 
         Subscribing to a missing queue would close the channel, and all held messages would be
         delivered again. Therefore another channel checks first. It requests no answers: RabbitMQ
@@ -202,7 +202,7 @@ class Session:
         found: list[str] = []
         gone: list[str] = []
         at, ahead = 0, amqp_link.BATCH
-        while at < len(names) and len(gone) < MISSING:
+        while at < len(names) and len(gone) < MAX_MISSING:
             some = names[at : at + ahead]
             there = self._first_absent(some)
             found += some[:there]
@@ -214,7 +214,7 @@ class Session:
         return found
 
     def _first_absent(self, queues: list[str]) -> int:
-        """Returns the position of the first missing queue; the number of queues if all exist."""
+        """Return the position of the first missing queue; the number of queues if all exist."""
         try:
             for queue in queues:
                 self._probes.queue_declare(amqp_link.on_broker(queue), passive=True, nowait=True)

@@ -61,7 +61,7 @@ EXPANDERS: Mapping[str, Callable[[], Any]] = {
 
 
 def expanded(body: bytes, how: Any) -> bytes:
-    """Returns the decompressed body of a message. ``how`` is its header. Raises InvalidRequest."""
+    """Return the decompressed body of a message. ``how`` is its header. Raises InvalidRequest."""
     start = EXPANDERS.get(how) if isinstance(how, str) else None
     if start is None:
         raise errors.InvalidRequest('message', f'compression {words.short(how)} is not accepted')

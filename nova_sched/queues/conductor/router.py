@@ -23,17 +23,19 @@ from nova_sched import errors, objects
 from nova_sched.claim import CONFIRMED
 from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry, SqlJobTable
 from nova_sched.engine.answer import ALLOCATION_VERSION
+from nova_sched.engine.explain import callers
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.queues import jobs
 from nova_sched.queues.brokers import Broker
 from nova_sched.queues.conductor import routing
-from nova_sched.queues.conductor.failure import failure
 from nova_sched.queues.conductor.job_entries import EnteredJob, JobEntries
 from nova_sched.queues.conductor.waiting import JobEnd, Replies, Waiting
 from nova_sched.queues.messages import AWAY, Sender, place_of
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
+
+FOR_TENANTS = (jobs.NOT_TAKEN, jobs.NOT_OFFERED)  # reasons that tell them no host
 
 Sends = list[Callable[[], Any]]
 Chosen = Mapping[str, Sequence[Any]]  # Selections by instance
@@ -103,7 +105,7 @@ class Router:
         return_alternates: bool = True,
         context: Any = None,
     ) -> list[list[Any]]:
-        """Returns a list of Selection for each instance; the server runs on the first.
+        """Return a list of Selection for each instance; the server runs on the first.
 
         All instances are placed, or none. Raises QuotaExceeded, NoValidHost and
         MaxRetriesExceeded.
@@ -157,7 +159,7 @@ class Router:
     def _choose(
         self, spec: Any, asked: Sequence[EnteredJob], new: Sequence[QueueJob], context: Any
     ) -> Chosen:
-        """Returns the scheduler's hosts for the new instances. Raises NoValidHost; the jobs are
+        """Return the scheduler's hosts for the new instances. Raises NoValidHost; the jobs are
         then settled as failed.
 
         A job that another one has ended meanwhile, or built, is not denied: its row decides.
@@ -197,7 +199,7 @@ class Router:
         return unsent
 
     def _all_or_none(self, asked: Sequence[EnteredJob], unsent: Sends) -> dict[str, JobEnd]:
-        """Returns the outcome of each job. If one failed, deletes the others and raises
+        """Return the outcome of each job. If one failed, deletes the others and raises
         its error."""
         entered = {one.uuid: one for one in asked}
         outcomes = {one.uuid: JobEnd.of_entry(one.entry) for one in asked if one.is_over}
@@ -223,7 +225,7 @@ class Router:
     def _selections(
         self, spec: Any, one: EnteredJob, outcome: JobEnd, chosen: Chosen
     ) -> list[Any]:
-        """Returns the host where it runs, and the scheduler's alternates that were not tried."""
+        """Return the host where it runs, and the scheduler's alternates that were not tried."""
         offered = chosen.get(one.instance_uuid, ())
         for number, selection in enumerate(offered):
             if selection.service_host == outcome.host:
@@ -286,7 +288,7 @@ class Router:
         entries: Sequence[JobEntry],
         caller: jobs.Caller,
     ) -> tuple[QueueJob | None, str]:
-        """Returns the delete in progress, or a new one, and its host; None if the instance has no
+        """Return the delete in progress, or a new one, and its host; None if the instance has no
         host."""
         deletes = [one for one in entries if one.kind == DELETE and jobs.is_wanted(one)]
         for one in deletes:
@@ -355,13 +357,13 @@ class Router:
 
 
 def _home(claims: Sequence[Any]) -> Any:
-    """Returns the claim on the instance's current host; during a move it has another on the
+    """Return the claim on the instance's current host; during a move it has another on the
     target."""
     return min(claims, key=lambda claim: (claim.state != CONFIRMED, bool(claim.move)))
 
 
 def _selection(claim: Any, cell_uuid: str, availability_zone: str | None) -> Any:
-    """Returns a Selection of a server that runs already."""
+    """Return a Selection of a server that runs already."""
     return objects.Selection(
         compute_node_uuid=claim.compute_node_uuid,
         service_host=claim.host,
@@ -372,3 +374,25 @@ def _selection(claim: Any, cell_uuid: str, availability_zone: str | None) -> Any
         allocation_request_version=ALLOCATION_VERSION,
         availability_zone=availability_zone,
     )
+
+
+def failure(entry: JobEntry, outcome: JobEnd, tell: str) -> errors.SchedError:
+    """Return the error of a job. Unless ``tell`` (engine.explain.callers) is ALL it names no host
+    of a create or a move, and has no words of a driver about them."""
+    why = outcome.why or 'No reason was given.'
+    if outcome.state == CANCELLED:
+        return errors.NoValidHost(jobs.DELETED)
+    if entry.kind == DELETE:
+        return errors.BuildFailed(outcome.host, why)
+    if why.startswith(jobs.EXHAUSTED):
+        hosts = why.removeprefix(jobs.EXHAUSTED) if tell == callers.ALL else 'as many as allowed'
+        return errors.MaxRetriesExceeded(entry.instance_uuid, hosts)
+    if tell == callers.ALL or why == jobs.DELETED:
+        return errors.NoValidHost(why)
+    # Without the hosts on which the job has failed: the scheduler's part, which has the id of the
+    # request, and the harmless part before it.
+    before, start, refusal = why.partition(errors.NOT_ENOUGH)
+    if not refusal:
+        return errors.NoValidHost(callers.with_id(errors.NOT_ENOUGH, entry.request_id))
+    harmless = before if before.startswith(FOR_TENANTS) else ''
+    return errors.NoValidHost(harmless + start + refusal)

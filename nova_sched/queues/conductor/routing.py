@@ -25,7 +25,7 @@ from nova_sched.groups.members.member_spec import DECISIVE, IDLE
 from nova_sched.hardware import pci
 from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.queues.catalogue import PCI, RESOURCE, TRAIT, ZONE, Catalogue, Queue, Special
-from nova_sched.queues.fits.asking import fact
+from nova_sched.queues.requests import fact
 from nova_sched.state import groups
 from nova_sched.state.fields import read
 from nova_sched.state.request import Request
@@ -92,7 +92,7 @@ NOTHING = Concerns()
 
 
 def route(request: Request, spec: Any, catalogue: Catalogue, concerns: Concerns = NOTHING) -> Way:
-    """Returns the queue whose Request is equal in all facts for placement; else the scheduler."""
+    """Return the queue whose Request is equal in all facts for placement; else the scheduler."""
     ruled_out = [
         *_of_others(request),
         *_of_pieces(request, spec),
@@ -128,7 +128,7 @@ def _to_queue(request: Request, catalogue: Catalogue, thing: Special | str | Non
 
 
 def _of_others(request: Request) -> Iterator[str]:
-    """Yields reasons that concern other servers, or hosts by their names."""
+    """Yield reasons that concern other servers, or hosts by their names."""
     if request.member_placement is not None or request.fences or 'top_group' in request.hints:
         yield 'it is a member of a placement group'
     if request.group is not None or 'group' in request.hints:
@@ -151,7 +151,7 @@ def _of_others(request: Request) -> Iterator[str]:
 
 
 def _of_pieces(request: Request, spec: Any) -> Iterator[str]:
-    """Yields reasons that concern parts of a node."""
+    """Yield reasons that concern parts of a node."""
     guest = request.pieces.guest
     if guest is not None:
         cpus = any(cell.pcpuset for cell in guest.cells)
@@ -165,7 +165,7 @@ def _of_pieces(request: Request, spec: Any) -> Iterator[str]:
 
 
 def _of_configuration(request: Request, concerns: Concerns) -> Iterator[str]:
-    """Yields reasons why its image or its project matters."""
+    """Yield reasons why its image or its project matters."""
     asked = {name for name, value in request.image_properties.items() if value not in (False, [])}
     if properties := sorted(
         name for name in asked if name in OF_IMAGE or name.startswith(concerns.properties)
@@ -183,7 +183,7 @@ def _of_configuration(request: Request, concerns: Concerns) -> Iterator[str]:
 
 
 def _unlike(request: Request, bare: Request) -> Iterator[str]:
-    """Yields the differences from the flavor of the catalogue, except special things."""
+    """Yield the differences from the flavor of the catalogue, except special things."""
     name = request.flavor_name
     yield from (sizes := [*_sizes(request, bare)])
     asked_specs, known_specs = _extra_specs(request), _extra_specs(bare)
@@ -227,7 +227,7 @@ def _extra_specs(request: Request) -> Mapping[str, str]:
 
 
 def _things(request: Request, bare: Request) -> Iterator[Special | str]:
-    """Yields the special things that it requests in addition to its flavor.
+    """Yield the special things that it requests in addition to its flavor.
 
     A text describes a device or resource that cannot be a special thing.
     """
@@ -249,7 +249,7 @@ def _things(request: Request, bare: Request) -> Iterator[Special | str]:
 
 
 def _aliases(pieces: HardwareRequest) -> collections.Counter[str | None]:
-    """Returns the number of devices by alias; devices of ports have None."""
+    """Return the number of devices by alias; devices of ports have None."""
     found = collections.Counter[str | None]()
     for one in pieces.requests:
         found[one.alias_name] += one.count
@@ -257,6 +257,6 @@ def _aliases(pieces: HardwareRequest) -> collections.Counter[str | None]:
 
 
 def _devices(request: Request) -> HardwareRequest:
-    """Returns the devices alone, without networks, which only add NUMA cells."""
+    """Return the devices alone, without networks, which only add NUMA cells."""
     requests: tuple[pci.PciRequest, ...] = request.pieces.requests
     return HardwareRequest(requests=requests)

@@ -112,7 +112,7 @@ class Replies:
             self._outcomes.pop(job_uuid, None)
 
     def wait(self, job_uuids: Collection[str], seconds: float) -> dict[str, JobEnd]:
-        """Returns the received outcomes of those jobs, as soon as there is one; none after
+        """Return the received outcomes of those jobs, as soon as there is one; none after
         ``seconds``."""
         until = time.monotonic() + seconds
         with self._changed:
@@ -153,7 +153,7 @@ class Waiting:
         timeout_s: float,
         look_s: float,
     ) -> Iterator[JobEnd]:
-        """Yields the outcomes of expected jobs as they arrive. Raises NoAnswer after
+        """Yield the outcomes of expected jobs as they arrive. Raises NoAnswer after
         ``timeout_s``.
 
         ``unsent`` are calls that send jobs that the broker did not accept. They are repeated with

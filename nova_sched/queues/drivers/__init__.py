@@ -82,7 +82,7 @@ class Driver(abc.ABC):
 
 
 def find(name: str) -> type[Driver]:
-    """Returns the class of a driver. Raises BadConfig for an unknown name."""
+    """Return the class of a driver. Raises BadConfig for an unknown name."""
     known = catalog.known(NAMESPACE)
     if name not in known:
         why = f'no driver is named {name}; there are {", ".join(known)}'

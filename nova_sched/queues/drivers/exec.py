@@ -12,8 +12,11 @@
 """The driver that runs an operator's command for each job."""
 
 import contextlib
+import fcntl
 import json
 import os
+import pwd
+import re
 import shlex
 import shutil
 import signal
@@ -21,15 +24,53 @@ import subprocess
 import tempfile
 import threading
 import time
-from typing import IO, Any
+from collections.abc import Sequence
+from typing import IO, Any, Self
 
 from nova_sched import errors
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
-from nova_sched.queues.drivers import Driver, command_user
-from nova_sched.queues.drivers.command_output import CommandOutput
+from nova_sched.queues.drivers import Driver
 
-LONGEST_REASON = 200  # characters
+MAX_REASON = 200  # characters
 BOUND_S = 1.0  # between two checks of how much a command has printed
+TAIL = 4096  # bytes of an output stream that are kept
+MAX_ON_DISK = 2**20  # bytes of a stream on disk, between two calls of ``bound``
+VARIABLE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
+
+
+class CommandOutput:
+    """One stream of a command, in a file without a name: a child process that is left behind
+    would keep a pipe open forever."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115, see __exit__
+        # The command has the same position in the file: what it writes must go to the end anyway.
+        flags = fcntl.fcntl(self.file, fcntl.F_GETFL)
+        fcntl.fcntl(self.file, fcntl.F_SETFL, flags | os.O_APPEND)
+
+    def bound(self) -> None:
+        """Drop all but the end of a long stream. What comes at this moment may be lost."""
+        if os.fstat(self.file.fileno()).st_size > MAX_ON_DISK:
+            kept = self._tail()
+            self.file.truncate(0)
+            self.file.write(kept)
+
+    @property
+    def text(self) -> str:
+        """The end of the stream, without characters that would steer a terminal."""
+        found = self._tail().decode(errors='replace')
+        return ''.join(one if one.isprintable() or one in '\n\t' else '\ufffd' for one in found)
+
+    def _tail(self) -> bytes:
+        size = self.file.seek(0, os.SEEK_END)
+        self.file.seek(max(0, size - TAIL))
+        return self.file.read()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
 
 
 class Exec(Driver):
@@ -46,8 +87,8 @@ class Exec(Driver):
     def __init__(self, settings: Any, host: str):
         super().__init__(settings, host)
         self._command = _split(settings.exec_command)
-        self._options = command_user.options(settings.exec_user, self._command[0])
-        self._options['env'] = command_user.environment(settings.exec_environment)
+        self._options = user_options(settings.exec_user, self._command[0])
+        self._options['env'] = environment(settings.exec_environment)
         self._running = set[subprocess.Popen]()
         self._lock = threading.Lock()
         self._closed = False
@@ -125,7 +166,7 @@ class Exec(Driver):
 
 
 def _split(command: str | None) -> list[str]:
-    """Returns the command as a list of arguments. Raises BadConfig."""
+    """Return the command as a list of arguments. Raises BadConfig."""
     try:
         words = shlex.split(command or '')
     except ValueError as error:
@@ -139,7 +180,7 @@ def _split(command: str | None) -> list[str]:
 
 
 def _words(kind: str, instance_uuid: str, job: QueueJob | None, host: str) -> bytes:
-    """Returns the command's input: the fields of the job, and the fields that a job may lack."""
+    """Return the command's input: the fields of the job, and the fields that a job may lack."""
     fields = job.obj_to_primitive()['nova_object.data'] if job is not None else {}
     return json.dumps(
         fields | {'kind': kind, 'instance_uuid': instance_uuid, 'host': host}
@@ -154,9 +195,9 @@ def _kill(process: subprocess.Popen) -> None:
 
 
 def _last_line(said: str) -> str:
-    """Returns the last line of a text that is not empty, '' if there is none."""
+    """Return the last line of a text that is not empty, '' if there is none."""
     lines = reversed(said.split('\n'))
-    return next((line.strip()[:LONGEST_REASON] for line in lines if line.strip()), '')
+    return next((line.strip()[:MAX_REASON] for line in lines if line.strip()), '')
 
 
 def _how(status: int, kind: str) -> str:
@@ -165,3 +206,60 @@ def _how(status: int, kind: str) -> str:
         if status < 0
         else f'{kind} ended with status {status}'
     )
+
+
+def user_options(name: str | None, program: str) -> dict[str, Any]:
+    """Return the options with which ``subprocess`` runs a program as this user, with its groups.
+
+    None, or the user of this process: none. Raises BadConfig if there is no such user, or if this
+    process cannot run the program as that user, or not end it.
+    """
+    if name is None:
+        return {}
+    try:
+        found = pwd.getpwnam(name)
+    except KeyError:
+        raise errors.BadConfig(
+            '[queues] exec_user', f'there is no user {name} on this machine'
+        ) from None
+    if (found.pw_uid, found.pw_gid) == (os.geteuid(), os.getegid()):
+        return {}
+    groups = os.getgrouplist(name, found.pw_gid)
+    chosen = {'user': found.pw_uid, 'group': found.pw_gid, 'extra_groups': groups, 'cwd': '/'}
+    _try_user(name, program, chosen)
+    return chosen
+
+
+def _try_user(name: str, program: str, chosen: dict[str, Any]) -> None:
+    """Run a program as the user, and end it. Raises BadConfig."""
+    try:
+        may_run = subprocess.run(['test', '-x', program], check=False, **chosen).returncode == 0
+        waiting = subprocess.Popen(['cat'], stdin=subprocess.PIPE, **chosen)
+        with waiting, contextlib.ExitStack() as stack:
+            stack.callback(waiting.communicate)  # it ends with its input, if the signal fails
+            waiting.send_signal(signal.SIGKILL)
+    except OSError as error:
+        why = (
+            f'the agent cannot run commands as {name}: {error.strerror}. Let it run as root, or '
+            'with the capabilities CAP_SETUID, CAP_SETGID and CAP_KILL (and, under systemd, '
+            'PrivateUsers=no)'
+        )
+        raise errors.BadConfig('[queues] exec_user', why) from None
+    if not may_run:
+        raise errors.BadConfig('[queues] exec_user', f'user {name} may not run {program}')
+
+
+def environment(wanted: Sequence[str]) -> dict[str, str]:
+    """Return the variables of commands: each of ``wanted`` is NAME=value, or the NAME of a
+    variable of this process, which may be missing. Raises BadConfig."""
+    found = {}
+    for item in wanted:
+        name, is_given, value = item.partition('=')
+        if not VARIABLE.fullmatch(name):
+            why = f'{item!r} is neither NAME nor NAME=value'
+            raise errors.BadConfig('[queues] exec_environment', why)
+        if is_given:
+            found[name] = value
+        elif name in os.environ:
+            found[name] = os.environ[name]
+    return found

@@ -66,7 +66,7 @@ class Fake(Driver):
             self._ended.wait(self.settings.fake_seconds)
 
     def _draw(self, kind: str, instance_uuid: str) -> float:
-        """Returns a number from 0 to 1, excluding 1."""
+        """Return a number from 0 to 1, excluding 1."""
         text = f'{self.settings.seed} {self.host} {kind} {instance_uuid}'
         number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:DIGITS])
         return number / 256**DIGITS

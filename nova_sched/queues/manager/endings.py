@@ -9,12 +9,37 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Ends jobs: reads what is told of a job, writes its row, and does what follows from that."""
+"""Ends jobs: reads what is told of a job, writes its row, and does what follows from that.
+
+Several records tell of one server: the row of its job, its claims, its node, its quota, the answer
+to the caller. Each may be behind the others, a message may come late or twice, and a manager may
+stop between two steps. Two records decide, and the others follow:
+
+- which worker has built or moved the server: its claim. One worker confirms it, and for that the
+  claim must still be there;
+- whether the job is wanted: its row, which leaves ``queued`` once, by compare-and-set.
+
+::
+
+    queued --- done by a worker, or a claim is confirmed ---> done
+           --- given up ------------------------------------> failed
+           --- deleted before it was built -----------------> cancelled
+
+A create is given up in its row first, and then its pending claims end; no confirmed claim ends
+here. If a worker builds the server after all, its result leads to a delete. A move is given up in
+its claims first: no worker can confirm them then. If one is confirmed already, the move is done.
+Another manager may move it meanwhile: it claims, and then counts an attempt in the row. So either
+the claim is taken back, or the row is not as it was, or that manager finds that the job has ended.
+
+The rows of the deletes that follow, and the quota, are written with the row of the job. What
+follows is done again whenever the end is told again, and changes nothing then.
+"""
 
 import contextlib
+import dataclasses
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nova_sched import errors
@@ -24,15 +49,87 @@ from nova_sched.measures.catalogue import JOBS_ENDED
 from nova_sched.objects.job import CREATE, DELETE, DONE, RESIZE, QueueJob, QueueResult
 from nova_sched.queues import jobs, messages
 from nova_sched.queues.brokers import Delivery
-from nova_sched.queues.manager.transitions import Consequences, FollowUp, arrived, transition
 from nova_sched.queues.messages import Sender
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class FollowUp:
+    """A delete on ``host``. ``keeps_quota``: the instance's quota is not of that server."""
+
+    host: str
+    keeps_quota: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Consequences:
+    """``answer`` is the outcome that the caller is told. ``unclaims``: the pending claims end that
+    were there before the row was written. ``ends_quota``: so does what the instance holds."""
+
+    answer: str
+    deletes: tuple[FollowUp, ...] = ()
+    unclaims: bool = False
+    ends_quota: bool = False
+
+
+def transition(
+    entry: JobEntry,
+    job: QueueJob,
+    told: str,
+    host: str | None,
+    entries: Callable[[], Sequence[JobEntry]],
+) -> tuple[str, Consequences]:
+    """Return the state of the row after DONE or FAILED was told, and what follows.
+
+    ``host`` is where it was done. ``entries()`` returns all jobs of the instance, oldest first.
+    """
+    state = told if entry.state == QUEUED else entry.state
+    answer = DONE if state == DONE else FAILED
+    if told == FAILED:
+        is_first = entry.state == QUEUED
+        return state, Consequences(
+            answer,
+            unclaims=entry.kind == CREATE and (is_first or state == CANCELLED),
+            ends_quota=state == CANCELLED,
+        )
+    if entry.kind == DELETE:
+        return state, Consequences(answer, ends_quota=job.source is None and state == FAILED)
+    assert host is not None
+    return state, Consequences(answer, tuple(_deletes(entry, job, host, entries)))
+
+
+def _deletes(
+    entry: JobEntry, job: QueueJob, host: str, entries: Callable[[], Sequence[JobEntry]]
+) -> Iterator[FollowUp]:
+    """Yield the deletes that follow a build or a move to ``host``; ``entry`` is as it was before
+    that was told."""
+    if entry.kind != CREATE:
+        if job.source and job.source != host:
+            yield FollowUp(job.source, keeps_quota=True)  # the remains
+        if jobs.is_deleted(entries(), since=entry):
+            yield FollowUp(host)
+    elif entry.state == CANCELLED:
+        yield FollowUp(host)
+    elif entry.state != QUEUED:
+        # It was given up; or it was done before, and a redelivered job has built it again.
+        found = entries()
+        is_unwanted = entry.state == FAILED or jobs.is_deleted(found, since=entry)
+        if is_unwanted and not jobs.is_wanted_again(found, since=entry):
+            yield FollowUp(host, keeps_quota=True)
+
+
+def arrived(job: QueueJob, claims: Sequence[Any]) -> Any:
+    """Return the confirmed claim on a host to which the job has brought the instance, or None."""
+    for claim in claims:
+        if claim.state == CONFIRMED and claim.host != job.source and not claim.move:
+            return claim
+    return None
+
+
 class Endings:
-    """Ends jobs, each once, even if its end is told several times; see ``transitions``.
+    """Ends jobs, each once, even if its end is told several times.
 
     ``read(spec, instance_uuid)`` returns the Request of a RequestSpec. Every method raises
     StoreUnavailable, BrokerUnavailable or NoAnswer, and may be called again then.
@@ -66,17 +163,16 @@ class Endings:
             raise errors.MalformedObject('QueueResult.host', 'it is missing')
         self._end(result, entry)
 
-    def is_there(self, job: QueueJob) -> bool:
-        """Whether the instance of a create or move runs on its target. Ends the job as done if
-        so."""
+    def end_if_there(self, job: QueueJob) -> bool:
+        """End a create or move as done if its instance runs on the target. Return whether it
+        does."""
         claim = arrived(job, self._claims.show(job.instance_uuid))
         if claim is not None:
             self._end(_done_at(job, claim))
         return claim is not None
 
-    def is_resized(self, job: QueueJob) -> bool:
-        """Whether an instance has the size of a finished resize job. Ends the job as done if
-        so."""
+    def end_if_resized(self, job: QueueJob) -> bool:
+        """End a resize as done if its instance has the new size. Return whether it has."""
         claim = self._resized(job, self._claims.show(job.instance_uuid))
         if claim is not None:
             self._end(_done_at(job, claim))
@@ -95,15 +191,13 @@ class Endings:
 
     def give_up(self, job: QueueJob, why: str) -> None:
         """End the job as failed, unless it is done by now; it is not tried again."""
-        where = {'host': None, 'nodename': None, 'claim': None}
-        self._end(QueueResult(job=job, outcome=FAILED, tries=len(job.tried), why=why, **where))
+        self._end(messages.result(job, FAILED, len(job.tried), why))
 
     def again(self, job: QueueJob, entry: JobEntry) -> None:
         """Do what follows from the end of a job, as its row has it: an earlier attempt may have
         stopped before that, and no worker may have the job any more."""
-        where = {'host': None, 'nodename': None, 'claim': None}
         why = entry.why or jobs.DELETED
-        self._end(QueueResult(job=job, outcome=FAILED, tries=entry.tries, why=why, **where), entry)
+        self._end(messages.result(job, FAILED, entry.tries, why), entry)
 
     def _end(self, result: QueueResult, entry: JobEntry | None = None) -> None:
         """The only way in which workers and managers end a job: its row is written, if it is still
@@ -175,7 +269,7 @@ class Endings:
         return ended
 
     def _size(self, job: QueueJob, state: str) -> dict[str, int] | None:
-        """Returns the instance's amounts after a move: the new ones if it was done, else those
+        """Return the instance's amounts after a move: the new ones if it was done, else those
         before it, if they are known."""
         spec = job.spec if state == DONE else jobs.last_size(self._entries(job))
         if spec is not None:
@@ -209,7 +303,7 @@ class Endings:
         if entry.state == result.outcome:
             self._sender.answer(result)
         elif then.answer == DONE:
-            self._sender.answer(_done_at(job, None, entry.host))
+            self._sender.answer(messages.result(job, DONE, 0, host=entry.host))
         else:
             self._sender.deny(job, jobs.DELETED if entry.state == CANCELLED else entry.why or '')
 
@@ -246,8 +340,5 @@ class Endings:
                 return
 
 
-def _done_at(job: QueueJob, claim: Any, host: str | None = None) -> QueueResult:
-    where = {'host': host, 'nodename': None, 'claim': claim}
-    if claim is not None:
-        where |= {'host': claim.host, 'nodename': claim.nodename}
-    return QueueResult(job=job, outcome=DONE, tries=0, why=None, **where)
+def _done_at(job: QueueJob, claim: Any) -> QueueResult:
+    return messages.result(job, DONE, 0, host=claim.host, nodename=claim.nodename, claim=claim)

@@ -69,12 +69,12 @@ class Fallback:
         _context(job).update_store()  # log lines have the ID of that request
         if entry.state != QUEUED:
             self._endings.again(job, entry)
-        elif not self._waits_on(job, delivery):
+        elif not self._return_to_node(job, delivery):
             self._decide(job, self._why(job, delivery))
 
-    def _waits_on(self, job: QueueJob, delivery: Delivery) -> bool:
-        """Whether a chosen node that is only busy keeps the job: as long as its claim exists
-        there."""
+    def _return_to_node(self, job: QueueJob, delivery: Delivery) -> bool:
+        """Send the job again to a chosen node that is only busy, as long as its claim exists
+        there. Return whether there is such a node."""
         if delivery.reason != EXPIRED or job.kind == DELETE:
             return False
         if job.claimed:
@@ -87,7 +87,7 @@ class Fallback:
         )
 
     def _why(self, job: QueueJob, delivery: Delivery) -> str:
-        """Returns the first part of a refusal's reason: why the job is here."""
+        """Return the first part of a refusal's reason: why the job is here."""
         if job.tried:
             return f'it failed on {", ".join(job.tried)}; '
         if delivery.reason == EXPIRED:
@@ -99,7 +99,7 @@ class Fallback:
     def _decide(self, job: QueueJob, why: str) -> None:
         if job.kind == DELETE:
             self._endings.give_up(job, f'{why}the node cannot delete it')
-        elif not self._endings.is_there(job):
+        elif not self._endings.end_if_there(job):
             place = self._create if job.kind == CREATE else self._move
             try:
                 place(job)
@@ -120,15 +120,15 @@ class Fallback:
             self._note(job, [claim.host for claim in self._claims.show(job.instance_uuid)])
         while True:
             places = self._places(job, job.tried)
-            if job.tried and self._was_built(job):
+            if job.tried and self._end_if_built(job):
                 return
             if at := self._sender.to_first(job, places, _context(job)):
                 LOG.info('Job %s goes to host %s, as the scheduler decided', job.uuid, at[0])
                 return
 
-    def _was_built(self, job: QueueJob) -> bool:
-        """Whether a host that was tried has built the instance after all, before the scheduler
-        chose another one. Settles the job as done if so.
+    def _end_if_built(self, job: QueueJob) -> bool:
+        """End the job as done if a host that was tried has built the instance after all, before
+        the scheduler chose another one. Return whether it has.
 
         The scheduler then takes the request, which ignores that host, for a move. No node knows
         of its claim yet, so the claim ends. A build that was not confirmed by then never is: the
@@ -141,11 +141,13 @@ class Fallback:
             if one.state == PENDING:
                 with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
                     self._claims.abort_claim(job.instance_uuid, one.host, claim=one.uuid)
-        return self._endings.is_there(job)
+        return self._endings.end_if_there(job)
 
     def _places(self, job: QueueJob, without: Collection[str], spec: Any = None) -> list[Place]:
-        """Returns the scheduler's hosts: the claimed one, and alternates."""
-        self._check_attempts(job)
+        """Return the scheduler's hosts: the claimed one, and alternates."""
+        tried = [host for host in job.tried if host != job.source]
+        if len(tried) >= self._settings().max_attempts:
+            raise errors.MaxRetriesExceeded(job.instance_uuid, ', '.join(tried))
         spec = copy.deepcopy(job.spec) if spec is None else spec
         known = spec.ignore_hosts if 'ignore_hosts' in spec else None
         spec.ignore_hosts = [*(known or []), *without]
@@ -153,11 +155,6 @@ class Fallback:
             spec, [job.instance_uuid], context=_context(job)
         )
         return [place_of(one) for one in found]
-
-    def _check_attempts(self, job: QueueJob) -> None:
-        tried = [host for host in job.tried if host != job.source]
-        if len(tried) >= self._settings().max_attempts:
-            raise errors.MaxRetriesExceeded(job.instance_uuid, ', '.join(tried))
 
     @staticmethod
     def _note(job: Any, hosts: Collection[str]) -> None:
@@ -176,13 +173,13 @@ class Fallback:
         if job.kind == RESIZE:
             if job.source in job.tried:
                 raise errors.NoValidHost(f'host {job.source} has not taken it')
-            if self._resized_in_place(job):
+            if self._resize_in_place(job):
                 return
             job.kind = MIGRATE
         self._note(job, open_moves)
         self._away(job)
 
-    def _resized_in_place(self, job: Any) -> bool:
+    def _resize_in_place(self, job: Any) -> bool:
         """Send the resize to the instance's host, if it is allowed and passes the filters in the
         new size."""
         ignored = job.spec.ignore_hosts if 'ignore_hosts' in job.spec else None
@@ -205,7 +202,8 @@ class Fallback:
         return False
 
     def _away(self, job: QueueJob) -> None:
-        move = RESIZE_MOVE if self._changes_size(job) else MIGRATION
+        entry = self._job_table.find(job.uuid)  # the job itself may be a migration by now
+        move = RESIZE_MOVE if entry is not None and entry.kind == RESIZE else MIGRATION
         while True:
             places = self._places(job, [job.source, *job.tried])
             try:
@@ -225,13 +223,9 @@ class Fallback:
                     return
             messages.take_back(self._claims, job.instance_uuid)
 
-    def _changes_size(self, job: QueueJob) -> bool:
-        entry = self._job_table.find(job.uuid)
-        return entry is not None and entry.kind == RESIZE
-
 
 def _context(job: QueueJob) -> RequestContext:
-    """Returns the context of the caller: the decision is explained under the request's own ID."""
+    """Return the context of the caller: the decision is explained under the request's own ID."""
     return RequestContext(
         request_id=job.request_id, project_id=job.project_id, user_id=job.user_id, overwrite=False
     )

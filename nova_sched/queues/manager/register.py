@@ -56,7 +56,7 @@ class Register:
 
     @property
     def catalogue(self) -> Catalogue:
-        """Returns the catalogue. Raises as ``refresh`` does, if there is none yet."""
+        """Return the catalogue. Raises as ``refresh`` does, if there is none yet."""
         if self._catalogue is None:
             self.refresh()
         assert self._catalogue is not None
@@ -123,7 +123,7 @@ class Register:
             self.news.set()
 
     def plain(self, host: str | None = None) -> dict[str, Any]:
-        """Returns the catalogue as plain values, with ``disabled`` and ``aggregates`` of the host.
+        """Return the catalogue as plain values, with ``disabled`` and ``aggregates`` of the host.
 
         ``disabled`` is whether the host takes no jobs. ``aggregates`` are those of the host, and
         those that name a zone; they list no host but this one.
@@ -155,12 +155,12 @@ class Register:
         self.refresh()
 
     def flavors(self) -> tuple[int, list[dict[str, Any]]]:
-        """Returns the version of the list of flavors, and all of them, by name."""
+        """Return the version of the list of flavors, and all of them, by name."""
         version, found = self._flavors.list()
         return version, list(found)
 
     def facts(self, marker: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
-        """Returns each queue with its ``name``, ``queue``, ``ready`` and ``consumers``.
+        """Return each queue with its ``name``, ``queue``, ``ready`` and ``consumers``.
 
         ``queue`` is its name on the broker, and ``ready`` the number of waiting messages.
         ``ready`` and ``consumers`` are None if the broker does not have the queue. The fallback

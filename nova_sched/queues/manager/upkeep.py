@@ -69,7 +69,12 @@ class JobUpkeep:
         if not any(self._waits(queue) for queue in (FALLBACK, RESULTS)):
             before_s = now_s - settings.lost_after_s
             for entry in self._job_table.overdue(before_s, BATCH):
-                self._unless_unread(entry, now_s - entry.created_s > settings.longest_s)
+                self._moved()
+                try:
+                    self._one(entry, now_s - entry.created_s > settings.longest_s)
+                except errors.Invalid as error:
+                    # Another release's, perhaps: it does not stop the rest.
+                    LOG.error('Job %s cannot be read, and stays as it is: %s', entry.uuid, error)
                 self._job_table.touch([entry.uuid], now_s)
         self._job_table.forget(now_s - settings.retention_s)
 
@@ -77,33 +82,25 @@ class JobUpkeep:
         facts = self._broker.facts(queue)
         return facts is not None and facts.ready > 0
 
-    def _unless_unread(self, entry: JobEntry, is_old: bool) -> None:
-        """Check a job; an entry that is unreadable, such as another release's, does not stop the
-        rest."""
-        self._moved()
-        try:
-            self._one(entry, is_old)
-        except errors.Invalid as error:
-            LOG.error('Job %s cannot be read, and stays as it is: %s', entry.uuid, error)
-
     def _one(self, entry: JobEntry, is_old: bool) -> None:
         """Check a job without a result, or one that was cancelled and whose instance holds
         quota."""
         job = jobs.of_entry(entry)
         if entry.state == CANCELLED:
-            if not self._is_being_deleted(entry):
-                self._endings.again(job, entry)
+            entries = self._job_table.of_instance(entry.instance_uuid)
+            if not any(one.kind == DELETE and one.state == QUEUED for one in entries):
+                self._endings.again(job, entry)  # else its delete goes its own way
         elif entry.kind == DELETE:
             if entry.host and not self._waits(of_host(entry.host)):
                 self._again(entry)
                 self._sender.to_host(job, entry.host)
-        elif self._endings.is_there(job):
+        elif self._endings.end_if_there(job):
             LOG.info('Job %s was done, and its result was lost', entry.uuid)
         elif entry.kind == CREATE:
             if not self._claims.show(entry.instance_uuid):
                 self._again(entry)
                 self._sender.to_fallback(job)
-        elif is_old and not self._endings.is_resized(job):
+        elif is_old and not self._endings.end_if_resized(job):
             self._again(entry)
             self._endings.give_up(job, 'its outcome is unknown')
 
@@ -112,8 +109,3 @@ class JobUpkeep:
         LOG.warning(
             'The message of job %s was lost: %s of %s', entry.uuid, entry.kind, entry.instance_uuid
         )
-
-    def _is_being_deleted(self, entry: JobEntry) -> bool:
-        """Whether a delete of the instance goes its own way."""
-        return any(one.kind == DELETE and one.state == QUEUED
-                   for one in self._job_table.of_instance(entry.instance_uuid))  # fmt: skip

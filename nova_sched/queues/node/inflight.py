@@ -9,13 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The messages that a worker holds: one job per instance is in progress, the others wait.
+"""The jobs that a worker holds: their threads, and their messages.
 
-Each message is completed once: another message replaces it, it is put back, or it is only
-acknowledged.
+One job per instance is in progress, the others wait. Each message is completed once: another
+message replaces it, it is put back, or it is only acknowledged.
 """
 
 import collections
+import contextlib
 import dataclasses
 import enum
 import logging
@@ -28,10 +29,77 @@ from nova_sched.logs import Problems
 from nova_sched.objects.job import DELETE, DONE, FAILED, QueueJob, QueueResult
 from nova_sched.queues import messages
 from nova_sched.queues.brokers import FALLBACK, RESULTS, Broker, Consumer, Delivery, falls_back
-from nova_sched.queues.node.node_api import NodeApi
-from nova_sched.queues.node.steps import BROKER, ComponentCall, Pause, Steps
+from nova_sched.queues.node import NodeApi
 
 LOG = logging.getLogger(__name__)
+
+
+class JobStopped(BaseException):
+    """The worker has stopped. No job handles it: the job ends where it is."""
+
+
+class JobThreads:
+    """Each job has a thread while it lasts; none of them delays the end of the process.
+
+    Jobs make their slow calls, and pause, through this class: after ``stop`` a job does nothing
+    more when the call that it is in returns or raises.
+    """
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self._timers = set[threading.Timer]()
+
+    def start(self, work: Callable[..., None], *args: Any) -> None:
+        """Start a job in its own thread, because the caller may hold a lock."""
+        threading.Thread(
+            target=self._run, args=(work, *args), name='nova-sched-job', daemon=True
+        ).start()
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Make a call after some seconds, in its own thread."""
+
+        def due() -> None:
+            self._timers.discard(timer)
+            if not self._stopped.is_set():
+                with contextlib.suppress(JobStopped):
+                    call()
+
+        timer = threading.Timer(seconds, due)
+        timer.daemon = True
+        self._timers.add(timer)
+        timer.start()
+
+    def stop(self) -> None:
+        """Start no more jobs and calls, and end the jobs; does not wait for the calls that they
+        are in."""
+        self._stopped.set()
+        for timer in list(self._timers):
+            timer.cancel()
+
+    def call(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Return what a call returns. Raises JobStopped if the worker has stopped meanwhile."""
+        try:
+            return work(*args)
+        finally:
+            self._check()
+
+    def pause(self, seconds: float) -> None:
+        """Wait. Raises JobStopped, without delay, if the worker stops meanwhile."""
+        self._stopped.wait(seconds)
+        self._check()
+
+    def _check(self) -> None:
+        if self._stopped.is_set():
+            raise JobStopped
+
+    def _run(self, work: Callable[..., None], *args: Any) -> None:
+        try:
+            self._check()
+            work(*args)
+        except JobStopped:
+            pass
+        except Exception:
+            LOG.exception('A job has ended with an unexpected error')
 
 
 @dataclasses.dataclass(slots=True)
@@ -106,7 +174,7 @@ class InflightJobs:
         return sum(map(len, list(self._chains.values())))
 
     def take(self, task: Task) -> tuple[Verdict, Delivery | None]:
-        """Returns the action for a new task, and for AGAIN the message that is obsolete.
+        """Return the action for a new task, and for AGAIN the message that is obsolete.
 
         The same job is delivered again after a connection was lost; the last delivery counts.
         """
@@ -141,7 +209,7 @@ class InflightJobs:
             return None
 
     def count(self) -> tuple[int, bool]:
-        """Returns the number of jobs, and whether the node holds the resources of all of them."""
+        """Return the number of jobs, and whether the node holds the resources of all of them."""
         with self._idle:
             tasks = [task for chain in self._chains.values() for task in chain]
             return len(tasks), all(task.taken for task in tasks)
@@ -189,27 +257,32 @@ class MessageCompletion:
     put back."""
 
     def __init__(
-        self, broker: Broker, node_api: NodeApi, max_redeliveries: int, figures: WorkerFigures
+        self,
+        broker: Broker,
+        node_api: NodeApi,
+        threads: JobThreads,
+        max_redeliveries: int,
+        figures: WorkerFigures,
     ):
-        self._broker, self._node_api, self._figures = broker, node_api, figures
-        self._max_redeliveries = max_redeliveries
+        self._broker, self._node_api, self._threads = broker, node_api, threads
+        self._max_redeliveries, self._figures = max_redeliveries, figures
         self._problems = Problems(LOG)
 
-    def close(self, consumer: Consumer, task: Task, ending: Ending) -> Steps:
+    def close(self, consumer: Consumer, task: Task, ending: Ending) -> None:
         """Complete a message; waits while the broker is unavailable.
 
         The message may be redelivered in the meantime; the new delivery counts then.
         """
-        yield from self.answered(lambda: self._close(consumer, task, ending))
+        self.answered(self._close, consumer, task, ending)
 
-    def answered(self, call: Callable[[], Any]) -> Steps:
-        """Returns the answer of the broker; repeats the call until it answers."""
+    def answered(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Return the answer of the broker; repeats the call until it answers."""
         while True:
             try:
-                answer = yield ComponentCall(BROKER, call)
+                answer = self._threads.call(call, *args)
             except errors.BrokerUnavailable as error:
                 self._problems.begin('broker', '%s; trying until it does', error)
-                yield Pause(RETRY_S)
+                self._threads.pause(RETRY_S)
             else:
                 self._problems.end('broker', 'The broker of jobs answers again')
                 return answer
@@ -251,13 +324,5 @@ class MessageCompletion:
 
     def _given_up(self, task: Task) -> SendOn:
         node_api, tries = self._node_api, task.delivery.tries
-        result = QueueResult(
-            job=task.job,
-            outcome=FAILED,
-            host=node_api.host,
-            nodename=node_api.nodename,
-            tries=tries,
-            why=f'it was put back {tries} times',
-            claim=None,
-        )
-        return SendOn(RESULTS, result)
+        why, where = f'it was put back {tries} times', (node_api.host, node_api.nodename)
+        return SendOn(RESULTS, messages.result(task.job, FAILED, tries, why, *where))

@@ -21,8 +21,8 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.logs import Problems, first_line
 from nova_sched.queues.brokers import Consumer, of_host
+from nova_sched.queues.node import NodeApi
 from nova_sched.queues.node.inflight import InflightJobs, WorkerFigures
-from nova_sched.queues.node.node_api import NodeApi
 from nova_sched.state.report import Report
 from nova_sched.state.request import Request
 
@@ -43,7 +43,7 @@ class CatalogueView(Protocol):
     def names(self) -> Sequence[str]: ...
 
     def judge(self, report: Report) -> np.ndarray:
-        """Returns int16 for each name: the node's priority for its jobs; NONE if it
+        """Return int16 for each name: the node's priority for its jobs; NONE if it
         cannot do one."""
 
     def takes(self, report: Report, request: Request) -> bool:
@@ -79,7 +79,7 @@ class SubscriptionSync:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """Returns the number of flavor queues that it is subscribed to."""
+        """Return the number of flavor queues that it is subscribed to."""
         return len(self._subscription)
 
     def shun(self, queue: str) -> None:
@@ -182,7 +182,7 @@ class Subscriptions:
         self._has_own = False
 
     def __len__(self) -> int:
-        """Returns the number of flavor queues that it is subscribed to."""
+        """Return the number of flavor queues that it is subscribed to."""
         return int(np.count_nonzero(self._now >= 0))
 
     def follow(self, names: Sequence[str], priorities: np.ndarray) -> int:

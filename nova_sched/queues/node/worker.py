@@ -16,8 +16,8 @@
     delivery -> begun on the node -> queues that no longer fit are left -> window opened by one
              -> claimed -> built -> confirmed -> result -> acknowledged -> queues that fit again
 
-    work: the steps of each kind of job     inflight: the current messages, and their completion
-    subscriptions: queues and window        node_api: what a worker needs of its node
+    work: the steps of each kind of job     inflight: current jobs, their threads and messages
+    subscriptions: queues and window
 """
 
 import contextlib
@@ -34,15 +34,15 @@ from nova_sched.measures.catalogue import NODE_JOBS
 from nova_sched.queues import messages
 from nova_sched.queues.brokers import Broker, Consumer, Delivery, of_host
 from nova_sched.queues.drivers import Driver
+from nova_sched.queues.node import NodeApi, NodeClaims
 from nova_sched.queues.node.inflight import (
     InflightJobs,
+    JobThreads,
     MessageCompletion,
     Task,
     Verdict,
     WorkerFigures,
 )
-from nova_sched.queues.node.node_api import NodeApi, NodeClaims
-from nova_sched.queues.node.steps import BROKER, CLAIMS, ComponentCall, Runner, Steps
 from nova_sched.queues.node.subscriptions import SHUN_S, CatalogueView, SubscriptionSync
 from nova_sched.queues.node.work import Ending, JobSteps, PutBack
 from nova_sched.state.request import Request
@@ -99,23 +99,29 @@ class Worker:
         self,
         needs: WorkerDependencies,
         settings: WorkerSettings,
-        runner: Runner,
+        threads: JobThreads,
         clock: Callable[[], float],
         chance: random.Random,
     ):
         self.figures = WorkerFigures()
         self._node_api, self._broker = needs.node_api, needs.broker
         self._driver, self._look, self._settled = needs.driver, needs.look, needs.settled
-        self._settings, self._runner, self._clock, self._chance = settings, runner, clock, chance
+        self._settings, self._threads, self._clock, self._chance = settings, threads, clock, chance
         self._work = JobSteps(
-            needs.node_api, needs.claims, needs.driver, needs.read, self._takes, self._took
+            needs.node_api,
+            needs.claims,
+            needs.driver,
+            needs.read,
+            self._takes,
+            self._took,
+            threads,
         )
         self._own = of_host(needs.node_api.host)
         self._inflight = InflightJobs()
         self._minute = MinuteCounts(lambda: dataclasses.asdict(self.figures), clock())
         self._problems = Problems(LOG)
         self._completion = MessageCompletion(
-            needs.broker, needs.node_api, settings.max_redeliveries, self.figures
+            needs.broker, needs.node_api, threads, settings.max_redeliveries, self.figures
         )
         self._consumer: Consumer | None = None
         # once the instances of the last process are settled
@@ -127,7 +133,7 @@ class Worker:
 
     def start(self) -> None:
         """Settle the instances of the last process, then subscribe; returns without waiting."""
-        self._runner.start(self._begin())
+        self._threads.start(self._begin)
 
     def withdraw(self) -> None:
         """Leave all queues; current jobs continue."""
@@ -141,7 +147,7 @@ class Worker:
         """Withdraw, wait at most ``grace_s`` (real time) for the end of the current jobs, and
         stop.
 
-        Returns whether all jobs have ended; the rest are returned to their queues.
+        Return whether all jobs have ended; the rest are returned to their queues.
         """
         self.withdraw()
         has_ended = self._inflight.wait(grace_s)
@@ -155,7 +161,7 @@ class Worker:
     def stop(self) -> None:
         """Stop at once: return all held messages, whatever the state of their jobs."""
         self._is_draining = True
-        self._runner.stop()
+        self._threads.stop()
         self._driver.close()
         if self._consumer is not None:
             with contextlib.suppress(errors.BrokerUnavailable):
@@ -163,20 +169,18 @@ class Worker:
 
     def hear(self) -> None:
         """Handle a change of the catalogue, or of its facts about this host. From any thread."""
-        self._runner.later(
-            self._chance.uniform(0, SPREAD_S), lambda: self._runner.start(self._refresh())
-        )
+        self._threads.later(self._chance.uniform(0, SPREAD_S), self._refresh)
 
-    def _begin(self) -> Steps:
+    def _begin(self) -> None:
         for uuid in sorted(self._node_api.hidden()):
             try:
-                yield from self._work.recover(uuid)
+                self._work.recover(uuid)
             except errors.SchedError as error:
                 LOG.error(
                     'Instance %s, whose build was cut off, keeps its resources: %s', uuid, error
                 )
         self._settled()
-        consumer = yield from self._completion.answered(self._connect)
+        consumer = self._completion.answered(self._connect)
         self._subscriptions = SubscriptionSync(
             consumer,
             self._node_api,
@@ -187,7 +191,7 @@ class Worker:
             self._clock,
         )
         self._node_api.watch(self._changed)
-        yield ComponentCall(CLAIMS, self._tick)
+        self._tick()
 
     def _connect(self) -> Consumer:
         self._broker.declare([self._own])
@@ -209,7 +213,7 @@ class Worker:
         self._evaluate()
         self._log_counts(len(subscriptions))
         due_s = min(self._catalogue_due_s, self._evaluate_due_s)
-        self._runner.later(max(0.0, due_s - self._clock()), self._tick)
+        self._threads.later(max(0.0, due_s - self._clock()), self._tick)
 
     def _log_counts(self, subscribed: int) -> None:
         """Log the counts of the last minute, if any but ``evaluations`` has changed."""
@@ -238,9 +242,9 @@ class Worker:
             subscriptions.view = view
             subscriptions.stale = True
 
-    def _refresh(self) -> Steps:
-        yield ComponentCall(CLAIMS, self._learn)
-        yield ComponentCall(BROKER, self._evaluate)
+    def _refresh(self) -> None:
+        self._threads.call(self._learn)
+        self._evaluate()
 
     def _changed(self) -> None:
         """Handle a possible change of the node's instances."""
@@ -248,11 +252,11 @@ class Worker:
             self._subscriptions.stale = True
         if not self._is_woken:
             self._is_woken = True
-            self._runner.start(self._awake())
+            self._threads.start(self._awake)
 
-    def _awake(self) -> Steps:
+    def _awake(self) -> None:
         self._is_woken = False
-        yield ComponentCall(BROKER, self._evaluate)
+        self._evaluate()
 
     def _evaluate(self) -> None:
         subscriptions = self._subscriptions
@@ -261,7 +265,7 @@ class Worker:
         subscriptions.evaluate()
         if subscriptions.stale and not self._is_retrying:
             self._is_retrying = True
-            self._runner.later(RETRY_S, self._retry)
+            self._threads.later(RETRY_S, self._retry)
 
     def _retry(self) -> None:
         self._is_retrying = False
@@ -274,67 +278,67 @@ class Worker:
         try:
             task = Task(messages.read_job(delivery.body), delivery)
         except errors.Invalid as error:
-            self._runner.start(self._throw_away(delivery, error))
+            self._threads.start(self._throw_away, delivery, error)
             return
         verdict, older = self._inflight.take(task)
         if verdict is Verdict.BEGIN:
-            self._runner.start(self._perform(task))
+            self._threads.start(self._perform, task)
         elif verdict is Verdict.RETURN:
-            self._runner.start(self._give_back(task))
+            self._threads.start(self._give_back, task)
         elif older is not None:
-            self._runner.start(self._forget(older))
+            self._threads.start(self._forget, older)
 
-    def _throw_away(self, delivery: Delivery, error: errors.Invalid) -> Steps:
+    def _throw_away(self, delivery: Delivery, error: errors.Invalid) -> None:
         """Acknowledge a message that is invalid, and that no worker could process later."""
         self.figures.refused += 1
         LOG.error(
             'A message of queue %s cannot be read, and is dropped: %s', delivery.queue, error
         )
-        yield from self._forget(delivery)
+        self._forget(delivery)
 
-    def _forget(self, delivery: Delivery) -> Steps:
-        yield ComponentCall(BROKER, lambda: self._completion.forget(self._need(), delivery))
+    def _forget(self, delivery: Delivery) -> None:
+        self._completion.forget(self._need(), delivery)
 
-    def _give_back(self, task: Task) -> Steps:
+    def _give_back(self, task: Task) -> None:
         """Put back a job that a worker had before it disconnected.
 
         That increases its ``tries``, before the job could end this process, too.
         """
         self.figures.redelivered += 1
-        yield from self._completion.close(self._need(), task, PutBack())
+        self._completion.close(self._need(), task, PutBack())
 
-    def _perform(self, task: Task) -> Steps:
+    def _perform(self, task: Task) -> None:
         self.figures.taken += 1
         ending: Ending = PutBack()
         try:
-            ending = yield from self._work.course(task)
+            ending = self._work.run(task)
         except Exception:
             LOG.exception('Job %s met an unexpected error: put back', task.job.uuid)
         task.ended = True
         if isinstance(ending, PutBack):
             self.figures.put_backs += 1
-            yield ComponentCall(BROKER, lambda: self._leave(task.delivery.queue))
-        yield from self._completion.close(self._need(), task, ending)
+            self._threads.call(self._leave, task.delivery.queue)
+        self._completion.close(self._need(), task, ending)
         waiting = self._inflight.finish(task)
-        yield ComponentCall(BROKER, self._evaluate)
+        self._threads.call(self._evaluate)
         if waiting is not None:
-            self._runner.start(self._perform(waiting))
+            self._threads.start(self._perform, waiting)
 
     def _takes(self, request: Request) -> bool:
         return self._subscriptions is None or self._subscriptions.takes(request)
 
     def _took(self, task: Task) -> None:
         task.taken = True
-        self._evaluate()
+        self._threads.call(self._evaluate)
 
     def _leave(self, queue: str) -> None:
         """Avoid the queue of a job before the job is put back."""
         if self._subscriptions is not None and queue != self._own:
             self._subscriptions.shun(queue)
             self._evaluate()
-            self._runner.later(SHUN_S, self._changed)
+            self._threads.later(SHUN_S, self._changed)
 
     def _need(self) -> Consumer:
-        """Returns the consumer of all held messages."""
+        """Return the consumer of all held messages."""
         assert self._consumer is not None
         return self._consumer

@@ -43,7 +43,7 @@ from nova_sched.agent.service import Agent
 from nova_sched.cmd import agent_queues
 from nova_sched.conf import CONF
 from nova_sched.queues.node import worker
-from nova_sched.queues.node.steps import Threads
+from nova_sched.queues.node.inflight import JobThreads
 from nova_sched.rpc.agent import ReportClient
 from nova_sched.rpc.client import ClaimsClient, QueuesClient
 from nova_sched.tests.unit.agent.builders import GPU, facts
@@ -139,7 +139,7 @@ class Workers:
         chosen = worker.WorkerSettings(
             wanted.slots, wanted.max_redeliveries, wanted.priority_steps, lambda: 30.0
         )
-        return worker.Worker(around, chosen, Threads(), time.monotonic, random.Random())
+        return worker.Worker(around, chosen, JobThreads(), time.monotonic, random.Random())
 
     def start(self):
         for one in self.workers.values():

@@ -24,7 +24,7 @@ from nova_sched.queues import messages
 from nova_sched.queues.brokers import RESULTS, of_host
 from nova_sched.queues.brokers.amqp import AmqpBroker
 from nova_sched.queues.node import worker
-from nova_sched.queues.node.steps import Threads
+from nova_sched.queues.node.inflight import JobThreads
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import NAMES, Claims, Driver, Node, View, job, read
 
@@ -111,7 +111,7 @@ class Fleet:
             self._nodes[host], self.claims, broker, SlowDriver(host, self.done), lambda: view, read
         )
         chosen = worker.WorkerSettings(slots=SLOTS, max_redeliveries=20)
-        made = worker.Worker(around, chosen, Threads(), time.monotonic, random.Random(0))
+        made = worker.Worker(around, chosen, JobThreads(), time.monotonic, random.Random(0))
         made.start()
         self.workers[host] = made
         self._brokers.append(broker)

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.objects.object_io import DATA, VERSION
-from nova_sched.queues import failures, messages
+from nova_sched.queues import messages
 from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import outcome
@@ -106,7 +106,7 @@ def test_a_job_of_an_odd_text_takes_no_place_for_ever(field):
         cloud.send(job('next'))
         cloud.send(job('last'))
         cloud.run(1.5 * BUILD_S)
-        told = [failures.read(one.failures)[-1]['why'] for one in fallen]
+        told = [messages.failures(one.failures)[-1]['why'] for one in fallen]
         built = {instance for kind, _, instance in cloud.done if kind == 'create'}
         if told != ['no image'] or built != {uuid_of('next'), uuid_of('last')}:
             wrong[text[:20]] = told, built

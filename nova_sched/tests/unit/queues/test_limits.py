@@ -20,7 +20,7 @@ from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.conf.quota import PLANS
 from nova_sched.db.jobs import SqlJobTable
-from nova_sched.queues.limits import KEPT_S, MOST, limits
+from nova_sched.queues.limits import KEPT_S, MAX_CACHED, limits
 from nova_sched.tests.keystone import ENDPOINT, Keystone, forget, served
 from nova_sched.tests.unit.db.jobs import entry, hold
 
@@ -116,7 +116,7 @@ def test_an_answer_is_kept_for_some_seconds():
 
 def test_answers_for_many_projects_do_not_pile_up():
     ask = limits(conf_of('table'), Own(), Clock())
-    for number in range(MOST + 10):
+    for number in range(MAX_CACHED + 10):
         ask(str(number))
     assert len(ask._cache) == 10
 

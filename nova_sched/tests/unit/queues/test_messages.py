@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Jobs and results as bytes, and back."""
+"""The messages of jobs: their bytes, and what is kept of failed attempts."""
 
 import pytest
 
@@ -60,3 +60,20 @@ def test_a_create_needs_a_spec():
     sent = job(spec=None)
     with pytest.raises(errors.MalformedObject, match='a job of the kind create needs one'):
         messages.read_job(messages.to_bytes(sent))
+
+
+@pytest.mark.parametrize(
+    'count, kept',
+    [
+        pytest.param(0, [], id='none'),
+        pytest.param(1, ['h0'], id='one'),
+        pytest.param(7, ['h2', 'h3', 'h4', 'h5', 'h6'], id='the latest stay'),
+    ],
+)
+def test_the_latest_failures_stay_with_a_job(count, kept):
+    known = None
+    for number in range(count):
+        known = messages.with_failure(known, errors.BuildFailed(f'h{number}', 'why', 'out', 'err'))
+    assert messages.failures(known) == [
+        {'host': host, 'why': 'why', 'stdout': 'out', 'stderr': 'err'} for host in kept
+    ]

@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.queues import jobs
-from nova_sched.queues.conductor.failure import failure
+from nova_sched.queues.conductor.router import failure
 from nova_sched.queues.conductor.waiting import JobEnd
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.rows import each

@@ -40,7 +40,7 @@ from nova_sched.tests.unit.queues.catalogues import (
     nodes,
     rules,
 )
-from nova_sched.tests.unit.queues.fits.test_fit import a_cluster
+from nova_sched.tests.unit.queues.test_fit import a_cluster
 
 WHOLE = catalogue(*FLAVORS, specials=SPECIALS)
 ME = uuid_of('me')

@@ -9,12 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The driver that runs a command: real processes."""
+"""The driver that runs a command: real processes, their user and their output."""
 
+import grp
 import json
 import os
+import pwd
 import shlex
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -23,8 +26,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.queues.drivers import DriverSettings
-from nova_sched.queues.drivers.command_output import TAIL
-from nova_sched.queues.drivers.exec import Exec
+from nova_sched.queues.drivers import exec as commands
+from nova_sched.queues.drivers.exec import MAX_ON_DISK, TAIL, CommandOutput, Exec
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 from nova_sched.tests.unit.queues.node.doubles import job
@@ -243,3 +246,142 @@ def test_a_script_of_any_language_will_do(tmp_path):
         'import json, sys\nsys.exit(sys.argv[1] + " " + json.load(sys.stdin)["host"])\n'
     )
     assert why_not(shlex.join([sys.executable, str(path)])) == 'create host'
+
+
+# The user of commands, tried for real.
+
+
+USER = 'nobody'
+TRUE = '/bin/true'
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason='only root becomes another user')
+
+
+def run(code, options, **words):
+    """Run Python code as such a user; what it prints."""
+    done = subprocess.run(
+        [sys.executable, '-c', code],
+        capture_output=True,
+        text=True,
+        check=True,
+        **options,
+        **words,
+    )
+    return done.stdout.strip()
+
+
+def id_of(options):
+    return subprocess.run(
+        ['sh', '-c', 'id -un; id -gn; id -Gn'],
+        capture_output=True,
+        text=True,
+        check=True,
+        **options,
+    ).stdout.split('\n')[:3]
+
+
+@root_only
+def test_commands_run_as_the_user_with_its_groups():
+    name, group, groups = id_of(commands.user_options(USER, TRUE))
+    found = pwd.getpwnam(USER)
+    assert (name, group) == (USER, grp.getgrgid(found.pw_gid).gr_name)
+    wanted = {grp.getgrgid(one).gr_name for one in os.getgrouplist(USER, found.pw_gid)}
+    assert set(groups.split()) == wanted
+
+
+@pytest.mark.parametrize('name', [None, pwd.getpwuid(os.geteuid()).pw_name])
+def test_the_user_of_the_agent_needs_nothing(name):
+    assert commands.user_options(name, TRUE) == {}
+
+
+def test_an_unknown_user_is_refused():
+    with pytest.raises(errors.BadConfig, match='exec_user: there is no user no-such-user'):
+        commands.user_options('no-such-user', TRUE)
+
+
+@root_only
+def test_a_program_that_the_user_may_not_run_is_refused(tmp_path):
+    program = tmp_path / 'build'
+    program.write_text('#!/bin/sh\n')
+    program.chmod(0o700)
+    with pytest.raises(errors.BadConfig, match=f'user {USER} may not run {program}'):
+        commands.user_options(USER, str(program))
+
+
+CHECK = """
+import {before}
+from nova_sched import errors
+from nova_sched.queues.drivers import exec as commands
+{then}
+try:
+    print(commands.user_options({user!r}, '/bin/true'))
+except errors.BadConfig as error:
+    print(error)
+"""
+
+
+@root_only
+def test_an_agent_that_is_not_root_is_refused():
+    """The check runs in a process that has given up its capabilities."""
+    then = 'os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)'
+    said = run(CHECK.format(before='os', then=then, user='daemon'), {})
+    assert 'the agent cannot run commands as daemon: Operation not permitted' in said
+    assert 'CAP_SETUID, CAP_SETGID and CAP_KILL' in said
+
+
+@pytest.mark.parametrize(
+    'wanted, found',
+    [
+        pytest.param([], {}, id='nothing'),
+        pytest.param(['HERE'], {'HERE': 'here'}, id='a variable of the agent'),
+        pytest.param(['NOT_HERE'], {}, id='one that is missing'),
+        pytest.param(['A=1', 'B=x=y', 'C='], {'A': '1', 'B': 'x=y', 'C': ''}, id='values'),
+        pytest.param(['HERE=there'], {'HERE': 'there'}, id='a value goes first'),
+    ],
+)
+def test_environment(monkeypatch, wanted, found):
+    monkeypatch.setenv('HERE', 'here')
+    monkeypatch.delenv('NOT_HERE', raising=False)
+    assert commands.environment(wanted) == found
+
+
+@pytest.mark.parametrize('item', ['', '=1', 'TWO WORDS', '1A=b', 'A-B'])
+def test_what_names_no_variable_is_refused(item):
+    with pytest.raises(errors.BadConfig, match='is neither NAME nor NAME=value'):
+        commands.environment([item])
+
+
+# What is kept of a command's output, and how much of the disk it takes.
+
+
+@pytest.mark.parametrize(
+    'written, text',
+    [
+        pytest.param(b'', '', id='nothing'),
+        pytest.param(b'a\nb\tc\n', 'a\nb\tc\n', id='lines'),
+        pytest.param(b'x' * TAIL + b'y', 'x' * (TAIL - 1) + 'y', id='the end of a long text'),
+        pytest.param(b'\xff\xc3\xbc', '\ufffd\u00fc', id='no text'),
+        pytest.param(b'\x1b[2J\0', '\ufffd[2J\ufffd', id='what steers a terminal'),
+    ],
+)
+def test_text(written, text):
+    with CommandOutput() as output:
+        os.write(output.file.fileno(), written)
+        assert output.text == text
+
+
+def test_a_command_that_prints_without_end_takes_a_bounded_disk():
+    with CommandOutput() as output:
+        for number in range(3):
+            size = MAX_ON_DISK + 1
+            command = f'head -c {size} /dev/zero | tr "\\0" x; echo {number}'
+            subprocess.run(['sh', '-c', command], stdout=output.file, check=True)
+            output.bound()
+            assert os.fstat(output.file.fileno()).st_size <= TAIL
+        assert output.text.endswith('xx2\n')
+
+
+def test_a_short_text_stays():
+    with CommandOutput() as output:
+        os.write(output.file.fileno(), b'x' * MAX_ON_DISK)
+        output.bound()
+        assert os.fstat(output.file.fileno()).st_size == MAX_ON_DISK

@@ -26,7 +26,7 @@ import pytest
 from nova_sched.db.jobs import CANCELLED, QUEUED
 from nova_sched.objects.job import DONE, FAILED
 from nova_sched.queues import jobs
-from nova_sched.queues.manager.transitions import Consequences, transition
+from nova_sched.queues.manager.endings import Consequences, transition
 from nova_sched.tests.builders import NOW
 from nova_sched.tests.cases import ONLY_THOROUGH
 from nova_sched.tests.unit.queues.managed_queues import job

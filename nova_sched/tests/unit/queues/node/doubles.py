@@ -13,22 +13,24 @@
 catalogue."""
 
 import collections
+import contextlib
 import itertools
 import random
 from types import SimpleNamespace
 
 import numpy as np
+from greenlet import getcurrent, greenlet
 
 from nova_sched import errors, objects
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.queues import messages
 from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor
-from nova_sched.queues.brokers.memory import SimulatedBroker
 from nova_sched.queues.node import worker
-from nova_sched.queues.node.steps import CLAIMS, DRIVER, Simulated
+from nova_sched.queues.node.inflight import JobStopped, JobThreads
 from nova_sched.queues.node.subscriptions import NONE
 from nova_sched.sim.replay import Clock
 from nova_sched.tests.builders import report, request, uuid_of
+from nova_sched.tests.unit.queues.brokers.simulated import SimulatedBroker
 
 FLAVORS = {'tiny': 1, 'medium': 2, 'large': 8}  # vCPUs
 NAMES = tuple(of_flavor(name) for name in FLAVORS)
@@ -174,10 +176,17 @@ class Node:
         self._tell()
 
 
-class Claims:
-    """The shared store: hosts with some vCPUs; who confirms a claim first has the instance."""
+def at_once(seconds):
+    """No time passes."""
 
-    def __init__(self):
+
+class Claims:
+    """The shared store: hosts with some vCPUs; who confirms a claim first has the instance.
+
+    ``rest(seconds)`` lets the time of a call pass."""
+
+    def __init__(self, rest=at_once):
+        self._rest = rest
         self.vcpus = {}  # by host
         self.script = Script()
         self.calls = []
@@ -212,6 +221,7 @@ class Claims:
         return sum(one.resources['VCPU'] for (_, at), one in self._claims.items() if at == host)
 
     def _begin(self, method, *args):
+        self._rest(CLAIM_S)
         self.calls.append((method, *args))
         self.script.follow(method)
 
@@ -288,14 +298,18 @@ class Claims:
 
 
 class Driver:
-    """Remembers what it has done, as (kind, host, instance)."""
+    """Remembers what it has done, as (kind, host, instance). ``rest(seconds)`` lets the time of a
+    build pass; one that is cut off by ``close`` is not done."""
 
-    def __init__(self, host, done):
+    def __init__(self, host, done, rest=at_once):
         self.script = Script()
         self.is_closed = False
-        self._host, self._done = host, done
+        self._host, self._done, self._rest = host, done, rest
 
     def _do(self, kind, instance_uuid):
+        self._rest(BUILD_S)
+        if self.is_closed:
+            raise errors.BuildFailed(self._host, 'the agent ends')
         self.script.follow(kind)
         self._done.append((kind, self._host, instance_uuid))
 
@@ -331,14 +345,41 @@ class View:
         return (report.host, request.instance_uuid) not in self.refused
 
 
+class JobStrands(JobThreads):
+    """Jobs in simulated time: each is a greenlet, and one of them runs at a time.
+
+    ``after(seconds, call)`` makes a call later, ``rest(seconds)`` lets time pass in a job."""
+
+    def __init__(self, after, rest):
+        super().__init__()
+        self._after, self._rest, self._hub = after, rest, getcurrent()
+
+    def start(self, work, *args):
+        self.later(0.0, lambda: work(*args))
+
+    def later(self, seconds, call):
+        self._after(seconds, greenlet(lambda: self._go(call), self._hub).switch)
+
+    def pause(self, seconds):
+        self._rest(seconds)
+        self._check()
+
+    def _go(self, call):
+        """What a job raises ends the test."""
+        with contextlib.suppress(JobStopped):
+            self._check()
+            call()
+
+
 class Cloud:
     """Workers on one broker in simulated time."""
 
     def __init__(self):
+        self._hub = getcurrent()
         self.clock = Clock()
         self.broker = SimulatedBroker(self.clock, self.after, FALLBACK_AFTER_S)
         self.broker.declare(NAMES)
-        self.claims = Claims()
+        self.claims = Claims(self.rest)
         self.done = []  # by all drivers
         self.settled = []  # host, and what was hidden there by then
         self.view = View()
@@ -352,9 +393,10 @@ class Cloud:
         for call in self.clock.move(self.clock() + seconds):
             call()
 
-    @staticmethod
-    def takes(call):
-        return {DRIVER: BUILD_S, CLAIMS: CLAIM_S}.get(call.what, 0.0)
+    def rest(self, seconds):
+        """Let time pass in a job, while others go on."""
+        self.after(seconds, getcurrent().switch)
+        self._hub.switch()
 
     def start(
         self,
@@ -371,7 +413,7 @@ class Cloud:
         of."""
         node_api = node_api or Node(host, vcpus)
         self.claims.vcpus[host] = node_api.vcpus if shared is None else shared
-        driver = Driver(host, self.done)
+        driver = Driver(host, self.done, self.rest)
         settled = lambda: self.settled.append((host, set(node_api.hidden())))  # noqa: E731
         around = worker.WorkerDependencies(
             node_api,
@@ -383,8 +425,8 @@ class Cloud:
             settled,
         )
         chosen = worker.WorkerSettings(slots=slots, **settings)
-        runner = Simulated(self.after, self.takes)
-        made = worker.Worker(around, chosen, runner, self.clock, random.Random(0))
+        strands = JobStrands(self.after, self.rest)
+        made = worker.Worker(around, chosen, strands, self.clock, random.Random(0))
         made.start()
         if run:
             self.run(1.0)

@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
-from nova_sched.queues import failures
+from nova_sched.queues import messages
 from nova_sched.queues.brokers import of_flavor, of_host
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import BUILD_S, Cloud, job
@@ -281,7 +281,7 @@ def test_what_the_drivers_said_stays_with_the_job(cloud):
     cloud.send(job(claimed=True, alternates='[["b", "b"]]'), of_host('a'))
     cloud.run()
     (fallen,) = cloud.fallen()
-    assert failures.read(fallen.failures) == [
+    assert messages.failures(fallen.failures) == [
         {'host': host, 'why': f'no image on {host}', 'stdout': 'out', 'stderr': 'err'}
         for host in 'ab'
     ]

@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
-from nova_sched.queues import failures
+from nova_sched.queues import messages
 from nova_sched.queues.brokers import of_flavor, of_host
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import BUILD_S, Cloud, job
@@ -92,7 +92,7 @@ def test_a_delete_that_the_driver_cannot_do_leaves_all_as_it_is(cloud, a):
     cloud.send(delete(), HERE)
     cloud.run()
     result = cloud.result()
-    assert [one['stderr'] for one in failures.read(result.job.failures)] == ['err']
+    assert [one['stderr'] for one in messages.failures(result.job.failures)] == ['err']
     assert (result.outcome, result.host, result.why) == ('failed', 'a', 'it is stuck')
     assert (a.node_api.size('server'), cloud.claims.states('server')) == (1, {'a': CONFIRMED})
 

@@ -25,7 +25,7 @@ from nova_sched.queues import messages
 from nova_sched.queues.brokers import RESULTS, of_flavor, of_host
 from nova_sched.queues.brokers.memory import MemoryBroker
 from nova_sched.queues.node import worker
-from nova_sched.queues.node.steps import Threads
+from nova_sched.queues.node.inflight import JobThreads
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 from nova_sched.tests.unit.queues.node.doubles import (
@@ -251,7 +251,7 @@ def real():
     around = worker.WorkerDependencies(node_api, claims, broker, driver, lambda: view, read)
     view = View()
     made = worker.Worker(
-        around, worker.WorkerSettings(), Threads(), time.monotonic, random.Random(0)
+        around, worker.WorkerSettings(), JobThreads(), time.monotonic, random.Random(0)
     )
     made.start()
     eventually(lambda: broker.facts(NAMES[0]).consumers)

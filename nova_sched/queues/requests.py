@@ -37,7 +37,7 @@ from nova_sched.state.facts import CLASSES, HARDWARE, RESOURCES, amount_of, fact
 from nova_sched.state.request import Request
 
 NO_INSTANCE = str(uuid.UUID(int=0))  # the instance of a future job: no host has it
-MOST = 4096  # requests that are cached per question: those with messages are large
+MAX_CACHED = 4096  # requests that are cached per question: those with messages are large
 
 # The fields of a Request that a special thing of each kind changes.
 CHANGED_BY = {
@@ -52,7 +52,7 @@ Facts = frozenset[str] | None
 
 
 def fact(catalogue: Catalogue, flavor: MemberFlavor, special: Special | None, name: str) -> Any:
-    """Returns one field of the Request of a flavor's queue."""
+    """Return one field of the Request of a flavor's queue."""
     value = getattr(catalogue.bare[str(flavor.name)], name)
     if special is None or name not in CHANGED_BY[special.kind]:
         return value
@@ -97,14 +97,14 @@ class Requests:
         return len(self.flavor)
 
     def kinds(self, names: Facts) -> 'Kinds':
-        """Returns the kinds of queues that are equal in these facts."""
+        """Return the kinds of queues that are equal in these facts."""
         found = self._kinds.get(names)
         if found is None:
             found = self._kinds[names] = Kinds(self, names)
         return found
 
     def request(self, place: int, with_message: bool = False) -> Request:
-        """Returns the Request of a queue; with its message for rules that may read everything."""
+        """Return the Request of a queue; with its message for rules that may read everything."""
         catalogue, number = self.catalogue, int(self.special[place])
         if with_message:
             found = catalogue.request(catalogue.queues[place])
@@ -118,7 +118,7 @@ class Requests:
         )
 
     def numbers(self, names: Facts) -> np.ndarray:
-        """Returns int64 for each queue, which differ where one of the facts differs."""
+        """Return int64 for each queue, which differ where one of the facts differs."""
         if names is None:
             return np.arange(len(self), dtype=np.int64)
         known: dict[Hashable, int] = {}
@@ -162,13 +162,13 @@ class Kinds:
         return len(self.first)
 
     def with_facts(self, names: Names) -> Facts:
-        """Returns the facts, and these."""
+        """Return the facts, and these."""
         if names is None or self.facts is None:
             return None
         return self.facts if self.facts.issuperset(names) else self.facts.union(names)
 
     def among(self, left: np.ndarray) -> list[int]:
-        """Returns the kinds of these queues (bool for each queue)."""
+        """Return the kinds of these queues (bool for each queue)."""
         if self.of is None:
             return [0]
         return np.flatnonzero(np.bincount(self.of[left])).tolist()
@@ -195,7 +195,7 @@ class Question:
         needs: Callable[[Request], Names],
         left: np.ndarray,
     ) -> np.ndarray:
-        """Returns int32 for each queue, or one for all.
+        """Return int32 for each queue, or one for all.
 
         It is 0 for a queue that is not among those ``left`` (bool). ``needs`` returns the facts
         that the answer for a request depends on.
@@ -215,6 +215,6 @@ class Question:
 
     def _keep(self, kinds: Kinds, kind: int, known: dict[int, Request]) -> Request:
         found = self._requests.request(int(kinds.first[kind]), kinds.facts is None)
-        if len(known) < MOST:
+        if len(known) < MAX_CACHED:
             known[kind] = found
         return found
