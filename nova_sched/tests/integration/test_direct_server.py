@@ -380,7 +380,6 @@ def test_a_broker_that_takes_no_messages_for_a_while(rabbitmq, world):
     eventually(lambda: len(server.server._calls) == 20)
     rabbitmq.block(True)
     try:
-        time.sleep(2.0)  # until the broker has told its connections
         server.endpoint.go.set()
         eventually(lambda: len(server.endpoint.seen) == 20)
         time.sleep(3.0)

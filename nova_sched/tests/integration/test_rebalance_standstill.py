@@ -16,6 +16,7 @@ import threading
 import pytest
 
 from nova_sched import errors
+from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db.rebalances import CONFIRMED, HANDED_OVER, HELD, REVERTED, WAITING, SqlRebalances
 from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
@@ -111,6 +112,10 @@ class Stage:
         hosts = {row['uuid']: row['host'] for row in nodes}
         return sorted((hosts[row['node_uuid']], row['state'], row['move']) for row in claims)
 
+    def expire(self):
+        """End the claims that were not renewed in time, as each scheduler that runs does."""
+        return SqlClaimStore(self._engine).expire()
+
     def until(self, *states):
         eventually(lambda: self.entry.state in states, TAKES_S)
 
@@ -185,8 +190,8 @@ def test_a_standstill(stage, state, step, outcome):
 
 
 def test_a_standstill_that_is_longer_than_a_claim_lives(stage):
-    """The only scheduler stands still while its move runs; it claims again, and the server
-    arrives."""
+    """The scheduler stands still while its move runs, and another one ends its claim; it claims
+    again, and the server arrives."""
     stage._cloud.options = {'claims.pending_ttl': TTL_S}
     stage.one.stop()
     stage.one = stage._cloud.daemon('short')
@@ -198,8 +203,7 @@ def test_a_standstill_that_is_longer_than_a_claim_lives(stage):
     eventually(lambda: stage.rebalances.now_s() > began_s + 2 * TTL_S, TAKES_S)
     assert (stage.entry.claim_uuid, stage.claims()) == (first, [STAYS, COMING])
     stage.one.pause()
-    began_s = stage.rebalances.now_s()
-    eventually(lambda: stage.rebalances.now_s() > began_s + 2 * TTL_S, TAKES_S)
+    eventually(stage.expire, TAKES_S)
     stage.one.resume()
     eventually(lambda: stage.entry.claim_uuid != first, TAKES_S)
     assert (stage.entry.state, stage.claims()) == (HANDED_OVER, [STAYS, COMING])
