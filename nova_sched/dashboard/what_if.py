@@ -19,7 +19,7 @@ import flask
 
 from nova_sched import errors, objects, words
 from nova_sched.dashboard import access
-from nova_sched.dashboard.funnel import funnel, stacks
+from nova_sched.dashboard.decisions import funnel, stacks
 from nova_sched.engine.explain.decision_log import PLACED
 from nova_sched.groups.template import source
 
