@@ -28,8 +28,6 @@ from nova_sched.api.limits import Limits, PlanRateLimit
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.dashboard import (
     FORM_SIZE,
-    Parts,
-    access,
     cluster,
     decisions,
     formats,
@@ -41,7 +39,7 @@ from nova_sched.dashboard import (
     sessions,
     what_if,
 )
-from nova_sched.dashboard.sources import Sources
+from nova_sched.dashboard.parts import Parts, Sources
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +53,7 @@ PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
 
 def make(conf, clients, database, limits=None):
     """Returns the dashboard as a WSGI application. ``clients`` is a Clients; ``database()``
-    returns the engine of the database (see ``sources.Sources``); ``limits`` are the Limits of the
+    returns the engine of the database (see ``parts.Sources``); ``limits`` are the Limits of the
     process, if it serves more than this. Raises BadConfig."""
     limits = limits or Limits(conf)
     parts = Parts(conf, AccessPolicy(conf), clients, Sources(conf, database))
@@ -128,7 +126,7 @@ def _words(parts):
     pages = [page for page in PAGES if _sees(parts, page)] if 'context' in flask.g else []
     return {
         'csrf_token': security.token,
-        'may': lambda rule: access.may(parts.policy, rule),
+        'may': parts.may,
         'navigation': [(page.ENDPOINT, page.TITLE) for page in pages],
         'caller': flask.session.get('name'),
         'htmx_config': json.dumps(HTMX),
@@ -136,7 +134,7 @@ def _words(parts):
 
 
 def _sees(parts, page):
-    return access.may(parts.policy, page.RULE)
+    return parts.may(page.RULE)
 
 
 def _first(parts):

@@ -19,7 +19,6 @@ from werkzeug import exceptions
 
 from nova_sched import errors, objects
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
-from nova_sched.dashboard import access
 from nova_sched.engine.explain.decision_log import REFUSED
 
 ENDPOINT, TITLE, RULE = 'decisions', 'Decisions', 'dashboard:decisions'
@@ -44,7 +43,7 @@ class DecisionPages:
 
     def show(self):
         """The newest decisions that match a search; for HTMX the rows alone."""
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         args = flask.request.args
         text, outcome = args.get('q', '').strip(), args.get('outcome', '')
         sees_all = self._sees_all  # one look at the policy for thousands of records
@@ -67,7 +66,7 @@ class DecisionPages:
 
     def decision(self, request_id):
         """All decisions about one request."""
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         records = self._seen(request_id)
         return flask.render_template(
             'decision.html',
@@ -78,19 +77,19 @@ class DecisionPages:
 
     def why_not(self, request_id):
         """The verdicts of all rules on one host, for the same request now."""
-        access.demand(self._parts.policy, ASK)
+        self._parts.demand(ASK)
         host = flask.request.form.get('host', '').strip()
         if not host:
             raise exceptions.BadRequest('Name a host.')
         records = self._seen(request_id)
         found = self._parts.clients.explain.why_not(
-            spec(records[-1]['asked']), host, context=access.context()
+            spec(records[-1]['asked']), host, context=flask.g.context
         )
         return flask.render_template('why_not.html', found=found)
 
     @property
     def _sees_all(self):
-        return access.may(self._parts.policy, ALL)
+        return self._parts.may(ALL)
 
     def _seen(self, request_id):
         """The decisions about a request that the caller may see. Raises NotFound."""
@@ -124,7 +123,7 @@ class DecisionPages:
 
 def is_own(record):
     """Whether a record is a refusal of the caller's own project: these a project sees."""
-    mine, project_id = access.context().project_id, record['asked']['project_id']
+    mine, project_id = flask.g.context.project_id, record['asked']['project_id']
     return mine is not None and mine == project_id and record['outcome'] == REFUSED
 
 

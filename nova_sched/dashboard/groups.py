@@ -19,9 +19,8 @@ import flask
 
 from nova_sched import errors
 from nova_sched.api import handlers
-from nova_sched.dashboard import access
 from nova_sched.dashboard.decisions import is_own, told
-from nova_sched.dashboard.page_call import answer
+from nova_sched.dashboard.parts import answer
 
 ENDPOINT, TITLE, RULE = 'groups', 'Groups', 'groups:list'
 ALL = 'dashboard:decisions:all_projects'
@@ -47,7 +46,7 @@ class GroupPages:
         )
 
     def show(self):
-        all_projects = access.may(self._parts.policy, 'groups:list:all_projects')
+        all_projects = self._parts.may('groups:list:all_projects')
         query = {'all_projects': True} if all_projects else {}
         found = answer(self._handlers.list_groups, query={**query, 'limit': SHOWN})
         return flask.render_template(
@@ -60,7 +59,7 @@ class GroupPages:
 
     def _refused(self):
         """The newest refused plans that the caller may see, from the decision log."""
-        sees_all = access.may(self._parts.policy, ALL)
+        sees_all = self._parts.may(ALL)
         newest = self._parts.sources.decisions.newest_first(refused=True)
         found = refused_plans(itertools.islice(newest, LOOKED))
         if not sees_all:
@@ -107,7 +106,7 @@ class GroupPages:
             found = self._parts.clients.groups.validate(
                 group['template'],
                 parameters=group['parameters'] or None,
-                context=access.context(),
+                context=flask.g.context,
             )
         except errors.SchedError:
             return []

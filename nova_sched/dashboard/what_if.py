@@ -18,7 +18,6 @@ import json
 import flask
 
 from nova_sched import errors, objects, words
-from nova_sched.dashboard import access
 from nova_sched.dashboard.decisions import funnel, stacks
 from nova_sched.engine.explain.decision_log import PLACED
 from nova_sched.groups.template import source
@@ -71,15 +70,15 @@ class WhatIfPages:
         self._parts = parts
 
     def show(self):
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         return flask.render_template('what_if.html', form=flask.request.args, sizes=SIZES)
 
     def ask(self):
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         wish = read(flask.request.form)
         found = self._dry_run(wish)
         one = dataclasses.replace(wish, count=1)
-        capacity = self._parts.clients.explain.capacity(one.spec(), context=access.context())
+        capacity = self._parts.clients.explain.capacity(one.spec(), context=flask.g.context)
         changes = [] if found['outcome'] == PLACED else self._changes(wish)
         return flask.render_template(
             'what_if_answer.html',
@@ -92,7 +91,7 @@ class WhatIfPages:
         )
 
     def _dry_run(self, wish):
-        return self._parts.clients.explain.dry_run(wish.spec(), context=access.context())
+        return self._parts.clients.explain.dry_run(wish.spec(), context=flask.g.context)
 
     def _changes(self, wish):
         """Requests that differ in one point and would find hosts: texts."""

@@ -19,9 +19,10 @@ import flask
 import pytest
 from oslo_context.context import RequestContext
 
-from nova_sched import dashboard, errors
+from nova_sched import errors
 from nova_sched.dashboard import decisions
 from nova_sched.dashboard.decisions import THIN, WIDTH, funnel, stacks
+from nova_sched.dashboard.parts import Parts
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED
 from nova_sched.tests.unit.dashboard.test_queues import Policy
 
@@ -59,7 +60,7 @@ class Log:
 
 def pages(log, *rules):
     sources = types.SimpleNamespace(decisions=log)
-    return decisions.DecisionPages(dashboard.Parts(None, Policy(*rules), None, sources))
+    return decisions.DecisionPages(Parts(None, Policy(*rules), None, sources))
 
 
 @pytest.mark.parametrize(

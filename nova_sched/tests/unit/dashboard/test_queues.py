@@ -18,8 +18,8 @@ import flask
 import pytest
 from oslo_context.context import RequestContext
 
-from nova_sched import dashboard
 from nova_sched.dashboard import queues
+from nova_sched.dashboard.parts import Clients, Parts
 
 JOBS = {'red': ['job of red'], None: ['job of red', 'job of blue']}
 
@@ -44,8 +44,8 @@ class Table:
 
 def parts(*rules):
     conf = types.SimpleNamespace(api=types.SimpleNamespace(max_limit=10))
-    clients = dashboard.Clients(None, None, None)
-    return dashboard.Parts(conf, Policy(*rules), clients, types.SimpleNamespace(jobs=Table()))
+    clients = Clients(None, None, None)
+    return Parts(conf, Policy(*rules), clients, types.SimpleNamespace(jobs=Table()))
 
 
 @pytest.fixture
