@@ -12,6 +12,7 @@
 
 """Assembles the dashboard: its pages, the rights to them, and what all of them have in common."""
 
+import datetime
 import functools
 import json
 import logging
@@ -30,9 +31,7 @@ from nova_sched.dashboard import (
     FORM_SIZE,
     cluster,
     decisions,
-    formats,
     groups,
-    login,
     queues,
     schedulers,
     security,
@@ -49,6 +48,7 @@ COUNTED = frozenset(['group', 'try_group'])  # they have a template read, or pla
 KEPT = ('Allow', 'Retry-After')  # headers of a fault
 KEY_LENGTH = 32  # characters of the key that seals sessions, at least
 PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
+UNITS = (('d', 86400), ('h', 3600), ('min', 60))  # of lengths of time
 
 
 def make(conf, clients, database, limits=None):
@@ -63,7 +63,7 @@ def make(conf, clients, database, limits=None):
     app.config.update(SESSION_COOKIE_NAME=COOKIE, SESSION_COOKIE_SAMESITE='Strict')
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=3600)
     app.session_interface = sessions.Sessions(_secret_key(conf))
-    app.jinja_env.filters.update(formats.FILTERS)
+    app.jinja_env.filters.update(FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     guard = sessions.Authenticator(conf, limits.keystone)
     ended = sessions.EndedSessions(lambda: parts.sources.ended_sessions)
@@ -73,7 +73,7 @@ def make(conf, clients, database, limits=None):
     app.before_request(lambda: _admit(guard, ended, conf, logins, count))
     app.after_request(security.add_headers)
     app.register_error_handler(Exception, _failed)
-    login.add(app, guard, ended)
+    sessions.add(app, guard, ended)
     for page in PAGES:
         page.add(app, parts)
     app.add_url_rule('/', 'home', lambda: flask.redirect(_first(parts)))
@@ -123,7 +123,7 @@ def _admit(guard, ended, conf, logins, count):
 
 def _words(parts):
     """Names that every template knows."""
-    pages = [page for page in PAGES if _sees(parts, page)] if 'context' in flask.g else []
+    pages = [page for page in PAGES if parts.may(page.RULE)] if 'context' in flask.g else []
     return {
         'csrf_token': security.token,
         'may': parts.may,
@@ -133,13 +133,9 @@ def _words(parts):
     }
 
 
-def _sees(parts, page):
-    return parts.may(page.RULE)
-
-
 def _first(parts):
     """The first page that the caller may see."""
-    found = [page.ENDPOINT for page in PAGES if _sees(parts, page)]
+    found = [page.ENDPOINT for page in PAGES if parts.may(page.RULE)]
     return flask.url_for(found[0] if found else 'login')
 
 
@@ -171,3 +167,63 @@ def _failed(error):
     template = 'fault.html' if 'HX-Request' in flask.request.headers else 'fault_page.html'
     kept = {name: answer.headers[name] for name in KEPT if name in answer.headers}
     return flask.render_template(template, fault=told), answer.status_code, kept
+
+
+# How values are written on the pages.
+
+
+def moment(seconds):
+    """Seconds since the epoch as `2026-11-25 19:15:30 UTC`."""
+    if seconds is None:
+        return 'never'
+    when = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return when.strftime('%Y-%m-%d %H:%M:%S UTC')
+
+
+def span(seconds):
+    """A length of time in its largest whole unit: `5 s`, `3 min`, `2 h`, `9 d`."""
+    for unit, size in UNITS:
+        if seconds >= 2 * size:
+            return f'{int(seconds // size)} {unit}'
+    return f'{int(seconds)} s'
+
+
+def age(seconds, now_s):
+    """How long ago a moment was: both by the clock of the database."""
+    return 'never' if seconds is None else f'{span(max(0, now_s - seconds))} ago'
+
+
+def number(value):
+    """A number with at most four digits that count, and thousands apart; `-` for None."""
+    if value is None:
+        return '-'
+    if float(value).is_integer():
+        return f'{int(value):,}'.replace(',', ' ')
+    return f'{value:.4g}'
+
+
+def counted(value, word):
+    """`1 host`, `2 hosts`."""
+    return f'{number(value)} {word}{"" if value == 1 else "s"}'
+
+
+def short(uuid):
+    """The first part of a UUID or of a request id."""
+    text = uuid or '-'
+    return f'{text[:12]}…' if len(text) > 13 else text
+
+
+def amounts(resources):
+    """Amounts by resource class."""
+    return ', '.join(f'{number(amount)} {name}' for name, amount in sorted(resources.items()))
+
+
+FILTERS = {
+    'moment': moment,
+    'span': span,
+    'age': age,
+    'number': number,
+    'counted': counted,
+    'short': short,
+    'amounts': amounts,
+}
