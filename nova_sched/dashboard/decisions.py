@@ -94,18 +94,17 @@ class DecisionPages:
     def _seen(self, request_id):
         """The decisions about a request that the caller may see. Raises NotFound."""
         sees_all = self._sees_all
-        found = [one for one in self._records(request_id) if sees_all or is_own(one)]
+        records = self._parts.sources.decisions.read(request_id)
+        found = [one for one in records if sees_all or is_own(one)]
         if not found:
             raise errors.NotFound(f'A decision about request {request_id}')
         return found
 
-    def _records(self, request_id):
-        return self._parts.sources.decisions.read(request_id)
-
     def _newest(self, text, refused):
+        decisions = self._parts.sources.decisions
         if text.startswith('req-'):
-            return self._records(text)[::-1]
-        newest = self._parts.sources.decisions.newest_first(refused=refused)
+            return decisions.read(text)[::-1]
+        newest = decisions.newest_first(refused=refused)
         return (one for one in itertools.islice(newest, LOOKED) if matches(one, text))
 
     def _view(self, record):

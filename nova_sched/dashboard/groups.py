@@ -61,9 +61,11 @@ class GroupPages:
         """The newest refused plans that the caller may see, from the decision log."""
         sees_all = self._parts.may(ALL)
         newest = self._parts.sources.decisions.newest_first(refused=True)
-        found = refused_plans(itertools.islice(newest, LOOKED))
-        if not sees_all:
-            found = (one for one in found if is_own(one))
+        found = (
+            one
+            for one in itertools.islice(newest, LOOKED)
+            if 'group' in one and (sees_all or is_own(one))
+        )
         return [
             {**told(one, sees_all), **one['group']}
             for one in itertools.islice(found, SHOWN_REFUSED)
@@ -111,11 +113,6 @@ class GroupPages:
         except errors.SchedError:
             return []
         return found['policies']
-
-
-def refused_plans(records):
-    """Those decision records that are of groups."""
-    return (one for one in records if 'group' in one)
 
 
 def tree(members):
