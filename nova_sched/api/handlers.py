@@ -10,10 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The operations of the API, from a call to a response: groups, and flavors and queues."""
+"""The operations of the API, from a call to a response: groups, flavors and queues, the order of
+hosts for another scheduler, and rebalances."""
 
 import contextlib
 import json
+import uuid
 
 import werkzeug
 from oslo_middleware import Healthcheck
@@ -22,6 +24,7 @@ from nova_sched import errors
 from nova_sched.api import views
 from nova_sched.api.document import DOCUMENT, JSON
 from nova_sched.groups import template
+from nova_sched.rebalance import SEARCH_S
 
 SCHEMA = 'application/schema+json'
 UPDATED = '2026-11-21T00:00:00Z'
@@ -349,3 +352,91 @@ class QueueHandlers:
     def _allow(self, call, name):
         """Raises Forbidden."""
         self._policy.demand(call.context, name, call.context.project_id, call.context.user_id)
+
+
+# Flags of a body, and the check of the request that each one stands for.
+CHECKS = {'rebuild': 'rebuild', 'resize': 'resize', 'live': 'live_migrate'}
+
+
+class ExternalSchedulerHandlers:
+    """``rank`` is `rank_hosts` of a client of the RPC namespace `explain` that waits ``timeout_s``
+    seconds."""
+
+    def __init__(self, rank, policy, timeout_s):
+        self._rank, self._policy, self._timeout_s = rank, policy, timeout_s
+
+    def rank_hosts(self, call):
+        context, body = call.context, call.body
+        self._policy.demand(context, 'external_scheduler', context.project_id, context.user_id)
+        flags = [check for flag, check in CHECKS.items() if body.get(flag)]
+        if len(flags) > 1:
+            raise errors.InvalidRequest('body', f'it cannot be for {" and ".join(flags)} at once')
+        pairs = [(one['host'], one.get('hypervisor_hostname')) for one in body['hosts']]
+        try:
+            found = self._rank(
+                spec_obj=body['spec'],
+                hosts=pairs,
+                weights=body.get('weights') or {},
+                check_type=flags[0] if flags else None,
+                context=context,
+            )
+        except (errors.NoAnswer, errors.Outdated):
+            raise errors.DeadlinePassed('The order of the hosts', self._timeout_s) from None
+        return reply({'hosts': found})
+
+
+class RebalanceHandlers:
+    """``plan`` is `plan_moves` of a client of the RPC namespace `explain`, ``rebalances`` a client
+    of the namespace `rebalances`. ``max_limit``: rebalances in a page."""
+
+    def __init__(self, plan, rebalances, policy, max_limit):
+        self._plan, self._rebalances = plan, rebalances
+        self._policy, self._max_limit = policy, max_limit
+
+    def plan_moves(self, call):
+        self._allow(call, 'plan')
+        body = call.body
+        asked = {name: body.get(name) for name in ('goal', 'moves', 'zone', 'aggregate')}
+        if body.get('thorough'):
+            asked['thorough_s'] = body.get('time_limit') or SEARCH_S
+        return reply({'goal': body['goal'], **self._plan(**asked, context=call.context)})
+
+    def list_rebalances(self, call):
+        self._allow(call, 'list')
+        marker = call.query.get('marker')
+        marker = marker and marker.lower()
+        limit = min(call.query.get('limit', self._max_limit), self._max_limit)
+        try:
+            found = self._rebalances.list(marker, limit + 1, context=call.context)
+        except errors.NotFound:
+            raise errors.InvalidRequest('marker', f'there is no rebalance {marker}') from None
+        links = [call.following(found[limit - 1]['uuid'], limit)] if len(found) > limit else []
+        shown = [views.rebalance(one, call.root) for one in found[:limit]]
+        return reply({'rebalances': shown, 'links': links})
+
+    def run_rebalance(self, call):
+        self._allow(call, 'run')
+        named = str(uuid.uuid4())
+        made = self._rebalances.create(
+            named, call.body['moves'], call.body.get('close'), context=call.context
+        )
+        answer = reply(views.rebalance(made, call.root), status=201)
+        answer.headers['Location'] = views.rebalance_address(named, call.root)
+        return answer
+
+    def show_rebalance(self, call):
+        self._allow(call, 'show')
+        return self._shown(call, self._rebalances.show)
+
+    def stop_rebalance(self, call):
+        self._allow(call, 'stop')
+        return self._shown(call, self._rebalances.stop)
+
+    def _shown(self, call, method):
+        named = str(call.request.view_args['uuid'])
+        return reply(views.rebalance(method(named, context=call.context), call.root))
+
+    def _allow(self, call, name):
+        """Raises Forbidden."""
+        context = call.context
+        self._policy.demand(context, f'rebalance:{name}', context.project_id, context.user_id)

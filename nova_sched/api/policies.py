@@ -9,13 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Access rules: the rules of oslo.policy with their defaults, and their enforcement."""
+"""Access rules of the REST API and of the dashboard: the rules of oslo.policy with their defaults,
+and their enforcement."""
 
 from oslo_policy import policy
 from werkzeug import exceptions
 
 from nova_sched import errors
-from nova_sched.api import dashboard_rules
 from nova_sched.api.document import OPERATIONS
 
 SERVICE = 'nova_sched'
@@ -218,9 +218,78 @@ RULES = [
 ]
 
 
+def _page_rule(name, default, description, *operations):
+    """A rule of the dashboard; ``operations`` are pairs of a method and a path under
+    /dashboard."""
+    return policy.DocumentedRuleDefault(
+        name=f'{SERVICE}:dashboard:{name}',
+        check_str=default,
+        scope_types=EVERYWHERE,
+        description=description,
+        operations=[
+            {'method': method, 'path': f'/dashboard{path}'} for method, path in operations
+        ],
+    )
+
+
+# What the dashboard shows of hosts and decisions is in no operation of the API.
+PAGE_RULES = [
+    _page_rule(
+        'hosts',
+        'rule:operator',
+        'See all hosts with their claims.',
+        ('GET', '/cluster'),
+        ('GET', '/cluster/board'),
+        ('GET', '/cluster/changes'),
+        ('GET', '/cluster/host'),
+    ),
+    _page_rule(
+        'hosts:set_service',
+        'rule:admin',
+        'Disable and enable hosts.',
+        ('POST', '/cluster/host/service'),
+    ),
+    _page_rule(
+        'decisions',
+        READER,
+        "See the refused requests of the caller's project.",
+        ('GET', '/decisions'),
+        ('GET', '/decisions/{request_id}'),
+    ),
+    _page_rule(
+        'decisions:all_projects',
+        'rule:operator',
+        'See the decisions about requests of all projects, with hosts and amounts.',
+        ('GET', '/decisions'),
+        ('GET', '/decisions/{request_id}'),
+    ),
+    _page_rule(
+        'ask',
+        'rule:operator',
+        'Ask where a server would go, and why it does not go to a host.',
+        ('GET', '/what-if'),
+        ('POST', '/what-if'),
+        ('POST', '/decisions/{request_id}/why-not'),
+    ),
+    _page_rule('jobs', READER, "See the jobs of the caller's project.", ('GET', '/queues')),
+    _page_rule(
+        'jobs:all_projects', 'rule:operator', 'See the jobs of all projects.', ('GET', '/queues')
+    ),
+    _page_rule(
+        'schedulers', 'rule:operator', 'See the scheduler processes.', ('GET', '/schedulers')
+    ),
+    _page_rule(
+        'audit',
+        'rule:operator',
+        'Compare claims and recorded usage. It repairs nothing.',
+        ('POST', '/schedulers/audit'),
+    ),
+]
+
+
 def list_rules():
     """All rules, for the generators of oslo.policy."""
-    return [*ROLES, *RULES, *dashboard_rules.RULES]
+    return [*ROLES, *RULES, *PAGE_RULES]
 
 
 def enforcer(conf=None):
