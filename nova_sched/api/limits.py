@@ -109,7 +109,7 @@ class PlanRateLimit:
 
     def count(self, policy, context):
         """Count one request of a caller, before anything is done for it. Raises RateLimited."""
-        if not policy.allows(context, 'groups:any_rate', context.project_id, context.user_id):
+        if not policy.allows(context, 'groups:any_rate'):
             self.take(context.project_id)
 
     def take(self, project_id):

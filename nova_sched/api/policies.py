@@ -12,6 +12,8 @@
 """Access rules of the REST API and of the dashboard: the rules of oslo.policy with their defaults,
 and their enforcement."""
 
+from typing import NamedTuple
+
 from oslo_policy import policy
 from werkzeug import exceptions
 
@@ -19,7 +21,7 @@ from nova_sched import errors
 from nova_sched.api.document import OPERATIONS
 
 SERVICE = 'nova_sched'
-PROJECT, EVERYWHERE = ['project'], ['system', 'project']
+EVERYWHERE = ['system', 'project']
 MEMBER, READER = 'rule:project_member_or_admin', 'rule:project_reader_or_admin'
 ROLES = [
     policy.RuleDefault('admin', 'role:admin', 'An operator of the cloud.'),
@@ -49,7 +51,7 @@ ROLES = [
 ]
 
 
-def _rule(name, default, scopes, description, *operations):
+def _rule(name, default, description, *operations, scopes=EVERYWHERE):
     """A rule of this API; ``operations`` are the operations of the document that check it."""
     return policy.DocumentedRuleDefault(
         name=f'{SERVICE}:{name}',
@@ -67,29 +69,26 @@ RULES = [
     _rule(
         'groups:create',
         MEMBER,
-        PROJECT,
         "Create a group in the caller's project: hold hosts for servers that do not exist yet.",
         'create_group',
+        scopes=['project'],
     ),
-    _rule('groups:validate', READER, EVERYWHERE, 'Check a template.', 'validate_group'),
+    _rule('groups:validate', READER, 'Check a template.', 'validate_group'),
     _rule(
         'groups:list',
         READER,
-        EVERYWHERE,
         "List the groups of the caller's project.",
         'list_groups',
     ),
     _rule(
         'groups:list:all_projects',
         'rule:operator',
-        EVERYWHERE,
         'List the groups of other projects.',
         'list_groups',
     ),
     _rule(
         'groups:show',
         READER,
-        EVERYWHERE,
         'See a group and its plan. A caller without this right gets 404.',
         'show_group',
         'show_plan',
@@ -97,25 +96,20 @@ RULES = [
     _rule(
         'groups:show:hosts',
         'rule:operator',
-        EVERYWHERE,
         'See the names of hosts, in addition to those of wider domains, wherever a '
         'group is shown.',
         *(name for name, one in OPERATIONS.items() if one.tells_hosts),
     ),
-    _rule(
-        'groups:update', MEMBER, EVERYWHERE, 'Replace the definition of a group.', 'update_group'
-    ),
+    _rule('groups:update', MEMBER, 'Replace the definition of a group.', 'update_group'),
     _rule(
         'groups:replan',
         MEMBER,
-        EVERYWHERE,
         'Find places for members that have none.',
         'renew_plan',
     ),
     _rule(
         'groups:renew',
         MEMBER,
-        EVERYWHERE,
         'Hold the planned hosts for longer. A caller without this right can update a group, '
         'and its planned hosts are held as long as before.',
         'renew_group',
@@ -124,7 +118,6 @@ RULES = [
     _rule(
         'groups:exclusive:host',
         'rule:admin',
-        EVERYWHERE,
         'Use the policy `exclusive` at the level `host`, which closes hosts to other servers.',
         'create_group',
         'update_group',
@@ -132,7 +125,6 @@ RULES = [
     _rule(
         'groups:exclusive:domain',
         'rule:admin',
-        EVERYWHERE,
         'Use the policy `exclusive` at any level, which closes whole racks or zones to other '
         'servers.',
         'create_group',
@@ -141,7 +133,6 @@ RULES = [
     _rule(
         'groups:any_rate',
         'rule:admin',
-        EVERYWHERE,
         'Ask for plans more often than `[api] plan_rate`.',
         'create_group',
         'validate_group',
@@ -149,69 +140,60 @@ RULES = [
         'renew_plan',
         'renew_group',
     ),
-    _rule('groups:delete', MEMBER, EVERYWHERE, 'Delete a group.', 'delete_group'),
+    _rule('groups:delete', MEMBER, 'Delete a group.', 'delete_group'),
     _rule(
         'flavors:list',
         'rule:anybody',
-        EVERYWHERE,
         'List the flavors that are queues.',
         'list_flavors',
     ),
-    _rule('flavors:show', 'rule:anybody', EVERYWHERE, 'See such a flavor.', 'show_flavor'),
+    _rule('flavors:show', 'rule:anybody', 'See such a flavor.', 'show_flavor'),
     _rule(
         'flavors:create',
         'rule:admin',
-        EVERYWHERE,
         'Add a flavor and its queues.',
         'create_flavor',
     ),
     _rule(
         'flavors:delete',
         'rule:admin',
-        EVERYWHERE,
         'Remove a flavor and its queues.',
         'delete_flavor',
     ),
     _rule(
         'queues:list',
         'rule:operator',
-        EVERYWHERE,
         'See the queues and their waiting jobs.',
         'list_queues',
     ),
     _rule(
         'external_scheduler',
         'rule:operator',
-        EVERYWHERE,
         'Have hosts filtered and ordered for a request of another scheduler.',
         'rank_hosts',
     ),
     _rule(
         'rebalance:plan',
         'rule:operator',
-        EVERYWHERE,
         'See which moves of servers would empty hosts, drain them, make places, or even out.',
         'plan_moves',
     ),
     _rule(
         'rebalance:list',
         'rule:operator',
-        EVERYWHERE,
         'List the rebalances.',
         'list_rebalances',
     ),
     _rule(
         'rebalance:show',
         'rule:operator',
-        EVERYWHERE,
         'See a rebalance and its moves.',
         'show_rebalance',
     ),
-    _rule('rebalance:run', 'rule:admin', EVERYWHERE, 'Move servers.', 'run_rebalance'),
+    _rule('rebalance:run', 'rule:admin', 'Move servers.', 'run_rebalance'),
     _rule(
         'rebalance:stop',
         'rule:admin',
-        EVERYWHERE,
         'Stop a rebalance: start no more of its moves.',
         'stop_rebalance',
     ),
@@ -316,6 +298,13 @@ def _check_file(conf):
         raise errors.BadConfig('[oslo_policy] policy_file', why) from None
 
 
+class Owner(NamedTuple):
+    """Whose a resource is. A group and the context of a caller have the same fields."""
+
+    project_id: str | None
+    user_id: str | None
+
+
 class AccessPolicy:
     """The rights of a caller. Rules are named by the end of their name, such as `groups:create`.
     Raises BadConfig."""
@@ -329,15 +318,16 @@ class AccessPolicy:
         except (OSError, ValueError, policy.InvalidDefinitionError) as error:
             raise errors.BadConfig('[oslo_policy] policy_file', str(error)) from None
 
-    def allows(self, context, name, project_id, user_id=None):
-        """Whether the caller may do this to a resource of that project."""
-        target = {'project_id': project_id, 'user_id': user_id}
+    def allows(self, context, name, owner=None):
+        """Whether the caller may do this to a resource of that Owner; None: to its own."""
+        owner = context if owner is None else owner
+        target = {'project_id': owner.project_id, 'user_id': owner.user_id}
         try:
             return bool(self._enforcer.enforce(f'{SERVICE}:{name}', target, context))
         except policy.InvalidScope:
             return False
 
-    def demand(self, context, name, project_id, user_id=None):
-        """Raises Forbidden if ``allows`` returns False."""
-        if not self.allows(context, name, project_id, user_id):
+    def demand(self, context, name, owner=None):
+        """Raise Forbidden if ``allows`` returns False."""
+        if not self.allows(context, name, owner):
             raise exceptions.Forbidden(f'The policy {SERVICE}:{name} does not allow it.')

@@ -104,13 +104,11 @@ class Parts:
 
     def may(self, rule):
         """Whether the caller has a right (such as `dashboard:hosts`) in its own project."""
-        caller = flask.g.context
-        return self.policy.allows(caller, rule, caller.project_id, caller.user_id)
+        return self.policy.allows(flask.g.context, rule)
 
     def demand(self, rule):
         """Raise Forbidden if ``may`` returns False."""
-        caller = flask.g.context
-        self.policy.demand(caller, rule, caller.project_id, caller.user_id)
+        self.policy.demand(flask.g.context, rule)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,10 +30,10 @@ class Policy:
     def __init__(self, *rules):
         self.rules = rules
 
-    def allows(self, context, rule, project_id, user_id):
+    def allows(self, context, rule, owner=None):
         return rule in self.rules
 
-    def demand(self, context, rule, project_id, user_id):
+    def demand(self, context, rule, owner=None):
         assert rule in self.rules
 
 
