@@ -23,9 +23,9 @@ from nova_sched.agent import sysfs
 
 
 def node_uuid(path: Path, new: Callable[[], uuid.UUID] = uuid.uuid4) -> str:
-    """Returns the UUID in the file. Creates the file with a new UUID if it does not exist.
+    """Return the UUID in the file. Create the file with a new UUID if it does not exist.
 
-    Raises BadMachineFacts if the file has other content, or can be neither read nor created. With
+    Raise BadMachineFacts if the file has other content, or can be neither read nor created. With
     a new UUID, the node's instances would stay allocated on a compute node that no longer exists.
     """
     with contextlib.suppress(FileExistsError):
@@ -45,7 +45,7 @@ def node_uuid(path: Path, new: Callable[[], uuid.UUID] = uuid.uuid4) -> str:
 def _create(path: Path, content: str) -> None:
     """Create the file with all of its content or not at all.
 
-    Raises FileExistsError if another process created it first.
+    Raise FileExistsError if another process created it first.
     """
     draft = path.with_name(f'{path.name}.{os.getpid()}')
     try:
@@ -79,7 +79,7 @@ class ReportCount:
         self._write()
 
     def next(self) -> dict[str, int]:
-        """Returns the arguments of a report that number it."""
+        """Return the arguments of a report that number it."""
         self.sequence += 1
         return {'boot': self.boot, 'sequence': self.sequence}
 

@@ -107,14 +107,14 @@ class MachineFacts:
 def compute_node(
     settings: AgentSettings, guests: Iterable[usage.InstanceUsage] = (), failed_builds: int = 0
 ) -> objects.ComputeNode:
-    """Returns this machine as it is now, with these instances on it. Raises BadMachineFacts."""
+    """Return this machine as it is now, with these instances on it. Raise BadMachineFacts."""
     return describe(read(settings), settings, usage.total(guests, failed_builds))
 
 
 def read(settings: AgentSettings) -> MachineFacts:
-    """Returns the facts of the machine.
+    """Return the facts of the machine.
 
-    Raises BadMachineFacts, which names the fact that cannot be read or is not plausible.
+    Raise BadMachineFacts, which names the fact that cannot be read or is not plausible.
     """
     memory_mb = psutil.virtual_memory().total >> 20
     disk = _disk(settings.instances_path)
@@ -137,7 +137,7 @@ def read(settings: AgentSettings) -> MachineFacts:
 def describe(
     machine: MachineFacts, settings: AgentSettings, used: usage.UsageTotals
 ) -> objects.ComputeNode:
-    """Returns the ComputeNode of these facts. Reserved amounts count as used, as in Nova."""
+    """Return the ComputeNode of these facts. Reserved amounts count as used, as in Nova."""
     shared, dedicated = cpu_sets(machine, settings)
     reserved_gb = -(-settings.reserved_host_disk_mb // 1024)
     _check_reserved('reserved_host_cpus', settings.reserved_host_cpus, len(shared))
@@ -182,10 +182,10 @@ def describe(
 def cpu_sets(
     machine: MachineFacts, settings: AgentSettings
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Returns the online CPUs that instances share, and those that are dedicated to one instance
+    """Return the online CPUs that instances share, and those that are dedicated to one instance
     each.
 
-    Raises BadMachineFacts if the configured sets overlap, or name CPUs that the machine does not
+    Raise BadMachineFacts if the configured sets overlap, or name CPUs that the machine does not
     have.
     """
     online = frozenset(machine.online)
@@ -210,7 +210,7 @@ def _cpu_set(option: str, ranges: str | None, machine: MachineFacts) -> frozense
 
 
 def inventories(node: objects.ComputeNode, settings: AgentSettings) -> dict[str, dict[str, Any]]:
-    """Returns provider UUID -> name, parent, inventories by resource class, traits.
+    """Return provider UUID -> name, parent, inventories by resource class, traits.
 
     A resource class with no inventory on the node is left out. Totals and ratios are the node's
     own. VCPU and PCPU are in CPUs, MEMORY_MB in MiB, DISK_GB in GiB.
@@ -237,7 +237,7 @@ def inventories(node: objects.ComputeNode, settings: AgentSettings) -> dict[str,
 
 
 def traits(node: objects.ComputeNode) -> set[str]:
-    """Returns the traits of the node itself and of its CPUs."""
+    """Return the traits of the node itself and of its CPUs."""
     cpu = json.loads(node.cpu_info)
     found = {'COMPUTE_NODE', 'OWNER_NOVA'}
     if cpu['topology']['threads'] > 1:
@@ -277,7 +277,7 @@ def _facts(node: objects.ComputeNode) -> dict[str, Any]:
 
 
 def _unordered(value: Any) -> Any:
-    """Returns a primitive with its lists sorted, most of which were sets, and without change
+    """Return a primitive with its lists sorted, most of which were sets, and without change
     records."""
     if isinstance(value, Mapping):
         return {

@@ -110,7 +110,7 @@ class Reporter:
     def stop(self, timeout_s: float = 2.0) -> bool:
         """Stop reporting.
 
-        Returns False if a report still waits for its answer after ``timeout_s`` seconds.
+        Return False if a report still waits for its answer after ``timeout_s`` seconds.
         """
         self._stopping.set()
         self._agent.news.set()
@@ -137,7 +137,7 @@ class Reporter:
     def step(self) -> float:
         """Read the node, and report it if that is due or it has changed.
 
-        Returns the seconds until the next step.
+        Return the seconds until the next step.
         """
         begin = self._moved_s = self._clock()
         seen = self._seen
@@ -212,7 +212,7 @@ class Reporter:
         self._due_s = self._clock() + pause
 
     def _take_order(self, answer: Any) -> bool:
-        """Note what the scheduler knows of this node. Returns whether that is later than the
+        """Note what the scheduler knows of this node. Return whether that is later than the
         report: then the next one has what this one lacks."""
         if not isinstance(answer, dict):
             return False
@@ -225,7 +225,7 @@ class Reporter:
     def _accepted(
         self, facts: Facts, seen: int, answer: Any, there: difference.Counted | None
     ) -> float:
-        """Take the answer to a report. Returns the seconds until the next one is due.
+        """Take the answer to a report. Return the seconds until the next one is due.
 
         A claim that has changed since ``seen`` may be left to the next report, which then has its
         change in what it has seen: it is made at once, but only once, since each report may
@@ -241,7 +241,7 @@ class Reporter:
     def _compare(self, facts: Facts, there: difference.Counted | None) -> float:
         """Log where the scheduler counts differently.
 
-        Returns the seconds until the scheduler must be asked again.
+        Return the seconds until the scheduler must be asked again.
         """
         if there is None:
             return math.inf

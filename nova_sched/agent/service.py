@@ -47,12 +47,12 @@ class Facts:
 
     @property
     def amounts(self) -> dict[str, dict[str, int]]:
-        """Returns the amounts of all instances that are listed."""
+        """Return the amounts of all instances that are listed."""
         return {uuid: dict(self.held.get(uuid, {})) for uuid in sorted(self.instances)}
 
     @property
     def provider(self) -> Mapping[str, Any]:
-        """Returns the node itself in the tree."""
+        """Return the node itself in the tree."""
         return self.inventories[self.node.uuid]
 
     @property
@@ -169,7 +169,7 @@ class Agent:
     """
 
     def __init__(self, settings: AgentSettings, instances: LocalInstances):
-        """Read the machine for the first time. Raises BadMachineFacts."""
+        """Read the machine for the first time. Raise BadMachineFacts."""
         self.news = threading.Event()
         self._settings = settings
         self._instances = instances
@@ -204,14 +204,14 @@ class Agent:
             callback()
 
     def look(self) -> Facts:
-        """Read the machine again, and return the facts to report. Raises BadMachineFacts."""
+        """Read the machine again, and return the facts to report. Raise BadMachineFacts."""
         self._machine = machine.read(self._settings)
         with self._lock:
             here = (one for one in self._instances if not one.hidden or one.uuid in self._built)
             return self._facts(tuple(here), self._built)
 
     def facts_with_hidden(self) -> Facts:
-        """Returns the facts including hidden instances, on the machine as of the last ``look``."""
+        """Return the facts including hidden instances, on the machine as of the last ``look``."""
         with self._lock:
             return self._facts(tuple(self._instances))
 
@@ -234,7 +234,7 @@ class Agent:
         """Check again that there is capacity for a request, and add its instance.
 
         With ``finished`` False, the build continues until ``finish`` is called. A repeated
-        request, such as a rebuild, replaces the first. Raises ComputeResourcesUnavailable with all
+        request, such as a rebuild, replaces the first. Raise ComputeResourcesUnavailable with all
         shortages, also if the list of instances cannot be written; the instance is not added then.
         """
         with self._lock:
@@ -254,7 +254,7 @@ class Agent:
         here.
 
         Until ``confirm_resize`` or ``revert_resize``, an instance that was here holds both sizes.
-        A repeated request replaces the first. Raises as ``build`` does; nothing is changed then.
+        A repeated request replaces the first. Raise as ``build`` does; nothing is changed then.
         """
         with self._lock:
             here = self._instances.get(request.instance_uuid)
@@ -274,7 +274,7 @@ class Agent:
         ``move`` (`resize` or `migration`) is the kind of move that brings it from another host. A
         repeated request replaces the first. An instance that is here and is not hidden stays
         visible. It gets the requested size in addition to its own if they differ, and is not
-        changed otherwise. Returns the instance after the call; raises as ``build`` does.
+        changed otherwise. Return the instance after the call; raises as ``build`` does.
         """
         with self._lock:
             here = self._instances.get(request.instance_uuid)
@@ -328,7 +328,7 @@ class Agent:
         return taken
 
     def _enlarge(self, here: LocalInstance, request: Request) -> LocalInstance:
-        """Returns the instance with the requested size added to its own; the new size may be
+        """Return the instance with the requested size added to its own; the new size may be
         smaller."""
         others = self._beside(here.uuid)
         node = self._node(others)
@@ -343,11 +343,11 @@ class Agent:
         return larger
 
     def _beside(self, instance_uuid: str) -> tuple[LocalInstance, ...]:
-        """Returns all instances except this one."""
+        """Return all instances except this one."""
         return tuple(one for one in self._instances if one.uuid != instance_uuid)
 
     def _node(self, instances: tuple[LocalInstance, ...]) -> ClaimableNode:
-        """Returns this node with these instances, to claim on it."""
+        """Return this node with these instances, to claim on it."""
         facts = self._facts(instances)
         return ClaimableNode(
             facts.node.uuid,
@@ -361,7 +361,7 @@ class Agent:
     def _addresses(
         self, parts: HardwareAllocation | None, others: Iterable[LocalInstance]
     ) -> frozenset[str]:
-        """Returns the addresses of these parts' devices on the machine."""
+        """Return the addresses of these parts' devices on the machine."""
         wanted = [some.pool for some in parts.devices] if parts else []
         taken = frozenset().union(*(one.all_devices for one in others))
         try:
@@ -390,7 +390,7 @@ class Agent:
 
         A report that is already under way when the claim is confirmed may lack the instance. The
         scheduler would take the instance for gone after the next report without it, and ``keep``
-        might be too late. Raises NotFound. The mark is lost when the agent restarts: the instance
+        might be too late. Raise NotFound. The mark is lost when the agent restarts: the instance
         is hidden again.
 
         Of an instance that is resized here, reports tell the CPUs, pages and devices of both sizes
@@ -401,7 +401,7 @@ class Agent:
             self._built |= {self._get(instance_uuid).uuid}
 
     def keep(self, instance_uuid: str) -> None:
-        """Keep a hidden instance permanently, in its new size. Raises as ``finish`` does."""
+        """Keep a hidden instance permanently, in its new size. Raise as ``finish`` does."""
         with self._lock:
             here = self._get(instance_uuid)
             kept = dataclasses.replace(here.finished(self._machine.uuid), hidden=False)
@@ -415,7 +415,7 @@ class Agent:
     def undo(self, instance_uuid: str, failed: bool = False) -> bool:
         """Remove a hidden instance; an instance that was here before gets its old size again.
 
-        ``failed``: its build failed here. Returns whether there was anything to undo. Raises
+        ``failed``: its build failed here. Return whether there was anything to undo. Raise
         BadMachineFacts if the list cannot be written.
         """
         with self._lock:
@@ -429,7 +429,7 @@ class Agent:
         return begun
 
     def hidden(self) -> list[LocalInstance]:
-        """Returns the instances that were begun and are neither kept nor undone."""
+        """Return the instances that were begun and are neither kept nor undone."""
         return [one for one in self._instances if one.hidden]
 
     def _get(self, instance_uuid: str) -> LocalInstance:
@@ -439,7 +439,7 @@ class Agent:
         return instance
 
     def confirm_resize(self, instance_uuid: str) -> None:
-        """Keep the instance here, in its new size. Raises as ``finish`` does."""
+        """Keep the instance here, in its new size. Raise as ``finish`` does."""
         with self._lock:
             here = self._open(instance_uuid)
             self._instances.put(here.finished(self._machine.uuid))
@@ -447,7 +447,7 @@ class Agent:
         self._changed()
 
     def revert_resize(self, instance_uuid: str) -> None:
-        """Restore the old size, or remove an instance that returns to its source. Raises as
+        """Restore the old size, or remove an instance that returns to its source. Raise as
         ``finish`` does."""
         with self._lock:
             before = self._open(instance_uuid).reverted(self._machine.uuid)
@@ -468,7 +468,7 @@ class Agent:
         return instance
 
     def finish(self, instance_uuid: str) -> None:
-        """Note that the build succeeded. Raises NotFound, or BadMachineFacts if the list cannot be
+        """Note that the build succeeded. Raise NotFound, or BadMachineFacts if the list cannot be
         written."""
         with self._lock:
             self._instances.put(dataclasses.replace(self._get(instance_uuid), vm_state=ACTIVE))
@@ -476,9 +476,9 @@ class Agent:
         self._changed()
 
     def destroy(self, instance_uuid: str) -> bool:
-        """Remove an instance. Returns whether it was here.
+        """Remove an instance. Return whether it was here.
 
-        Raises BadMachineFacts if the list cannot be written.
+        Raise BadMachineFacts if the list cannot be written.
         """
         with self._lock:
             here = instance_uuid in self._instances
@@ -489,6 +489,6 @@ class Agent:
         return here
 
     def instances(self) -> list[dict[str, Any]]:
-        """Returns the instances as plain values, by the names of their fields; ``parts`` as JSON
+        """Return the instances as plain values, by the names of their fields; ``parts`` as JSON
         text."""
         return [one.to_plain() for one in self._instances]

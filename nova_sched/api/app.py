@@ -52,14 +52,14 @@ def make(
     rebalances=None,
     limits=None,
 ):
-    """Returns the API as a WSGI application. ``backend`` has the methods of the client of the RPC
+    """Return the API as a WSGI application. ``backend`` has the methods of the client of the RPC
     namespace `groups`, ``manager`` those of the namespace `queues`. ``probe``: the same as
     ``backend``, but it waits only briefly. ``facts()`` returns the answer of `explain.health`,
     ``rank`` and ``plan`` are the methods `rank_hosts` and `plan_moves` of clients of `explain`,
     ``rebalances`` is the client of the namespace `rebalances`. ``limits`` are the Limits of the
     process, if it serves more than this.
 
-    Raises BadConfig.
+    Raise BadConfig.
     """
     policy, limits = AccessPolicy(conf), limits or Limits(conf)
     handlers_by_tag = {

@@ -210,7 +210,7 @@ class GroupHandlers:
 
     @contextlib.contextmanager
     def _refusals(self, context, owner=None):
-        """Raises a GroupRefused of the block without capacity, if the caller may not see hosts."""
+        """Raise a GroupRefused of the block without capacity, if the caller may not see hosts."""
         try:
             yield
         except errors.GroupRefused as error:
@@ -228,7 +228,7 @@ class GroupHandlers:
     def _known(self, call, name=None):
         """The group of the address, if the caller may see it and may do this operation.
 
-        Raises Forbidden. Raises GroupNotFound also for a group of another project.
+        Raise Forbidden. Raise GroupNotFound also for a group of another project.
         """
         uuid = str(call.request.view_args['uuid'])
         group = self._backend.show(uuid, context=call.context)
@@ -254,7 +254,7 @@ class GroupHandlers:
 
 
 def _agreed(group, seen):
-    """The generation that a change is based on, None for any. Raises GroupChanged."""
+    """The generation that a change is based on, None for any. Raise GroupChanged."""
     if seen is None:
         return None
     if group.generation in seen:

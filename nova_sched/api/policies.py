@@ -284,7 +284,7 @@ def enforcer(conf=None):
 
 
 def _check_file(conf):
-    """Raises BadConfig if the policy file cannot be read; only the default one may be missing."""
+    """Raise BadConfig if the policy file cannot be read; only the default one may be missing."""
     name = conf.oslo_policy.policy_file
     path = conf.find_file(name)
     try:

@@ -52,9 +52,9 @@ UNITS = (('d', 86400), ('h', 3600), ('min', 60))  # of lengths of time
 
 
 def make(conf, clients, database, limits=None):
-    """Returns the dashboard as a WSGI application. ``clients`` is a Clients; ``database()``
+    """Return the dashboard as a WSGI application. ``clients`` is a Clients; ``database()``
     returns the engine of the database (see ``parts.Sources``); ``limits`` are the Limits of the
-    process, if it serves more than this. Raises BadConfig."""
+    process, if it serves more than this. Raise BadConfig."""
     limits = limits or Limits(conf)
     parts = Parts(conf, AccessPolicy(conf), clients, Sources(conf, database))
     app = flask.Flask('nova_sched.dashboard')
@@ -82,7 +82,7 @@ def make(conf, clients, database, limits=None):
 
 def _secret_key(conf):
     """The key that seals sessions. A short one can be found by trying; then sessions can be read
-    and made up. Raises BadConfig."""
+    and made up. Raise BadConfig."""
     found = conf.dashboard.secret_key
     if found and len(found) < KEY_LENGTH:
         why = f'it has {len(found)} characters; {KEY_LENGTH} is the least'

@@ -92,7 +92,7 @@ class DecisionPages:
         return self._parts.may(ALL)
 
     def _seen(self, request_id):
-        """The decisions about a request that the caller may see. Raises NotFound."""
+        """The decisions about a request that the caller may see. Raise NotFound."""
         sees_all = self._sees_all
         records = self._parts.sources.decisions.read(request_id)
         found = [one for one in records if sees_all or is_own(one)]

@@ -94,7 +94,7 @@ class EndedSessions:
             LOG.warning('Other processes do not know that a session has ended: %s', error)
 
     def has(self, session):
-        """Whether a session has ended. Raises StoreUnavailable."""
+        """Whether a session has ended. Raise StoreUnavailable."""
         try:
             return session in self._here or self._table().has(session)
         except errors.BadConfig:
@@ -115,7 +115,7 @@ class Authenticator:
         )
 
     def context(self, token, environ):
-        """The caller with this token; None if the token is not valid (any more). Raises
+        """The caller with this token; None if the token is not valid (any more). Raise
         ServiceUnavailable if Keystone does not answer."""
         # Headers of the request itself say nothing about its caller.
         inside = {name: value for name, value in environ.items() if not name.startswith('HTTP_')}
@@ -130,7 +130,7 @@ class Authenticator:
         return None
 
     def log_in(self, form):
-        """A token for the words of the login form. Raises Unauthorized, ServiceUnavailable
+        """A token for the words of the login form. Raise Unauthorized, ServiceUnavailable
         or ServiceBusy."""
         user, project = form.get('user', '').strip(), form.get('project', '').strip()
         if self.is_open:

@@ -120,7 +120,7 @@ def easier(wish):
 
 
 def read(form):
-    """The Wish of a form. Raises InvalidRequest.
+    """The Wish of a form. Raise InvalidRequest.
 
     A pasted flavor (JSON or YAML, as `openstack flavor show` prints it) goes before the sizes.
     """
@@ -184,7 +184,7 @@ def _pasted(text):
 
 
 def _word(key, value):
-    """The value of an extra spec as text. Raises InvalidRequest for null, lists and mappings."""
+    """The value of an extra spec as text. Raise InvalidRequest for null, lists and mappings."""
     if isinstance(value, str):
         return value
     if not isinstance(value, int | float):

@@ -102,7 +102,7 @@ class Stage:
         )
 
     def run(self, seconds):
-        """Step as the thread does, for so long. Returns the times of the reports, in seconds from
+        """Step as the thread does, for so long. Return the times of the reports, in seconds from
         now."""
         begin, times = self.clock.now_s, []
         while self.clock.now_s < begin + seconds:

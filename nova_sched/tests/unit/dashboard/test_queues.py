@@ -50,7 +50,7 @@ def parts(*rules):
 
 @pytest.fixture
 def caller():
-    """Makes the caller of the page one of a project."""
+    """Make the caller of the page one of a project."""
     with flask.Flask('test').test_request_context('/'):
 
         def made(project_id):
