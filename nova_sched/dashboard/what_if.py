@@ -79,7 +79,9 @@ class WhatIfPages:
         found = self._dry_run(wish)
         one = dataclasses.replace(wish, count=1)
         capacity = self._parts.clients.explain.capacity(one.spec(), context=flask.g.context)
-        changes = [] if found['outcome'] == PLACED else self._changes(wish)
+        # Requests that differ in one point and would find hosts.
+        tried = [] if found['outcome'] == PLACED else easier(wish)[:TRIED]
+        changes = [text for text, other in tried if self._dry_run(other)['outcome'] == PLACED]
         return flask.render_template(
             'what_if_answer.html',
             found=found,
@@ -92,14 +94,6 @@ class WhatIfPages:
 
     def _dry_run(self, wish):
         return self._parts.clients.explain.dry_run(wish.spec(), context=flask.g.context)
-
-    def _changes(self, wish):
-        """Requests that differ in one point and would find hosts: texts."""
-        return [
-            text
-            for text, other in easier(wish)[:TRIED]
-            if self._dry_run(other)['outcome'] == PLACED
-        ]
 
 
 def easier(wish):
