@@ -17,7 +17,7 @@ inventories.
 
     sysfs <- cpus <- numa ------+
     sysfs <- pci ---------------+- machine.compute_node -> ComputeNode -> machine.inventories
-    usage, identity ------------+
+    usage ----------------------+
 
     instances -> service (local check of a claim) -> reporter -> difference
 """

@@ -11,13 +11,15 @@
 # under the License.
 
 """This machine as a ComputeNode and as a provider tree in Placement's form: facts that are read
-once, combined with usage and reserved amounts."""
+once, and a UUID that a file keeps over restarts, combined with usage and reserved amounts."""
 
+import contextlib
 import dataclasses
 import datetime
 import json
 import os
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ import psutil
 from oslo_utils import netutils
 
 from nova_sched import errors, objects
-from nova_sched.agent import AgentSettings, cpus, identity, numa, pci, usage
+from nova_sched.agent import AgentSettings, cpus, numa, pci, sysfs, usage
 
 # Kernels for another architecture that a processor also runs.
 ALSO_RUNS = {'x86_64': ('i686',)}
@@ -119,7 +121,7 @@ def read(settings: AgentSettings) -> MachineFacts:
     memory_mb = psutil.virtual_memory().total >> 20
     disk = _disk(settings.instances_path)
     return MachineFacts(
-        uuid=identity.node_uuid(settings.uuid_file),
+        uuid=node_uuid(settings.uuid_file),
         online=cpus.online(settings.sys_root),
         present=cpus.present(settings.sys_root),
         processor=cpus.processor(settings.proc_root),
@@ -132,6 +134,49 @@ def read(settings: AgentSettings) -> MachineFacts:
         host_ip=settings.host_ip or netutils.get_my_ipv4(),
         metrics=cpus.metrics(datetime.datetime.now(datetime.UTC)) if settings.metrics else '[]',
     )
+
+
+def node_uuid(path: Path, new: Callable[[], uuid.UUID] = uuid.uuid4) -> str:
+    """Return the UUID in the file. Create the file with a new UUID if it does not exist.
+
+    Raise BadMachineFacts if the file has other content, or can be neither read nor created. With
+    a new UUID, the node's instances would stay allocated on a compute node that no longer exists.
+    """
+    with contextlib.suppress(FileExistsError):
+        if not os.path.exists(path):
+            _create_file(path, str(new()))
+    content = sysfs.text(path)
+    try:
+        return str(uuid.UUID(content))
+    except ValueError as error:
+        why = (
+            f'{content[:40]!r} is not a UUID; restore the file, '
+            'or remove it if this node has no instances'
+        )
+        raise errors.BadMachineFacts(str(path), why) from error
+
+
+def _create_file(path: Path, content: str) -> None:
+    """Create the file with all of its content or not at all.
+
+    Raise FileExistsError if another process created it first.
+    """
+    draft = path.with_name(f'{path.name}.{os.getpid()}')
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open('w') as file:
+            file.write(f'{content}\n')
+            file.flush()
+            os.fsync(file.fileno())
+        # A link, unlike a rename, does not replace a file that another process has just made.
+        try:
+            path.hardlink_to(draft)
+        finally:
+            draft.unlink()
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise errors.BadMachineFacts(str(path), error.strerror or str(error)) from error
 
 
 def describe(
