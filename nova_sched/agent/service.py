@@ -13,10 +13,11 @@
 and usage."""
 
 import collections
+import contextlib
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from nova_sched import errors, objects
@@ -237,12 +238,11 @@ class Agent:
         request, such as a rebuild, replaces the first. Raise ComputeResourcesUnavailable with all
         shortages, also if the list of instances cannot be written; the instance is not added then.
         """
-        with self._lock:
+        with self._lock, self._explained(request):
             try:
                 self._take(request, ACTIVE if finished else BUILDING)
-            except errors.ComputeResourcesUnavailable as short:
+            except errors.ComputeResourcesUnavailable:
                 self._failed_builds += 1
-                self._explain(request, short)
                 self.news.set()
                 raise
             if finished:
@@ -256,16 +256,12 @@ class Agent:
         Until ``confirm_resize`` or ``revert_resize``, an instance that was here holds both sizes.
         A repeated request replaces the first. Raise as ``build`` does; nothing is changed then.
         """
-        with self._lock:
+        with self._lock, self._explained(request):
             here = self._instances.get(request.instance_uuid)
-            try:
-                if here is None or here.move:
-                    self._take(request, RESIZED, RESIZE)
-                else:
-                    self._enlarge(here, request)
-            except errors.ComputeResourcesUnavailable as short:
-                self._explain(request, short)
-                raise
+            if here is None or here.move:
+                self._take(request, RESIZED, RESIZE)
+            else:
+                self._enlarge(here, request)
         self._changed()
 
     def begin(self, request: Request, move: str | None = None) -> LocalInstance:
@@ -276,13 +272,9 @@ class Agent:
         visible. It gets the requested size in addition to its own if they differ, and is not
         changed otherwise. Return the instance after the call; raises as ``build`` does.
         """
-        with self._lock:
+        with self._lock, self._explained(request):
             here = self._instances.get(request.instance_uuid)
-            try:
-                taken = self._begin(here, request, move)
-            except errors.ComputeResourcesUnavailable as short:
-                self._explain(request, short)
-                raise
+            taken = self._begin(here, request, move)
         if taken is not here:
             self._changed(is_news=not taken.hidden)
         return taken
@@ -376,14 +368,17 @@ class Agent:
         except errors.BadMachineFacts as error:
             raise errors.ComputeResourcesUnavailable(self._machine.uuid, str(error)) from error
 
-    def _explain(self, request: Request, short: errors.ComputeResourcesUnavailable) -> None:
-        """Log the shortages by the node's own record, and the differences from the scheduler's
-        record."""
-        ours = self._facts(tuple(self._instances)).counted
-        theirs = difference.comparison(request.resources, ours, self._there, request.instance_uuid)
-        LOG.warning(
-            'Instance %s is refused: %s. %s', request.instance_uuid, short.shortages, theirs
-        )
+    @contextlib.contextmanager
+    def _explained(self, request: Request) -> Iterator[None]:
+        """Log the shortages that the block finds, by the node's own record, and the differences
+        from the scheduler's record."""
+        try:
+            yield
+        except errors.ComputeResourcesUnavailable as short:
+            uuid, ours = request.instance_uuid, self._facts(tuple(self._instances)).counted
+            theirs = difference.comparison(request.resources, ours, self._there, uuid)
+            LOG.warning('Instance %s is refused: %s. %s', uuid, short.shortages, theirs)
+            raise
 
     def built(self, instance_uuid: str) -> None:
         """Include a hidden instance in reports; its claim is about to be confirmed.
