@@ -24,7 +24,7 @@ from nova_sched.claim import CONFIRMED
 LOG = logging.getLogger(__name__)
 
 SETTLE_S = 2.0  # seconds that a difference lasts before it is logged
-AT_MOST = 10  # differences in one log line
+MAX_LOGGED = 10  # differences in one log line
 Amounts = Mapping[str, int]  # units by resource class
 
 
@@ -160,11 +160,11 @@ class DifferenceLog:
         self._told = (self._told & found) | settled
         if new:
             self._is_open = True
-            more = f'; and {len(new) - AT_MOST} more' if len(new) > AT_MOST else ''
+            more = f'; and {len(new) - MAX_LOGGED} more' if len(new) > MAX_LOGGED else ''
             LOG.warning(
                 'Node %s and the scheduler count differently. %s%s',
                 node,
-                '; '.join(new[:AT_MOST]),
+                '; '.join(new[:MAX_LOGGED]),
                 more,
             )
         elif self._is_open and not found:

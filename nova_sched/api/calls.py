@@ -28,7 +28,7 @@ from nova_sched import errors, words
 from nova_sched.api import document, views
 from nova_sched.api.document import YAML
 
-DEPTH = 100  # values inside of values of a body: as many as the RPC takes
+MAX_DEPTH = 100  # values inside of values of a body: as many as the RPC takes
 WHOLE_NUMBER = re.compile(r'-?[0-9]{1,18}')
 WORDS = {'true': True, 'false': False}
 
@@ -170,7 +170,7 @@ def _json(data):
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise errors.InvalidRequest('body', f'it is no JSON document: {error}') from None
-    _check_depth(found, DEPTH)
+    _check_depth(found, MAX_DEPTH)
     return found
 
 
@@ -187,7 +187,7 @@ def _mapping(pairs):
 def _check_depth(value, left):
     """Raise InvalidRequest for values that nest more than ``left`` deep."""
     if left < 0:
-        raise errors.InvalidRequest('body', f'values nest more than {DEPTH} deep')
+        raise errors.InvalidRequest('body', f'values nest more than {MAX_DEPTH} deep')
     if isinstance(value, (dict, list)):
         for item in value.values() if isinstance(value, dict) else value:
             _check_depth(item, left - 1)

@@ -46,7 +46,7 @@ COOKIE = 'nova_sched_dashboard'
 OPEN = frozenset(['static', 'login', 'log_in'])
 COUNTED = frozenset(['group', 'try_group'])  # they have a template read, or planned
 KEPT = ('Allow', 'Retry-After')  # headers of a fault
-KEY_LENGTH = 32  # characters of the key that seals sessions, at least
+MIN_KEY_LENGTH = 32  # characters of the key that seals sessions, at least
 PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
 UNITS = (('d', 86400), ('h', 3600), ('min', 60))  # of lengths of time
 
@@ -84,10 +84,10 @@ def _secret_key(conf):
     """The key that seals sessions. A short one can be found by trying; then sessions can be read
     and made up. Raise BadConfig."""
     found = conf.dashboard.secret_key
-    if found and len(found) < KEY_LENGTH:
-        why = f'it has {len(found)} characters; {KEY_LENGTH} is the least'
+    if found and len(found) < MIN_KEY_LENGTH:
+        why = f'it has {len(found)} characters; {MIN_KEY_LENGTH} is the least'
         raise errors.BadConfig('[dashboard] secret_key', why)
-    return found.encode() if found else secrets.token_bytes(KEY_LENGTH)
+    return found.encode() if found else secrets.token_bytes(MIN_KEY_LENGTH)
 
 
 def _admit(guard, ended, conf, logins, count):

@@ -24,7 +24,7 @@ from nova_sched.engine.explain.decision_log import REFUSED
 ENDPOINT, TITLE, RULE = 'decisions', 'Decisions', 'dashboard:decisions'
 ALL = 'dashboard:decisions:all_projects'
 ASK = 'dashboard:ask'
-SHOWN, LOOKED = 50, 5000  # newest decisions: in a list, and searched for it
+MAX_SHOWN, MAX_READ = 50, 5000  # newest decisions: in a list, and searched for it
 WIDTH = 1000  # of a drawing, in its own units
 THIN = 3  # the least width of a bar that stands for one host at least
 COLOURS = 8
@@ -52,7 +52,7 @@ class DecisionPages:
             for one in self._newest(text, outcome == REFUSED or not sees_all)
             if outcome in ('', one['outcome']) and (sees_all or is_own(one))
         )
-        rows = [told(one, sees_all) for one in itertools.islice(found, SHOWN)]
+        rows = [told(one, sees_all) for one in itertools.islice(found, MAX_SHOWN)]
         part = 'decision_rows.html' if 'HX-Request' in flask.request.headers else 'decisions.html'
         return flask.render_template(
             part,
@@ -60,7 +60,7 @@ class DecisionPages:
             q=text,
             outcome=outcome,
             is_operator=sees_all,
-            shown=SHOWN,
+            shown=MAX_SHOWN,
             now_s=self._parts.sources.decisions.now_s(),
         )
 
@@ -105,7 +105,7 @@ class DecisionPages:
         if text.startswith('req-'):
             return decisions.read(text)[::-1]
         newest = decisions.newest_first(refused=refused)
-        return (one for one in itertools.islice(newest, LOOKED) if matches(one, text))
+        return (one for one in itertools.islice(newest, MAX_READ) if matches(one, text))
 
     def _view(self, record):
         if not self._sees_all:

@@ -24,9 +24,9 @@ from nova_sched.dashboard.parts import answer
 
 ENDPOINT, TITLE, RULE = 'groups', 'Groups', 'groups:list'
 ALL = 'dashboard:decisions:all_projects'
-SHOWN = 200
+MAX_SHOWN = 200  # groups
 HOST = 'host'
-SHOWN_REFUSED, LOOKED = 20, 5000  # newest refusals: of groups, and searched for them
+MAX_REFUSED, MAX_READ = 20, 5000  # newest refusals: of groups, and searched for them
 
 
 def add(app, parts):
@@ -48,12 +48,12 @@ class GroupPages:
     def show(self):
         all_projects = self._parts.may('groups:list:all_projects')
         query = {'all_projects': True} if all_projects else {}
-        found = answer(self._handlers.list_groups, query={**query, 'limit': SHOWN})
+        found = answer(self._handlers.list_groups, query={**query, 'limit': MAX_SHOWN})
         return flask.render_template(
             'groups.html',
             groups=found['groups'],
             has_more=bool(found['links']),
-            shown=SHOWN,
+            shown=MAX_SHOWN,
             refused=self._refused(),
         )
 
@@ -63,12 +63,11 @@ class GroupPages:
         newest = self._parts.sources.decisions.newest_first(refused=True)
         found = (
             one
-            for one in itertools.islice(newest, LOOKED)
+            for one in itertools.islice(newest, MAX_READ)
             if 'group' in one and (sees_all or is_own(one))
         )
         return [
-            {**told(one, sees_all), **one['group']}
-            for one in itertools.islice(found, SHOWN_REFUSED)
+            {**told(one, sees_all), **one['group']} for one in itertools.islice(found, MAX_REFUSED)
         ]
 
     def group(self, uuid):

@@ -23,9 +23,9 @@ from nova_sched import errors
 from nova_sched.dashboard.fleet import USUAL
 from nova_sched.hardware import numa, pci
 
-LOOKED = 2000  # newest records in which a host is looked for
-SHOWN = 20  # records of a host that are shown
-DRAWN = 256  # free devices of one kind that are drawn: more than one physical function has
+MAX_READ = 2000  # newest records in which a host is looked for
+MAX_SHOWN = 20  # records of a host that are shown
+MAX_DRAWN = 256  # free devices of one kind that are drawn: more than one physical function has
 DEVICE_KINDS = {
     'type-PF': 'physical function',
     'type-VF': 'virtual function',
@@ -196,14 +196,14 @@ def _kind(pool, free, held):
         'network': pool.physical_network,
         'claimed': held,
         'free': free,
-        'drawn': min(free, DRAWN),
+        'drawn': min(free, MAX_DRAWN),
     }
 
 
 def history(records, name):
     """The newest decisions that chose the host, or that nearly did."""
     found = []
-    for one in itertools.islice(records, LOOKED):
+    for one in itertools.islice(records, MAX_READ):
         part = _part(one, name)
         if part:
             found.append(
@@ -214,7 +214,7 @@ def history(records, name):
                     'flavor': one['asked']['flavor'],
                 }
             )
-            if len(found) == SHOWN:
+            if len(found) == MAX_SHOWN:
                 break
     return found
 

@@ -21,7 +21,7 @@ from nova_sched.queues import failures
 
 ENDPOINT, TITLE, RULE = 'queues', 'Queues', 'flavors:list'
 QUEUES, JOBS, ALL_JOBS = 'queues:list', 'dashboard:jobs', 'dashboard:jobs:all_projects'
-SHOWN = 100  # jobs
+MAX_JOBS = 100  # on the page
 UNKNOWN = 'No manager of queues answers.'
 
 
@@ -76,10 +76,10 @@ class QueuePages:
         if not self._parts.may(JOBS):
             return []
         if self._parts.may(ALL_JOBS):
-            return self._parts.sources.jobs.newest(SHOWN)
+            return self._parts.sources.jobs.newest(MAX_JOBS)
         # To the table, no project is every project.
         project_id = flask.g.context.project_id
-        return self._parts.sources.jobs.newest(SHOWN, project_id) if project_id else []
+        return self._parts.sources.jobs.newest(MAX_JOBS, project_id) if project_id else []
 
     def _sees(self, job):
         if self._parts.may(ALL_JOBS):

@@ -24,10 +24,10 @@ from nova_sched.groups.template import source
 
 ENDPOINT, TITLE, RULE = 'what_if', 'What if', 'dashboard:ask'
 SIZES = {'vcpus': 1, 'ram': 512, 'disk': 0}
-MOST = 1000  # servers of one question
+MAX_SERVERS = 1000  # servers of one question
 MAX_SIZE = 10**12  # of any amount
 MAX_PASTED = 2**16  # characters of a flavor: it is read in a thread of the API
-TRIED = 8  # changes of a refused request that are tried
+MAX_EASIER = 8  # changes of a refused request that are tried
 
 
 def add(app, parts):
@@ -80,7 +80,7 @@ class WhatIfPages:
         one = dataclasses.replace(wish, count=1)
         capacity = self._parts.clients.explain.capacity(one.spec(), context=flask.g.context)
         # Requests that differ in one point and would find hosts.
-        tried = [] if found['outcome'] == PLACED else easier(wish)[:TRIED]
+        tried = [] if found['outcome'] == PLACED else easier(wish)[:MAX_EASIER]
         changes = [text for text, other in tried if self._dry_run(other)['outcome'] == PLACED]
         return flask.render_template(
             'what_if_answer.html',
@@ -123,8 +123,8 @@ def read(form):
     if not sizes['vcpus'] or not sizes['ram']:
         raise errors.InvalidRequest('sizes', 'a server has at least 1 vCPU and 1 MiB of memory')
     count = _size('count', form.get('count') or 1)
-    if not 1 <= count <= MOST:
-        raise errors.InvalidRequest('count', f'{count} is not from 1 to {MOST}')
+    if not 1 <= count <= MAX_SERVERS:
+        raise errors.InvalidRequest('count', f'{count} is not from 1 to {MAX_SERVERS}')
     extra_specs = {**pasted.get('extra_specs', {}), **_pairs(form.get('extra_specs', ''))}
     for name in extra_specs:
         if why := words.why_internal(words.EXTRA_SPEC, name):

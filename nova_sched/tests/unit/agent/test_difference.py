@@ -16,7 +16,7 @@ import logging
 import pytest
 
 from nova_sched.agent import difference
-from nova_sched.agent.difference import AT_MOST, Counted, DifferenceLog
+from nova_sched.agent.difference import MAX_LOGGED, Counted, DifferenceLog
 
 SMALL, LARGE = {'VCPU': 2, 'MEMORY_MB': 512}, {'VCPU': 4, 'MEMORY_MB': 512}
 
@@ -197,6 +197,6 @@ def test_when_to_look_again(heard, soon):
 
 def test_very_many_are_counted(caplog):
     made = DifferenceLog(settle_s=0)
-    made.update('cmp1', frozenset(f'{number:03}' for number in range(AT_MOST + 5)), 0)
+    made.update('cmp1', frozenset(f'{number:03}' for number in range(MAX_LOGGED + 5)), 0)
     (line,) = caplog.messages
-    assert line.endswith(f'; {AT_MOST - 1:03}; and 5 more')
+    assert line.endswith(f'; {MAX_LOGGED - 1:03}; and 5 more')

@@ -90,8 +90,8 @@ def test_no_more_is_read_than_is_shown(monkeypatch):
     log = Log()
     with flask.Flask('test').test_request_context('/'):
         flask.g.context = RequestContext(project_id='red')
-        assert len(pages(log, decisions.RULE).show()) == decisions.SHOWN
-    assert log.count == decisions.SHOWN
+        assert len(pages(log, decisions.RULE).show()) == decisions.MAX_SHOWN
+    assert log.count == decisions.MAX_SHOWN
 
 
 def step(name, seen, left):

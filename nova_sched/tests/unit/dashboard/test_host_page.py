@@ -120,7 +120,7 @@ def test_history():
 
 def test_history_ends():
     chosen = record('1', [{'host': 'a', 'alternates': []}])
-    assert len(host_page.history([chosen] * 100, 'a')) == host_page.SHOWN
+    assert len(host_page.history([chosen] * 100, 'a')) == host_page.MAX_SHOWN
 
 
 # Devices one by one: whose they are, and what they are part of.
@@ -194,7 +194,7 @@ def test_older_claims_come_first():
 def test_no_more_are_drawn_than_a_page_can_show():
     ((parent,),) = parents(pools=[pool(10**9, 0)]).values()
     (kind,) = parent['kinds']
-    assert (kind['free'], kind['drawn']) == (10**9, host_page.DRAWN)
+    assert (kind['free'], kind['drawn']) == (10**9, host_page.MAX_DRAWN)
 
 
 @pytest.mark.parametrize('text', [None, '', '{', '{}'])
