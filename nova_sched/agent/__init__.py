@@ -16,10 +16,10 @@ inventories.
 ::
 
     sysfs <- cpus <- numa ------+
-    sysfs <- pci ---------------+- machine.compute_node -> ComputeNode -> inventory.inventories
-    usage, identity ------------+
+    sysfs <- pci ---------------+- machine.compute_node -> ComputeNode -> machine.inventories
+    usage ----------------------+
 
-    instances -> node (local check of a claim) -> service -> reporter -> difference
+    instances -> service (local check of a claim) -> reporter -> difference
 """
 
 import dataclasses

@@ -71,9 +71,9 @@ class Processor:
 
 
 def parse_ranges(ranges: str, what: str) -> frozenset[int]:
-    """Returns the CPU ids of a text such as ``0-3,8,^2``.
+    """Return the CPU ids of a text such as ``0-3,8,^2``.
 
-    Raises BadMachineFacts, which names ``what`` as the source of the text.
+    Raise BadMachineFacts, which names ``what`` as the source of the text.
     """
     try:
         return words.cpu_ids(ranges)
@@ -82,13 +82,13 @@ def parse_ranges(ranges: str, what: str) -> frozenset[int]:
 
 
 def present(sys_root: Path) -> frozenset[int]:
-    """Returns the CPUs of the machine, online or not."""
+    """Return the CPUs of the machine, online or not."""
     path = sys_root / 'devices/system/cpu/present'
     return parse_ranges(sysfs.text(path), str(path))
 
 
 def online(sys_root: Path) -> dict[int, Cpu]:
-    """Returns the online CPUs by id. Raises BadMachineFacts if the kernel does not list them."""
+    """Return the online CPUs by id. Raise BadMachineFacts if the kernel does not list them."""
     root = sys_root / 'devices/system/cpu'
     ids = parse_ranges(sysfs.text(root / 'online'), str(root / 'online'))
     if not ids:
@@ -106,7 +106,7 @@ def _cpu(topology: Path, cpu: int, online_ids: frozenset[int]) -> Cpu:
 
 
 def topology(cpus: Collection[Cpu]) -> dict[str, int]:
-    """Returns sockets, cores per socket and threads per core: the maximum of each over
+    """Return sockets, cores per socket and threads per core: the maximum of each over
     these CPUs."""
     cores: dict[int | None, set[frozenset[int]]] = {}
     for cpu in cpus:
@@ -119,7 +119,7 @@ def topology(cpus: Collection[Cpu]) -> dict[str, int]:
 
 
 def processor(proc_root: Path, arch: str | None = None) -> Processor:
-    """Returns the first CPU of cpuinfo; ``arch`` defaults to the running kernel's."""
+    """Return the first CPU of cpuinfo; ``arch`` defaults to the running kernel's."""
     first = sysfs.text(proc_root / 'cpuinfo').partition('\n\n')[0]
     lines = (line.partition(':') for line in first.splitlines())
     facts = {key.strip(): value.strip() for key, _, value in lines}
@@ -136,7 +136,7 @@ def processor(proc_root: Path, arch: str | None = None) -> Processor:
 
 
 def metrics(now: datetime.datetime) -> str:
-    """Returns the metrics of this machine, in the form of ``metrics_text``.
+    """Return the metrics of this machine, in the form of ``metrics_text``.
 
     Shares are of the time since the last call. The first call in a process covers the time since
     its start.
@@ -154,7 +154,7 @@ def metrics(now: datetime.datetime) -> str:
 def metrics_text(
     times: Any, percents: Any, busy_percent: float, mhz: float | None, now: datetime.datetime
 ) -> str:
-    """Returns the JSON text of a list of metrics: times in ns since boot, shares of 1, frequency
+    """Return the JSON text of a list of metrics: times in ns since boot, shares of 1, frequency
     in MHz.
 
     ``times`` (seconds) and ``percents`` are psutil's, ``now`` is in UTC.

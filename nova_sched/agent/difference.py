@@ -24,7 +24,7 @@ from nova_sched.claim import CONFIRMED
 LOG = logging.getLogger(__name__)
 
 SETTLE_S = 2.0  # seconds that a difference lasts before it is logged
-AT_MOST = 10  # differences in one log line
+MAX_LOGGED = 10  # differences in one log line
 Amounts = Mapping[str, int]  # units by resource class
 
 
@@ -43,7 +43,7 @@ class Counted:
 
 
 def here(inventories: Mapping[str, Mapping[str, Any]], held: Mapping[str, Amounts]) -> Counted:
-    """Returns the node's own record.
+    """Return the node's own record.
 
     ``inventories`` are in Placement's form; ``held`` are the amounts that each instance holds.
     """
@@ -58,7 +58,7 @@ def here(inventories: Mapping[str, Mapping[str, Any]], held: Mapping[str, Amount
 
 
 def there(answer: Any) -> Counted | None:
-    """Returns the scheduler's record from its answer to a report; None if the answer has none."""
+    """Return the scheduler's record from its answer to a report; None if the answer has none."""
     counted = answer.get('counted') if answer else None
     if counted is None:
         return None
@@ -68,7 +68,7 @@ def there(answer: Any) -> Counted | None:
 
 
 def differences(ours: Counted, theirs: Counted, listed: Collection[str]) -> frozenset[str]:
-    """Returns one phrase for each difference; ``listed`` are the instances that the report named.
+    """Return one phrase for each difference; ``listed`` are the instances that the report named.
 
     A claim whose instance has not arrived yet is not a difference. Neither is the claim of an
     instance that was listed for the last time.
@@ -108,7 +108,7 @@ def _instances(ours: Mapping[str, Amounts], theirs: Mapping[str, Amounts]) -> It
 def comparison(
     asked: Collection[str], ours: Counted, theirs: Counted | None, instance_uuid: str
 ) -> str:
-    """Returns a text that compares both counts of the resource classes that an instance asks for.
+    """Return a text that compares both counts of the resource classes that an instance asks for.
 
     The text explains a refusal.
     """
@@ -150,7 +150,7 @@ class DifferenceLog:
     def update(self, node: str, found: Set[str], now_s: float) -> bool:
         """Log the new ones among the differences that were found now.
 
-        Returns whether some are too recent to be logged; call again in ``SETTLE_S`` seconds.
+        Return whether some are too recent to be logged; call again in ``SETTLE_S`` seconds.
         """
         self._since_s = {one: self._since_s.get(one, now_s) for one in found}
         settled = {
@@ -160,11 +160,11 @@ class DifferenceLog:
         self._told = (self._told & found) | settled
         if new:
             self._is_open = True
-            more = f'; and {len(new) - AT_MOST} more' if len(new) > AT_MOST else ''
+            more = f'; and {len(new) - MAX_LOGGED} more' if len(new) > MAX_LOGGED else ''
             LOG.warning(
                 'Node %s and the scheduler count differently. %s%s',
                 node,
-                '; '.join(new[:AT_MOST]),
+                '; '.join(new[:MAX_LOGGED]),
                 more,
             )
         elif self._is_open and not found:

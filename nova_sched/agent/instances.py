@@ -63,7 +63,7 @@ class LocalInstance:
     hidden: bool = False
 
     def to_plain(self) -> dict[str, Any]:
-        """Returns the fields as JSON values."""
+        """Return the fields as JSON values."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return fields | {
             'resources': dict(self.resources),
@@ -75,7 +75,7 @@ class LocalInstance:
 
     @property
     def all_devices(self) -> frozenset[str]:
-        """Returns the addresses of all devices that the instance holds exclusively."""
+        """Return the addresses of all devices that the instance holds exclusively."""
         return self.devices | self.new_devices
 
     @property
@@ -84,7 +84,7 @@ class LocalInstance:
         return self.move is not None or self.resizing is not None
 
     def claim(self, node_uuid: str) -> Claim:
-        """Returns the claim of the instance on this node."""
+        """Return the claim of the instance on this node."""
         return Claim(
             self.uuid,
             node_uuid,
@@ -97,12 +97,12 @@ class LocalInstance:
         )
 
     def finished(self, node_uuid: str) -> 'LocalInstance':
-        """Returns the instance after a confirmed move or resize, in its new size."""
+        """Return the instance after a confirmed move or resize, in its new size."""
         devices = self.new_devices if self.resizing else self.devices
         return self._settled(self.claim(node_uuid).finished(), devices)
 
     def reverted(self, node_uuid: str) -> 'LocalInstance | None':
-        """Returns the instance in its old size; None if it returns to its source host."""
+        """Return the instance in its old size; None if it returns to its source host."""
         if self.resizing is None:
             return None
         return self._settled(self.claim(node_uuid).reverted(), self.devices)
@@ -120,7 +120,7 @@ class LocalInstance:
         )
 
     def guest(self, both: bool = False) -> usage.InstanceUsage:
-        """Returns the instance as the node's report counts it.
+        """Return the instance as the node's report counts it.
 
         During a resize, amounts are the sum of both sizes, but CPUs, pages and devices are the old
         ones only, unless ``both`` are asked for. The scheduler holds the new ones in addition to
@@ -168,11 +168,11 @@ class LocalInstances:
         return self._by_uuid.get(instance_uuid)
 
     def put(self, instance: LocalInstance) -> None:
-        """Add an instance, or replace it. Raises BadMachineFacts if the file cannot be written."""
+        """Add an instance, or replace it. Raise BadMachineFacts if the file cannot be written."""
         self._replace({**self._by_uuid, instance.uuid: instance})
 
     def remove(self, instance_uuid: str) -> None:
-        """Remove an instance that is in the list. Raises BadMachineFacts if the file cannot be
+        """Remove an instance that is in the list. Raise BadMachineFacts if the file cannot be
         written."""
         self._replace({name: one for name, one in self._by_uuid.items() if name != instance_uuid})
 
@@ -199,9 +199,9 @@ def _read(path: Path) -> dict[str, LocalInstance]:
 
 
 def _instance(fields: Any) -> LocalInstance:
-    """Returns an instance from its stored fields.
+    """Return an instance from its stored fields.
 
-    Raises ValueError, TypeError, AttributeError or Invalid for anything else.
+    Raise ValueError, TypeError, AttributeError or Invalid for anything else.
     """
     parts, resizing = fields.get('parts'), fields.get('resizing')
     addresses = {

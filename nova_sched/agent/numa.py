@@ -54,10 +54,10 @@ class MachineCell:
 
 
 def cells(sys_root: Path, memory_mb: int = 0, page_kb: int | None = None) -> list[MachineCell]:
-    """Returns the cells that have an online CPU, by id; one cell if the kernel lists none.
+    """Return the cells that have an online CPU, by id; one cell if the kernel lists none.
 
     That one cell has ``memory_mb`` (MiB), which the caller has to pass. ``page_kb`` is the base
-    page size in kiB, the running kernel's unless given. Raises BadMachineFacts if a cell cannot be
+    page size in kiB, the running kernel's unless given. Raise BadMachineFacts if a cell cannot be
     read.
     """
     page_kb = page_kb or os.sysconf('SC_PAGE_SIZE') // 1024
@@ -110,10 +110,10 @@ def _memory_kb(meminfo: Path) -> int:
 
 
 def reserved_pages(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], int]:
-    """Returns huge pages reserved for the host, by cell and size in kiB.
+    """Return huge pages reserved for the host, by cell and size in kiB.
 
     ``entries`` are ``{'node', 'size', 'count'}``. ``size`` is in kiB, or has a unit (``2MB``,
-    ``1GB``). Raises BadMachineFacts for anything else.
+    ``1GB``). Raise BadMachineFacts for anything else.
     """
     pages: dict[tuple[int, int], int] = {}
     for entry in entries:
@@ -138,7 +138,7 @@ def build(
     used: Mapping[int, CellUse],
     settings: AgentSettings,
 ) -> objects.NUMATopology:
-    """Returns the cells with their CPUs for instances: ``shared`` or ``dedicated`` to one each."""
+    """Return the cells with their CPUs for instances: ``shared`` or ``dedicated`` to one each."""
     reserved = reserved_pages(settings.reserved_huge_pages)
     # A node without a dedicated set accepts pinned instances on any CPU, as in Nova.
     dedicated = dedicated or shared

@@ -56,7 +56,7 @@ class Device:
 
 
 def devices(sys_root: Path) -> list[Device]:
-    """Returns all devices by address. A device that cannot be read is logged and left out."""
+    """Return all devices by address. A device that cannot be read is logged and left out."""
     found = []
     for path in sysfs.children(sys_root / 'bus/pci/devices'):
         try:
@@ -118,11 +118,11 @@ class Spec:
 
 
 def parse_specs(entries: Iterable[Mapping[str, Any] | str]) -> list[Spec]:
-    """Returns the specs from mappings, or from the JSON text of a mapping or of a list of them.
+    """Return the specs from mappings, or from the JSON text of a mapping or of a list of them.
 
     The known keys are ``vendor_id``, ``product_id``, ``address`` and ``devname``; all others are
     tags. ``address`` is a glob text, or has regular expressions by ``domain``, ``bus``, ``slot``
-    and ``function``. Raises BadMachineFacts.
+    and ``function``. Raise BadMachineFacts.
     """
     specs = []
     for entry in entries:
@@ -137,7 +137,7 @@ def parse_specs(entries: Iterable[Mapping[str, Any] | str]) -> list[Spec]:
 def pools(
     devices: Iterable[Device], specs: Collection[Spec], taken: Collection[str] = ()
 ) -> objects.PciDevicePoolList:
-    """Returns the free devices, counted by vendor, product, NUMA node and tags.
+    """Return the free devices, counted by vendor, product, NUMA node and tags.
 
     A device gets the tags of the first spec that it matches. A device without a matching spec is
     not offered. ``taken`` are the addresses that instances hold. A virtual function also takes its
@@ -160,9 +160,9 @@ def pick(
     taken: Collection[str],
     wanted: Iterable[PciPool],
 ) -> frozenset[str]:
-    """Returns addresses of free devices that match these pools, as many as the pools count.
+    """Return addresses of free devices that match these pools, as many as the pools count.
 
-    Raises Overdrawn if there are too few, or if one is part of another.
+    Raise Overdrawn if there are too few, or if one is part of another.
     """
     chosen = set[str]()
     for pool in wanted:
@@ -180,7 +180,7 @@ def pick(
 def _offered(
     devices: Collection[Device], specs: Collection[Spec], taken: Collection[str]
 ) -> Iterator[tuple[str, Kind]]:
-    """Yields address and kind of each free device."""
+    """Yield address and kind of each free device."""
     blocked = set(taken) | {device.parent for device in devices if device.address in taken}
     for device in devices:
         spec = next((spec for spec in specs if spec.matches(device)), None)

@@ -15,17 +15,18 @@ end the reporter."""
 import dataclasses
 import logging
 import math
+import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from oslo_utils import versionutils
 
-from nova_sched import errors
-from nova_sched.agent import difference
+from nova_sched import errors, words
+from nova_sched.agent import difference, sysfs
 from nova_sched.agent.difference import SETTLE_S, DifferenceLog
-from nova_sched.agent.identity import ReportCount
 from nova_sched.agent.service import Agent, Facts
 from nova_sched.logs import Problems, first_line
 from nova_sched.measures.catalogue import REPORT_SECONDS, REPORTS
@@ -45,6 +46,52 @@ def takes_new(answer: Any) -> bool:
     """Whether the scheduler that gave this answer takes the amounts of instances, and ``seen``."""
     found = answer.get('version') if isinstance(answer, dict) else None
     return found is not None and versionutils.is_compatible('1.2', found, same_major=False)
+
+
+class ReportCount:
+    """The number of the next report and of the current start; the file ``path`` stores the latter.
+
+    Only one process may use the file. Raises BadMachineFacts if the file can be neither read nor
+    written.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self.sequence = 0
+        self.boot = self._read() + 1
+        self._write()
+
+    def next(self) -> dict[str, int]:
+        """Return the arguments of a report that number it."""
+        self.sequence += 1
+        return {'boot': self.boot, 'sequence': self.sequence}
+
+    def pass_by(self, boot: int) -> None:
+        """Continue after a start that the scheduler knows and this file does not, for a file from
+        a backup."""
+        if boot >= self.boot:
+            self.boot, self.sequence = boot + 1, 0
+            self._write()
+
+    def _read(self) -> int:
+        if not self._path.exists():
+            return 0
+        try:
+            return words.whole(sysfs.text(self._path))
+        except ValueError as error:
+            why = f'{error}; remove the file'
+            raise errors.BadMachineFacts(str(self._path), why) from None
+
+    def _write(self) -> None:
+        draft = self._path.with_name(f'{self._path.name}.{os.getpid()}')
+        try:
+            with draft.open('w') as file:
+                file.write(f'{self.boot}\n')
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self._path)
+        except OSError as error:
+            raise errors.BadMachineFacts(str(self._path), error.strerror or str(error)) from error
 
 
 class Reporter:
@@ -110,7 +157,7 @@ class Reporter:
     def stop(self, timeout_s: float = 2.0) -> bool:
         """Stop reporting.
 
-        Returns False if a report still waits for its answer after ``timeout_s`` seconds.
+        Return False if a report still waits for its answer after ``timeout_s`` seconds.
         """
         self._stopping.set()
         self._agent.news.set()
@@ -137,7 +184,7 @@ class Reporter:
     def step(self) -> float:
         """Read the node, and report it if that is due or it has changed.
 
-        Returns the seconds until the next step.
+        Return the seconds until the next step.
         """
         begin = self._moved_s = self._clock()
         seen = self._seen
@@ -212,7 +259,7 @@ class Reporter:
         self._due_s = self._clock() + pause
 
     def _take_order(self, answer: Any) -> bool:
-        """Note what the scheduler knows of this node. Returns whether that is later than the
+        """Note what the scheduler knows of this node. Return whether that is later than the
         report: then the next one has what this one lacks."""
         if not isinstance(answer, dict):
             return False
@@ -225,7 +272,7 @@ class Reporter:
     def _accepted(
         self, facts: Facts, seen: int, answer: Any, there: difference.Counted | None
     ) -> float:
-        """Take the answer to a report. Returns the seconds until the next one is due.
+        """Take the answer to a report. Return the seconds until the next one is due.
 
         A claim that has changed since ``seen`` may be left to the next report, which then has its
         change in what it has seen: it is made at once, but only once, since each report may
@@ -241,7 +288,7 @@ class Reporter:
     def _compare(self, facts: Facts, there: difference.Counted | None) -> float:
         """Log where the scheduler counts differently.
 
-        Returns the seconds until the scheduler must be asked again.
+        Return the seconds until the scheduler must be asked again.
         """
         if there is None:
             return math.inf

@@ -12,19 +12,22 @@
 """The operations of the agent: accepts and removes instances, and describes its node's resources
 and usage."""
 
+import collections
+import contextlib
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from nova_sched import errors, objects
-from nova_sched.agent import AgentSettings, difference, inventory, machine, pci, usage
+from nova_sched.agent import AgentSettings, difference, machine, pci, usage
 from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, LocalInstance, LocalInstances
-from nova_sched.agent.node import ClaimableNode
 from nova_sched.claim import RESIZE, Resizing
-from nova_sched.hardware import Overdrawn
-from nova_sched.hardware.machine import HardwareAllocation
+from nova_sched.hardware import Overdrawn, providers
+from nova_sched.hardware.machine import HardwareAllocation, Machine
+from nova_sched.objects.claiming import ClaimableMixin, Usage
+from nova_sched.state import demand
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)
@@ -45,12 +48,12 @@ class Facts:
 
     @property
     def amounts(self) -> dict[str, dict[str, int]]:
-        """Returns the amounts of all instances that are listed."""
+        """Return the amounts of all instances that are listed."""
         return {uuid: dict(self.held.get(uuid, {})) for uuid in sorted(self.instances)}
 
     @property
     def provider(self) -> Mapping[str, Any]:
-        """Returns the node itself in the tree."""
+        """Return the node itself in the tree."""
         return self.inventories[self.node.uuid]
 
     @property
@@ -65,6 +68,90 @@ class Facts:
             or self.inventories != other.inventories
             or machine.changed(other.node, self.node)
         )
+
+
+class ClaimableNode(ClaimableMixin):
+    """``instance_claim`` over one provider's inventories and the instances on it.
+
+    Inventories are in Placement's form. A bare ComputeNode has neither dedicated CPUs nor custom
+    resource classes, and counts reserved amounts as used. With its inventories, the node refuses
+    exactly the claims that the scheduler refuses. ``machine`` are its NUMA cells and PCI devices
+    as it reports them with these instances. With ``packing``, guests go into the fuller cells
+    first. The node has no child providers.
+    """
+
+    def __init__(
+        self,
+        uuid: str,
+        inventories: Mapping[str, Mapping[str, Any]],
+        instances: Iterable[LocalInstance],
+        machine: Machine | None = None,
+        packing: bool = False,
+        traits: Iterable[str] = (),
+    ):
+        self.uuid = uuid
+        self._machine, self._packing = machine, packing
+        self._inventories = inventories
+        self._traits = frozenset(traits)
+        self._used: collections.Counter[str] = collections.Counter()
+        for instance in instances:
+            self._used.update(instance.resources)
+            # A report omits the resources that an instance will have after its resize is settled.
+            if instance.resizing and instance.resizing.parts:
+                self.hold(instance.resizing.parts)
+
+    def demand(self, request: Any) -> tuple[Mapping[str, int], tuple[providers.Allotted, ...]]:
+        own = {name for name, inventory in self._inventories.items() if inventory['total']}
+        taken = demand.resources_on(request, own)
+        if not request.groups:
+            return taken, ()
+        asked = demand.asked_of(request, own, frozenset(), self._traits)
+        tree = demand.with_own(
+            providers.ProviderTree(self.uuid), asked, self._stock, taken, self._traits
+        )
+        allotted = providers.fit(tree, asked)
+        if allotted is None:
+            raise Overdrawn('child providers', providers.why_not(tree, asked))
+        sums = collections.Counter(taken)
+        sums.update(providers.on_root(tree, allotted))
+        return sums, allotted
+
+    def _stock(self, resource_class: str) -> providers.Stock | None:
+        found = self._inventories.get(resource_class)
+        if found is None:
+            return None
+        amounts = {name: value for name, value in found.items() if name != 'allocation_ratio'}
+        return providers.Stock(
+            **amounts, ratio=found['allocation_ratio'], used=self._used[resource_class]
+        )
+
+    def usage(self, resource_class: str) -> Usage | None:
+        found = self._inventories.get(resource_class)
+        if found is None:
+            return None
+        return Usage(
+            found['total'],
+            found['reserved'],
+            found['allocation_ratio'],
+            self._used[resource_class],
+        )
+
+    def take(self, resource_class: str, amount: int) -> None:
+        self._used[resource_class] += amount
+
+    @property
+    def packing(self) -> bool:
+        return self._packing
+
+    @property
+    def machine(self) -> Machine | None:
+        return self._machine
+
+    def hold(self, parts: HardwareAllocation) -> None:
+        self._machine = self._machine and self._machine.hold(parts)
+
+    def let_go(self, parts: HardwareAllocation) -> None:
+        self._machine = self._machine and self._machine.let_go(parts)
 
 
 class Agent:
@@ -83,7 +170,7 @@ class Agent:
     """
 
     def __init__(self, settings: AgentSettings, instances: LocalInstances):
-        """Read the machine for the first time. Raises BadMachineFacts."""
+        """Read the machine for the first time. Raise BadMachineFacts."""
         self.news = threading.Event()
         self._settings = settings
         self._instances = instances
@@ -118,14 +205,14 @@ class Agent:
             callback()
 
     def look(self) -> Facts:
-        """Read the machine again, and return the facts to report. Raises BadMachineFacts."""
+        """Read the machine again, and return the facts to report. Raise BadMachineFacts."""
         self._machine = machine.read(self._settings)
         with self._lock:
             here = (one for one in self._instances if not one.hidden or one.uuid in self._built)
             return self._facts(tuple(here), self._built)
 
     def facts_with_hidden(self) -> Facts:
-        """Returns the facts including hidden instances, on the machine as of the last ``look``."""
+        """Return the facts including hidden instances, on the machine as of the last ``look``."""
         with self._lock:
             return self._facts(tuple(self._instances))
 
@@ -136,7 +223,7 @@ class Agent:
         node = machine.describe(self._machine, self._settings, used)
         listed = frozenset(one.uuid for one in here) | self._untold
         held = {one.uuid: one.resources for one in here}
-        return Facts(node, inventory.inventories(node, self._settings), listed, held)
+        return Facts(node, machine.inventories(node, self._settings), listed, held)
 
     def told(self, facts: Facts, there: difference.Counted | None = None) -> None:
         """Note that the scheduler has accepted this report; ``there`` is its count of the node."""
@@ -148,15 +235,14 @@ class Agent:
         """Check again that there is capacity for a request, and add its instance.
 
         With ``finished`` False, the build continues until ``finish`` is called. A repeated
-        request, such as a rebuild, replaces the first. Raises ComputeResourcesUnavailable with all
+        request, such as a rebuild, replaces the first. Raise ComputeResourcesUnavailable with all
         shortages, also if the list of instances cannot be written; the instance is not added then.
         """
-        with self._lock:
+        with self._lock, self._explained(request):
             try:
                 self._take(request, ACTIVE if finished else BUILDING)
-            except errors.ComputeResourcesUnavailable as short:
+            except errors.ComputeResourcesUnavailable:
                 self._failed_builds += 1
-                self._explain(request, short)
                 self.news.set()
                 raise
             if finished:
@@ -168,18 +254,14 @@ class Agent:
         here.
 
         Until ``confirm_resize`` or ``revert_resize``, an instance that was here holds both sizes.
-        A repeated request replaces the first. Raises as ``build`` does; nothing is changed then.
+        A repeated request replaces the first. Raise as ``build`` does; nothing is changed then.
         """
-        with self._lock:
+        with self._lock, self._explained(request):
             here = self._instances.get(request.instance_uuid)
-            try:
-                if here is None or here.move:
-                    self._take(request, RESIZED, RESIZE)
-                else:
-                    self._enlarge(here, request)
-            except errors.ComputeResourcesUnavailable as short:
-                self._explain(request, short)
-                raise
+            if here is None or here.move:
+                self._take(request, RESIZED, RESIZE)
+            else:
+                self._enlarge(here, request)
         self._changed()
 
     def begin(self, request: Request, move: str | None = None) -> LocalInstance:
@@ -188,15 +270,11 @@ class Agent:
         ``move`` (`resize` or `migration`) is the kind of move that brings it from another host. A
         repeated request replaces the first. An instance that is here and is not hidden stays
         visible. It gets the requested size in addition to its own if they differ, and is not
-        changed otherwise. Returns the instance after the call; raises as ``build`` does.
+        changed otherwise. Return the instance after the call; raises as ``build`` does.
         """
-        with self._lock:
+        with self._lock, self._explained(request):
             here = self._instances.get(request.instance_uuid)
-            try:
-                taken = self._begin(here, request, move)
-            except errors.ComputeResourcesUnavailable as short:
-                self._explain(request, short)
-                raise
+            taken = self._begin(here, request, move)
         if taken is not here:
             self._changed(is_news=not taken.hidden)
         return taken
@@ -242,7 +320,7 @@ class Agent:
         return taken
 
     def _enlarge(self, here: LocalInstance, request: Request) -> LocalInstance:
-        """Returns the instance with the requested size added to its own; the new size may be
+        """Return the instance with the requested size added to its own; the new size may be
         smaller."""
         others = self._beside(here.uuid)
         node = self._node(others)
@@ -257,11 +335,11 @@ class Agent:
         return larger
 
     def _beside(self, instance_uuid: str) -> tuple[LocalInstance, ...]:
-        """Returns all instances except this one."""
+        """Return all instances except this one."""
         return tuple(one for one in self._instances if one.uuid != instance_uuid)
 
     def _node(self, instances: tuple[LocalInstance, ...]) -> ClaimableNode:
-        """Returns this node with these instances, to claim on it."""
+        """Return this node with these instances, to claim on it."""
         facts = self._facts(instances)
         return ClaimableNode(
             facts.node.uuid,
@@ -275,7 +353,7 @@ class Agent:
     def _addresses(
         self, parts: HardwareAllocation | None, others: Iterable[LocalInstance]
     ) -> frozenset[str]:
-        """Returns the addresses of these parts' devices on the machine."""
+        """Return the addresses of these parts' devices on the machine."""
         wanted = [some.pool for some in parts.devices] if parts else []
         taken = frozenset().union(*(one.all_devices for one in others))
         try:
@@ -290,21 +368,24 @@ class Agent:
         except errors.BadMachineFacts as error:
             raise errors.ComputeResourcesUnavailable(self._machine.uuid, str(error)) from error
 
-    def _explain(self, request: Request, short: errors.ComputeResourcesUnavailable) -> None:
-        """Log the shortages by the node's own record, and the differences from the scheduler's
-        record."""
-        ours = self._facts(tuple(self._instances)).counted
-        theirs = difference.comparison(request.resources, ours, self._there, request.instance_uuid)
-        LOG.warning(
-            'Instance %s is refused: %s. %s', request.instance_uuid, short.shortages, theirs
-        )
+    @contextlib.contextmanager
+    def _explained(self, request: Request) -> Iterator[None]:
+        """Log the shortages that the block finds, by the node's own record, and the differences
+        from the scheduler's record."""
+        try:
+            yield
+        except errors.ComputeResourcesUnavailable as short:
+            uuid, ours = request.instance_uuid, self._facts(tuple(self._instances)).counted
+            theirs = difference.comparison(request.resources, ours, self._there, uuid)
+            LOG.warning('Instance %s is refused: %s. %s', uuid, short.shortages, theirs)
+            raise
 
     def built(self, instance_uuid: str) -> None:
         """Include a hidden instance in reports; its claim is about to be confirmed.
 
         A report that is already under way when the claim is confirmed may lack the instance. The
         scheduler would take the instance for gone after the next report without it, and ``keep``
-        might be too late. Raises NotFound. The mark is lost when the agent restarts: the instance
+        might be too late. Raise NotFound. The mark is lost when the agent restarts: the instance
         is hidden again.
 
         Of an instance that is resized here, reports tell the CPUs, pages and devices of both sizes
@@ -315,7 +396,7 @@ class Agent:
             self._built |= {self._get(instance_uuid).uuid}
 
     def keep(self, instance_uuid: str) -> None:
-        """Keep a hidden instance permanently, in its new size. Raises as ``finish`` does."""
+        """Keep a hidden instance permanently, in its new size. Raise as ``finish`` does."""
         with self._lock:
             here = self._get(instance_uuid)
             kept = dataclasses.replace(here.finished(self._machine.uuid), hidden=False)
@@ -329,7 +410,7 @@ class Agent:
     def undo(self, instance_uuid: str, failed: bool = False) -> bool:
         """Remove a hidden instance; an instance that was here before gets its old size again.
 
-        ``failed``: its build failed here. Returns whether there was anything to undo. Raises
+        ``failed``: its build failed here. Return whether there was anything to undo. Raise
         BadMachineFacts if the list cannot be written.
         """
         with self._lock:
@@ -343,7 +424,7 @@ class Agent:
         return begun
 
     def hidden(self) -> list[LocalInstance]:
-        """Returns the instances that were begun and are neither kept nor undone."""
+        """Return the instances that were begun and are neither kept nor undone."""
         return [one for one in self._instances if one.hidden]
 
     def _get(self, instance_uuid: str) -> LocalInstance:
@@ -353,7 +434,7 @@ class Agent:
         return instance
 
     def confirm_resize(self, instance_uuid: str) -> None:
-        """Keep the instance here, in its new size. Raises as ``finish`` does."""
+        """Keep the instance here, in its new size. Raise as ``finish`` does."""
         with self._lock:
             here = self._open(instance_uuid)
             self._instances.put(here.finished(self._machine.uuid))
@@ -361,7 +442,7 @@ class Agent:
         self._changed()
 
     def revert_resize(self, instance_uuid: str) -> None:
-        """Restore the old size, or remove an instance that returns to its source. Raises as
+        """Restore the old size, or remove an instance that returns to its source. Raise as
         ``finish`` does."""
         with self._lock:
             before = self._open(instance_uuid).reverted(self._machine.uuid)
@@ -382,7 +463,7 @@ class Agent:
         return instance
 
     def finish(self, instance_uuid: str) -> None:
-        """Note that the build succeeded. Raises NotFound, or BadMachineFacts if the list cannot be
+        """Note that the build succeeded. Raise NotFound, or BadMachineFacts if the list cannot be
         written."""
         with self._lock:
             self._instances.put(dataclasses.replace(self._get(instance_uuid), vm_state=ACTIVE))
@@ -390,9 +471,9 @@ class Agent:
         self._changed()
 
     def destroy(self, instance_uuid: str) -> bool:
-        """Remove an instance. Returns whether it was here.
+        """Remove an instance. Return whether it was here.
 
-        Raises BadMachineFacts if the list cannot be written.
+        Raise BadMachineFacts if the list cannot be written.
         """
         with self._lock:
             here = instance_uuid in self._instances
@@ -403,6 +484,6 @@ class Agent:
         return here
 
     def instances(self) -> list[dict[str, Any]]:
-        """Returns the instances as plain values, by the names of their fields; ``parts`` as JSON
+        """Return the instances as plain values, by the names of their fields; ``parts`` as JSON
         text."""
         return [one.to_plain() for one in self._instances]

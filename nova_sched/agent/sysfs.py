@@ -19,7 +19,7 @@ from nova_sched import errors
 
 
 def text(path: Path) -> str:
-    """Returns the content without surrounding white space. Raises BadMachineFacts if it is
+    """Return the content without surrounding white space. Raise BadMachineFacts if it is
     unreadable."""
     try:
         return path.read_text(errors='replace').strip()
@@ -28,7 +28,7 @@ def text(path: Path) -> str:
 
 
 def number(path: Path, base: int = 10) -> int:
-    """Returns the content as a whole number. Raises BadMachineFacts if it is not one."""
+    """Return the content as a whole number. Raise BadMachineFacts if it is not one."""
     content = text(path)
     try:
         return int(content, base)
@@ -44,7 +44,7 @@ def optional_number(path: Path) -> int | None:
 
 
 def link_name(path: Path) -> str | None:
-    """Returns the last part of a link's target, or None if the link does not exist."""
+    """Return the last part of a link's target, or None if the link does not exist."""
     try:
         return path.readlink().name
     except OSError:
@@ -52,6 +52,6 @@ def link_name(path: Path) -> str | None:
 
 
 def children(path: Path, pattern: str = '*') -> list[Path]:
-    """Returns the entries of a directory, sorted by name; empty if the directory does not
+    """Return the entries of a directory, sorted by name; empty if the directory does not
     exist."""
     return sorted(path.glob(pattern))

@@ -92,7 +92,7 @@ class UsageTotals:
 
 
 def total(guests: Iterable[InstanceUsage], failed_builds: int = 0) -> UsageTotals:
-    """Returns the sums over the guests on the node.
+    """Return the sums over the guests on the node.
 
     ``failed_builds`` counts since the last successful build.
     """
@@ -124,7 +124,7 @@ def _stats(here: list[InstanceUsage], failed_builds: int) -> dict[str, str]:
 
 
 def cells(*fitted: numa.Fitted) -> dict[int, CellUse]:
-    """Returns the usage of fitted guests by host cell."""
+    """Return the usage of fitted guests by host cell."""
     return _by_cell(
         (placed.host_cell, _cell_use(placed)) for guest in fitted for placed in guest.cells
     )

@@ -23,11 +23,9 @@ from werkzeug.routing import BaseConverter
 from nova_sched.api import faults, handlers, identity
 from nova_sched.api.calls import ApiCall, Request, read_query
 from nova_sched.api.document import OPERATIONS
-from nova_sched.api.external_scheduler import ExternalSchedulerHandlers
 from nova_sched.api.health import Readiness
 from nova_sched.api.limits import Limits
 from nova_sched.api.policies import AccessPolicy
-from nova_sched.api.rebalances import RebalanceHandlers
 from nova_sched.measures.catalogue import API_REQUESTS, API_SECONDS
 from nova_sched.tracing import KEY, TRACER, read
 
@@ -54,14 +52,14 @@ def make(
     rebalances=None,
     limits=None,
 ):
-    """Returns the API as a WSGI application. ``backend`` has the methods of the client of the RPC
+    """Return the API as a WSGI application. ``backend`` has the methods of the client of the RPC
     namespace `groups`, ``manager`` those of the namespace `queues`. ``probe``: the same as
     ``backend``, but it waits only briefly. ``facts()`` returns the answer of `explain.health`,
     ``rank`` and ``plan`` are the methods `rank_hosts` and `plan_moves` of clients of `explain`,
     ``rebalances`` is the client of the namespace `rebalances`. ``limits`` are the Limits of the
     process, if it serves more than this.
 
-    Raises BadConfig.
+    Raise BadConfig.
     """
     policy, limits = AccessPolicy(conf), limits or Limits(conf)
     handlers_by_tag = {
@@ -70,8 +68,10 @@ def make(
         ),
         'groups': handlers.GroupHandlers(backend, policy, conf.api.max_limit),
         'queues': handlers.QueueHandlers(manager, policy, conf.api.max_limit),
-        'hosts': ExternalSchedulerHandlers(rank, policy, conf.api.external_scheduler_timeout),
-        'rebalances': RebalanceHandlers(plan, rebalances, policy, conf.api.max_limit),
+        'hosts': handlers.ExternalSchedulerHandlers(
+            rank, policy, conf.api.external_scheduler_timeout
+        ),
+        'rebalances': handlers.RebalanceHandlers(plan, rebalances, policy, conf.api.max_limit),
     }
     app = _application(
         handlers_by_tag, conf.api.max_body_size, functools.partial(limits.plans.count, policy)

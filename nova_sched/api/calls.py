@@ -28,7 +28,7 @@ from nova_sched import errors, words
 from nova_sched.api import document, views
 from nova_sched.api.document import YAML
 
-DEPTH = 100  # values inside of values of a body: as many as the RPC takes
+MAX_DEPTH = 100  # values inside of values of a body: as many as the RPC takes
 WHOLE_NUMBER = re.compile(r'-?[0-9]{1,18}')
 WORDS = {'true': True, 'false': False}
 
@@ -41,7 +41,7 @@ class Request(flask.Request):
 
     @cached_property
     def stream(self):
-        """The body. Raises RequestEntityTooLarge."""
+        """The body. Raise RequestEntityTooLarge."""
         most = self.max_content_length
         is_in_chunks = self.environ.get('wsgi.input_terminated') and self.content_length is None
         if not is_in_chunks or most is None:
@@ -84,7 +84,7 @@ class ApiCall:
     def body(self):
         """The body, as a mapping. For a template the whole body is its text, under `template`.
 
-        Raises InvalidRequest, UnsupportedMediaType or RequestEntityTooLarge.
+        Raise InvalidRequest, UnsupportedMediaType or RequestEntityTooLarge.
         """
         data = self.request.get_data(cache=False)
         if not data:
@@ -107,7 +107,7 @@ class ApiCall:
         """Generations that the caller has seen, by If-Match; None: any.
 
         With ``needed`` the header is required. The result is empty for weak tags, which match
-        nothing. Raises PreconditionRequired, or InvalidRequest if this API cannot have issued any
+        nothing. Raise PreconditionRequired, or InvalidRequest if this API cannot have issued any
         of the tags.
         """
         if 'If-Match' not in self.request.headers:
@@ -130,7 +130,7 @@ class ApiCall:
 
 
 def read_query(operation, given):
-    """The query parameters by name, with the types that the document defines. Raises
+    """The query parameters by name, with the types that the document defines. Raise
     InvalidRequest."""
     for name in given:
         if name not in operation.query:
@@ -144,7 +144,7 @@ def read_query(operation, given):
 
 
 def _value(name, text, schema):
-    """Returns a parameter, converted by its schema. Raises InvalidRequest."""
+    """Return a parameter, converted by its schema. Raise InvalidRequest."""
     kind = document.resolved(schema)['type']
     value = text
     if kind == 'boolean':
@@ -164,13 +164,13 @@ def _decoded(data):
 
 
 def _json(data):
-    """Parses a JSON document of Unicode text and finite numbers. Raises InvalidRequest."""
+    """Parse a JSON document of Unicode text and finite numbers. Raise InvalidRequest."""
     try:
         found = json.loads(_decoded(data), parse_constant=_refuse, object_pairs_hook=_mapping)
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise errors.InvalidRequest('body', f'it is no JSON document: {error}') from None
-    _check_depth(found, DEPTH)
+    _check_depth(found, MAX_DEPTH)
     return found
 
 
@@ -185,9 +185,9 @@ def _mapping(pairs):
 
 
 def _check_depth(value, left):
-    """Raises InvalidRequest for values that nest more than ``left`` deep."""
+    """Raise InvalidRequest for values that nest more than ``left`` deep."""
     if left < 0:
-        raise errors.InvalidRequest('body', f'values nest more than {DEPTH} deep')
+        raise errors.InvalidRequest('body', f'values nest more than {MAX_DEPTH} deep')
     if isinstance(value, (dict, list)):
         for item in value.values() if isinstance(value, dict) else value:
             _check_depth(item, left - 1)

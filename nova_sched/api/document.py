@@ -54,14 +54,14 @@ class Operation:
 
 
 def read():
-    """Reads the document from the package."""
+    """Read the document from the package."""
     return yaml.safe_load(
         importlib.resources.files(__package__).joinpath('openapi.yaml').read_text('utf-8')
     )
 
 
 def resolved(part):
-    """Returns a part of the document, or the part that its `$ref` points at."""
+    """Return a part of the document, or the part that its `$ref` points at."""
     if '$ref' not in part:
         return part
     return functools.reduce(
@@ -119,5 +119,5 @@ def fault(schema, value):
 
 
 def shortened(text, most=300):
-    """Returns the text, without its middle if it is long."""
+    """Return the text, without its middle if it is long."""
     return text if len(text) <= most else f'{text[: most // 2]} … {text[-most // 2 :]}'

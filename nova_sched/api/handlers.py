@@ -10,10 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The operations of the API, from a call to a response: groups, and flavors and queues."""
+"""The operations of the API, from a call to a response: groups, flavors and queues, the order of
+hosts for another scheduler, and rebalances."""
 
 import contextlib
 import json
+import uuid
 
 import werkzeug
 from oslo_middleware import Healthcheck
@@ -21,7 +23,9 @@ from oslo_middleware import Healthcheck
 from nova_sched import errors
 from nova_sched.api import views
 from nova_sched.api.document import DOCUMENT, JSON
+from nova_sched.api.policies import Owner
 from nova_sched.groups import template
+from nova_sched.rebalance import SEARCH_S
 
 SCHEMA = 'application/schema+json'
 UPDATED = '2026-11-21T00:00:00Z'
@@ -87,26 +91,27 @@ class GroupHandlers:
         self._max_limit = max_limit
 
     def create_group(self, call):
-        self._allow(call, 'create')
         context = call.context
-        levels = self._levels(context, context.project_id, context.user_id)
+        self._policy.demand(context, 'groups:create')
+        levels = self._levels(context)
         named = {'name': call.body.get('name') or call.query.get('name')}
-        with self._refusals(context, context.project_id, context.user_id):
+        with self._refusals(context):
             group = self._backend.create(
                 **{**call.body, **named, **levels}, dry_run=call.dry_run, context=context
             )
         if call.dry_run:
-            return self._whole(call, group)
-        answer = self._whole(call, group, status=201)
+            return self._shown(call, group)
+        answer = self._shown(call, group, status=201)
         answer.headers['Location'] = f'{call.root}/v1/groups/{group.uuid}'
         return answer
 
     def list_groups(self, call):
         query, own = call.query, call.context.project_id
         wanted = query.get('project_id', None if query.get('all_projects') else own)
-        self._allow(call, 'list', own)
+        self._policy.demand(call.context, 'groups:list')
         if wanted is None or wanted != own:
-            self._allow(call, 'list:all_projects', wanted)
+            owner = Owner(wanted or own, call.context.user_id)
+            self._policy.demand(call.context, 'groups:list:all_projects', owner)
         limit = min(query.get('limit', self._max_limit), self._max_limit)
         found = self._page(call, wanted, limit)
         links = []
@@ -138,20 +143,19 @@ class GroupHandlers:
             marker = more[-1].uuid
 
     def validate_group(self, call):
-        self._allow(call, 'validate')
+        self._policy.demand(call.context, 'groups:validate')
         return reply(dict(self._backend.validate(**call.body, context=call.context)))
 
     def show_group(self, call):
-        return self._whole(call, self._known(call))
+        return self._shown(call, self._known(call))
 
     def update_group(self, call):
         seen = call.seen_generations(needed=True)
         group = self._known(call, 'update')
         # An update holds the planned hosts for longer, as a renewal does.
-        owner = group.project_id, group.user_id
         if 'ttl' in call.body:
-            self._policy.demand(call.context, 'groups:renew', *owner)
-        with self._refusals(call.context, group.project_id, group.user_id):
+            self._policy.demand(call.context, 'groups:renew', group)
+        with self._refusals(call.context, group):
             changed = self._backend.update(
                 group.uuid,
                 **call.body,
@@ -159,10 +163,10 @@ class GroupHandlers:
                 dry_run=call.dry_run,
                 project_id=group.project_id,
                 context=call.context,
-                renew=self._policy.allows(call.context, 'groups:renew', *owner),
-                **self._levels(call.context, group.project_id, group.user_id),
+                renew=self._policy.allows(call.context, 'groups:renew', group),
+                **self._levels(call.context, group),
             )
-        return self._whole(call, changed)
+        return self._shown(call, changed)
 
     def delete_group(self, call):
         seen = call.seen_generations(needed=False)
@@ -174,17 +178,16 @@ class GroupHandlers:
             project_id=group.project_id,
             context=call.context,
         )
-        return self._whole(call, left) if call.dry_run else reply(None, status=204)
+        return self._shown(call, left) if call.dry_run else reply(None, status=204)
 
     def show_plan(self, call):
         group = self._known(call)
-        return self._plan(
-            call, self._backend.plan(group.uuid, group.project_id, context=call.context)
-        )
+        planned = self._backend.plan(group.uuid, group.project_id, context=call.context)
+        return self._shown(call, planned, views.plan)
 
     def renew_plan(self, call):
         group = self._known(call, 'replan')
-        with self._refusals(call.context, group.project_id, group.user_id):
+        with self._refusals(call.context, group):
             planned = self._backend.plan(
                 group.uuid,
                 group.project_id,
@@ -192,7 +195,7 @@ class GroupHandlers:
                 dry_run=call.dry_run,
                 context=call.context,
             )
-        return self._plan(call, planned)
+        return self._shown(call, planned, views.plan)
 
     def renew_group(self, call):
         group = self._known(call, 'renew')
@@ -203,77 +206,60 @@ class GroupHandlers:
             dry_run=call.dry_run,
             context=call.context,
         )
-        return self._whole(call, renewed)
+        return self._shown(call, renewed)
 
     @contextlib.contextmanager
-    def _refusals(self, context, project_id, user_id):
-        """Raises a GroupRefused of the block without capacity, if the caller may not see hosts."""
+    def _refusals(self, context, owner=None):
+        """Raise a GroupRefused of the block without capacity, if the caller may not see hosts."""
         try:
             yield
         except errors.GroupRefused as error:
-            if self._policy.allows(context, 'groups:show:hosts', project_id, user_id):
+            if self._policy.allows(context, 'groups:show:hosts', owner):
                 raise
             raise views.without_capacity(error) from None
 
-    def _levels(self, context, project_id, user_id):
+    def _levels(self, context, owner=None):
         """The levels at which the caller may use `exclusive`, as an argument; none for all."""
-        if self._policy.allows(context, 'groups:exclusive:domain', project_id, user_id):
+        if self._policy.allows(context, 'groups:exclusive:domain', owner):
             return {}
-        is_allowed = self._policy.allows(context, 'groups:exclusive:host', project_id, user_id)
+        is_allowed = self._policy.allows(context, 'groups:exclusive:host', owner)
         return {'exclusive_levels': ['host'] if is_allowed else []}
-
-    def _allow(self, call, name, project_id=None):
-        """Raises Forbidden."""
-        project_id = project_id or call.context.project_id
-        self._policy.demand(call.context, f'groups:{name}', project_id, call.context.user_id)
 
     def _known(self, call, name=None):
         """The group of the address, if the caller may see it and may do this operation.
 
-        Raises Forbidden. Raises GroupNotFound also for a group of another project.
+        Raise Forbidden. Raise GroupNotFound also for a group of another project.
         """
         uuid = str(call.request.view_args['uuid'])
         group = self._backend.show(uuid, context=call.context)
-        if not self._policy.allows(call.context, 'groups:show', group.project_id, group.user_id):
+        if not self._policy.allows(call.context, 'groups:show', group):
             raise errors.GroupNotFound(uuid)
         if name:
-            self._policy.demand(call.context, f'groups:{name}', group.project_id, group.user_id)
+            self._policy.demand(call.context, f'groups:{name}', group)
         return group
 
-    def _whole(self, call, group, status=200):
-        return _shown(
-            call, group, views.whole(group, call.root, self._with_hosts(call, group)), status
-        )
-
-    def _plan(self, call, group):
-        return _shown(call, group, views.plan(group, call.root, self._with_hosts(call, group)))
-
-    def _with_hosts(self, call, group):
-        return self._policy.allows(
-            call.context, 'groups:show:hosts', group.project_id, group.user_id
-        )
+    def _shown(self, call, group, view=views.whole, status=200):
+        """A view of a group, or 304 if the caller has it already. A dry run has no tag."""
+        with_hosts = self._policy.allows(call.context, 'groups:show:hosts', group)
+        body = view(group, call.root, with_hosts)
+        if group.dry_run:
+            return reply(body, status)
+        tag = views.tag(body)
+        if call.request.method in ('GET', 'HEAD') and call.has(tag):
+            answer = reply(None, 304)
+        else:
+            answer = reply(body, status)
+        answer.set_etag(tag)
+        return answer
 
 
 def _agreed(group, seen):
-    """The generation that a change is based on, None for any. Raises GroupChanged."""
+    """The generation that a change is based on, None for any. Raise GroupChanged."""
     if seen is None:
         return None
     if group.generation in seen:
         return group.generation
     raise errors.GroupChanged(group.uuid, max(seen, default=None), group.generation)
-
-
-def _shown(call, group, body, status=200):
-    """A group, or 304 if the caller has it already. A dry run has no tag."""
-    if group.dry_run:
-        return reply(body, status)
-    tag = views.tag(body)
-    if call.request.method in ('GET', 'HEAD') and call.has(tag):
-        answer = reply(None, 304)
-    else:
-        answer = reply(body, status)
-    answer.set_etag(tag)
-    return answer
 
 
 def reply(body, status=200, media=JSON):
@@ -302,13 +288,13 @@ class QueueHandlers:
         self._max_limit = max_limit
 
     def list_flavors(self, call):
-        self._allow(call, 'flavors:list')
+        self._policy.demand(call.context, 'flavors:list')
         found = self._manager.flavor_list(context=call.context)
         shown = [views.flavor(one, call.root) for one in found['flavors']]
         return reply({'version': found['version'], 'flavors': shown})
 
     def create_flavor(self, call):
-        self._allow(call, 'flavors:create')
+        self._policy.demand(call.context, 'flavors:create')
         if call.body['name'] in STEPS:
             raise errors.InvalidRequest(
                 'name', f"'{call.body['name']}' cannot stand in an address"
@@ -319,7 +305,7 @@ class QueueHandlers:
         return answer
 
     def show_flavor(self, call):
-        self._allow(call, 'flavors:show')
+        self._policy.demand(call.context, 'flavors:show')
         name = call.request.view_args['name']
         for one in self._manager.flavor_list(context=call.context)['flavors']:
             if one['name'] == name:
@@ -327,7 +313,7 @@ class QueueHandlers:
         raise errors.FlavorNotFound(name)
 
     def delete_flavor(self, call):
-        self._allow(call, 'flavors:delete')
+        self._policy.demand(call.context, 'flavors:delete')
         name = call.request.view_args['name']
         try:
             self._manager.flavor_delete(name, context=call.context)
@@ -336,7 +322,7 @@ class QueueHandlers:
         return reply(None, status=204)
 
     def list_queues(self, call):
-        self._allow(call, 'queues:list')
+        self._policy.demand(call.context, 'queues:list')
         marker = call.query.get('marker')
         limit = min(call.query.get('limit', self._max_limit), self._max_limit)
         try:
@@ -346,6 +332,85 @@ class QueueHandlers:
         links = [call.following(found[limit - 1]['queue'], limit)] if len(found) > limit else []
         return reply({'queues': found[:limit], 'links': links})
 
-    def _allow(self, call, name):
-        """Raises Forbidden."""
-        self._policy.demand(call.context, name, call.context.project_id, call.context.user_id)
+
+# Flags of a body, and the check of the request that each one stands for.
+CHECKS = {'rebuild': 'rebuild', 'resize': 'resize', 'live': 'live_migrate'}
+
+
+class ExternalSchedulerHandlers:
+    """``rank`` is `rank_hosts` of a client of the RPC namespace `explain` that waits ``timeout_s``
+    seconds."""
+
+    def __init__(self, rank, policy, timeout_s):
+        self._rank, self._policy, self._timeout_s = rank, policy, timeout_s
+
+    def rank_hosts(self, call):
+        context, body = call.context, call.body
+        self._policy.demand(context, 'external_scheduler')
+        flags = [check for flag, check in CHECKS.items() if body.get(flag)]
+        if len(flags) > 1:
+            raise errors.InvalidRequest('body', f'it cannot be for {" and ".join(flags)} at once')
+        pairs = [(one['host'], one.get('hypervisor_hostname')) for one in body['hosts']]
+        try:
+            found = self._rank(
+                spec_obj=body['spec'],
+                hosts=pairs,
+                weights=body.get('weights') or {},
+                check_type=flags[0] if flags else None,
+                context=context,
+            )
+        except (errors.NoAnswer, errors.Outdated):
+            raise errors.DeadlinePassed('The order of the hosts', self._timeout_s) from None
+        return reply({'hosts': found})
+
+
+class RebalanceHandlers:
+    """``plan`` is `plan_moves` of a client of the RPC namespace `explain`, ``rebalances`` a client
+    of the namespace `rebalances`. ``max_limit``: rebalances in a page."""
+
+    def __init__(self, plan, rebalances, policy, max_limit):
+        self._plan, self._rebalances = plan, rebalances
+        self._policy, self._max_limit = policy, max_limit
+
+    def plan_moves(self, call):
+        self._policy.demand(call.context, 'rebalance:plan')
+        body = call.body
+        asked = {name: body.get(name) for name in ('goal', 'moves', 'zone', 'aggregate')}
+        if body.get('thorough'):
+            asked['thorough_s'] = body.get('time_limit') or SEARCH_S
+        return reply({'goal': body['goal'], **self._plan(**asked, context=call.context)})
+
+    def list_rebalances(self, call):
+        self._policy.demand(call.context, 'rebalance:list')
+        marker = call.query.get('marker')
+        marker = marker and marker.lower()
+        limit = min(call.query.get('limit', self._max_limit), self._max_limit)
+        try:
+            found = self._rebalances.list(marker, limit + 1, context=call.context)
+        except errors.NotFound:
+            raise errors.InvalidRequest('marker', f'there is no rebalance {marker}') from None
+        links = [call.following(found[limit - 1]['uuid'], limit)] if len(found) > limit else []
+        shown = [views.rebalance(one, call.root) for one in found[:limit]]
+        return reply({'rebalances': shown, 'links': links})
+
+    def run_rebalance(self, call):
+        self._policy.demand(call.context, 'rebalance:run')
+        named = str(uuid.uuid4())
+        made = self._rebalances.create(
+            named, call.body['moves'], call.body.get('close'), context=call.context
+        )
+        answer = reply(views.rebalance(made, call.root), status=201)
+        answer.headers['Location'] = views.rebalance_address(named, call.root)
+        return answer
+
+    def show_rebalance(self, call):
+        self._policy.demand(call.context, 'rebalance:show')
+        return self._shown(call, self._rebalances.show)
+
+    def stop_rebalance(self, call):
+        self._policy.demand(call.context, 'rebalance:stop')
+        return self._shown(call, self._rebalances.stop)
+
+    def _shown(self, call, method):
+        named = str(call.request.view_args['uuid'])
+        return reply(views.rebalance(method(named, context=call.context), call.root))

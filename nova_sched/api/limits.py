@@ -47,7 +47,7 @@ class Service:
 
     @contextlib.contextmanager
     def place(self):
-        """One of the places. Raises ServiceBusy."""
+        """One of the places. Raise ServiceBusy."""
         if not self._places.acquire(timeout=PLACE_S):
             raise errors.ServiceBusy(self._name)
         try:
@@ -56,7 +56,7 @@ class Service:
             self._places.release()
 
     def call(self, name, patience_s, method, /, *args, **kwargs):
-        """The answer of a method of that name. Raises NoAnswer or ServiceBusy."""
+        """The answer of a method of that name. Raise NoAnswer or ServiceBusy."""
         self._check(name)
         with self.place():
             begun_s = self._clock()
@@ -74,7 +74,7 @@ class Service:
             return found
 
     def _check(self, name):
-        """Raises NoAnswer if the service is away."""
+        """Raise NoAnswer if the service is away."""
         with self._lock:
             now_s = self._clock()
             if now_s < self._away_until_s:
@@ -108,12 +108,12 @@ class PlanRateLimit:
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
     def count(self, policy, context):
-        """Count one request of a caller, before anything is done for it. Raises RateLimited."""
-        if not policy.allows(context, 'groups:any_rate', context.project_id, context.user_id):
+        """Count one request of a caller, before anything is done for it. Raise RateLimited."""
+        if not policy.allows(context, 'groups:any_rate'):
             self.take(context.project_id)
 
     def take(self, project_id):
-        """Count one request of a project. Raises RateLimited."""
+        """Count one request of a project. Raise RateLimited."""
         if self._rate is None or self._limiter.hit(self._rate, project_id or ''):
             return
         until_s = self._limiter.get_window_stats(self._rate, project_id or '').reset_time

@@ -9,17 +9,19 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Access rules: the rules of oslo.policy with their defaults, and their enforcement."""
+"""Access rules of the REST API and of the dashboard: the rules of oslo.policy with their defaults,
+and their enforcement."""
+
+from typing import NamedTuple
 
 from oslo_policy import policy
 from werkzeug import exceptions
 
 from nova_sched import errors
-from nova_sched.api import dashboard_rules
 from nova_sched.api.document import OPERATIONS
 
 SERVICE = 'nova_sched'
-PROJECT, EVERYWHERE = ['project'], ['system', 'project']
+EVERYWHERE = ['system', 'project']
 MEMBER, READER = 'rule:project_member_or_admin', 'rule:project_reader_or_admin'
 ROLES = [
     policy.RuleDefault('admin', 'role:admin', 'An operator of the cloud.'),
@@ -49,7 +51,7 @@ ROLES = [
 ]
 
 
-def _rule(name, default, scopes, description, *operations):
+def _rule(name, default, description, *operations, scopes=EVERYWHERE):
     """A rule of this API; ``operations`` are the operations of the document that check it."""
     return policy.DocumentedRuleDefault(
         name=f'{SERVICE}:{name}',
@@ -67,29 +69,26 @@ RULES = [
     _rule(
         'groups:create',
         MEMBER,
-        PROJECT,
         "Create a group in the caller's project: hold hosts for servers that do not exist yet.",
         'create_group',
+        scopes=['project'],
     ),
-    _rule('groups:validate', READER, EVERYWHERE, 'Check a template.', 'validate_group'),
+    _rule('groups:validate', READER, 'Check a template.', 'validate_group'),
     _rule(
         'groups:list',
         READER,
-        EVERYWHERE,
         "List the groups of the caller's project.",
         'list_groups',
     ),
     _rule(
         'groups:list:all_projects',
         'rule:operator',
-        EVERYWHERE,
         'List the groups of other projects.',
         'list_groups',
     ),
     _rule(
         'groups:show',
         READER,
-        EVERYWHERE,
         'See a group and its plan. A caller without this right gets 404.',
         'show_group',
         'show_plan',
@@ -97,25 +96,20 @@ RULES = [
     _rule(
         'groups:show:hosts',
         'rule:operator',
-        EVERYWHERE,
         'See the names of hosts, in addition to those of wider domains, wherever a '
         'group is shown.',
         *(name for name, one in OPERATIONS.items() if one.tells_hosts),
     ),
-    _rule(
-        'groups:update', MEMBER, EVERYWHERE, 'Replace the definition of a group.', 'update_group'
-    ),
+    _rule('groups:update', MEMBER, 'Replace the definition of a group.', 'update_group'),
     _rule(
         'groups:replan',
         MEMBER,
-        EVERYWHERE,
         'Find places for members that have none.',
         'renew_plan',
     ),
     _rule(
         'groups:renew',
         MEMBER,
-        EVERYWHERE,
         'Hold the planned hosts for longer. A caller without this right can update a group, '
         'and its planned hosts are held as long as before.',
         'renew_group',
@@ -124,7 +118,6 @@ RULES = [
     _rule(
         'groups:exclusive:host',
         'rule:admin',
-        EVERYWHERE,
         'Use the policy `exclusive` at the level `host`, which closes hosts to other servers.',
         'create_group',
         'update_group',
@@ -132,7 +125,6 @@ RULES = [
     _rule(
         'groups:exclusive:domain',
         'rule:admin',
-        EVERYWHERE,
         'Use the policy `exclusive` at any level, which closes whole racks or zones to other '
         'servers.',
         'create_group',
@@ -141,7 +133,6 @@ RULES = [
     _rule(
         'groups:any_rate',
         'rule:admin',
-        EVERYWHERE,
         'Ask for plans more often than `[api] plan_rate`.',
         'create_group',
         'validate_group',
@@ -149,78 +140,138 @@ RULES = [
         'renew_plan',
         'renew_group',
     ),
-    _rule('groups:delete', MEMBER, EVERYWHERE, 'Delete a group.', 'delete_group'),
+    _rule('groups:delete', MEMBER, 'Delete a group.', 'delete_group'),
     _rule(
         'flavors:list',
         'rule:anybody',
-        EVERYWHERE,
         'List the flavors that are queues.',
         'list_flavors',
     ),
-    _rule('flavors:show', 'rule:anybody', EVERYWHERE, 'See such a flavor.', 'show_flavor'),
+    _rule('flavors:show', 'rule:anybody', 'See such a flavor.', 'show_flavor'),
     _rule(
         'flavors:create',
         'rule:admin',
-        EVERYWHERE,
         'Add a flavor and its queues.',
         'create_flavor',
     ),
     _rule(
         'flavors:delete',
         'rule:admin',
-        EVERYWHERE,
         'Remove a flavor and its queues.',
         'delete_flavor',
     ),
     _rule(
         'queues:list',
         'rule:operator',
-        EVERYWHERE,
         'See the queues and their waiting jobs.',
         'list_queues',
     ),
     _rule(
         'external_scheduler',
         'rule:operator',
-        EVERYWHERE,
         'Have hosts filtered and ordered for a request of another scheduler.',
         'rank_hosts',
     ),
     _rule(
         'rebalance:plan',
         'rule:operator',
-        EVERYWHERE,
         'See which moves of servers would empty hosts, drain them, make places, or even out.',
         'plan_moves',
     ),
     _rule(
         'rebalance:list',
         'rule:operator',
-        EVERYWHERE,
         'List the rebalances.',
         'list_rebalances',
     ),
     _rule(
         'rebalance:show',
         'rule:operator',
-        EVERYWHERE,
         'See a rebalance and its moves.',
         'show_rebalance',
     ),
-    _rule('rebalance:run', 'rule:admin', EVERYWHERE, 'Move servers.', 'run_rebalance'),
+    _rule('rebalance:run', 'rule:admin', 'Move servers.', 'run_rebalance'),
     _rule(
         'rebalance:stop',
         'rule:admin',
-        EVERYWHERE,
         'Stop a rebalance: start no more of its moves.',
         'stop_rebalance',
     ),
 ]
 
 
+def _page_rule(name, default, description, *operations):
+    """A rule of the dashboard; ``operations`` are pairs of a method and a path under
+    /dashboard."""
+    return policy.DocumentedRuleDefault(
+        name=f'{SERVICE}:dashboard:{name}',
+        check_str=default,
+        scope_types=EVERYWHERE,
+        description=description,
+        operations=[
+            {'method': method, 'path': f'/dashboard{path}'} for method, path in operations
+        ],
+    )
+
+
+# What the dashboard shows of hosts and decisions is in no operation of the API.
+PAGE_RULES = [
+    _page_rule(
+        'hosts',
+        'rule:operator',
+        'See all hosts with their claims.',
+        ('GET', '/cluster'),
+        ('GET', '/cluster/board'),
+        ('GET', '/cluster/changes'),
+        ('GET', '/cluster/host'),
+    ),
+    _page_rule(
+        'hosts:set_service',
+        'rule:admin',
+        'Disable and enable hosts.',
+        ('POST', '/cluster/host/service'),
+    ),
+    _page_rule(
+        'decisions',
+        READER,
+        "See the refused requests of the caller's project.",
+        ('GET', '/decisions'),
+        ('GET', '/decisions/{request_id}'),
+    ),
+    _page_rule(
+        'decisions:all_projects',
+        'rule:operator',
+        'See the decisions about requests of all projects, with hosts and amounts.',
+        ('GET', '/decisions'),
+        ('GET', '/decisions/{request_id}'),
+    ),
+    _page_rule(
+        'ask',
+        'rule:operator',
+        'Ask where a server would go, and why it does not go to a host.',
+        ('GET', '/what-if'),
+        ('POST', '/what-if'),
+        ('POST', '/decisions/{request_id}/why-not'),
+    ),
+    _page_rule('jobs', READER, "See the jobs of the caller's project.", ('GET', '/queues')),
+    _page_rule(
+        'jobs:all_projects', 'rule:operator', 'See the jobs of all projects.', ('GET', '/queues')
+    ),
+    _page_rule(
+        'schedulers', 'rule:operator', 'See the scheduler processes.', ('GET', '/schedulers')
+    ),
+    _page_rule(
+        'audit',
+        'rule:operator',
+        'Compare claims and recorded usage. It repairs nothing.',
+        ('POST', '/schedulers/audit'),
+    ),
+]
+
+
 def list_rules():
     """All rules, for the generators of oslo.policy."""
-    return [*ROLES, *RULES, *dashboard_rules.RULES]
+    return [*ROLES, *RULES, *PAGE_RULES]
 
 
 def enforcer(conf=None):
@@ -233,7 +284,7 @@ def enforcer(conf=None):
 
 
 def _check_file(conf):
-    """Raises BadConfig if the policy file cannot be read; only the default one may be missing."""
+    """Raise BadConfig if the policy file cannot be read; only the default one may be missing."""
     name = conf.oslo_policy.policy_file
     path = conf.find_file(name)
     try:
@@ -245,6 +296,13 @@ def _check_file(conf):
     except OSError as error:
         why = f'{path} cannot be read: {error.strerror}'
         raise errors.BadConfig('[oslo_policy] policy_file', why) from None
+
+
+class Owner(NamedTuple):
+    """Whose a resource is. A group and the context of a caller have the same fields."""
+
+    project_id: str | None
+    user_id: str | None
 
 
 class AccessPolicy:
@@ -260,15 +318,16 @@ class AccessPolicy:
         except (OSError, ValueError, policy.InvalidDefinitionError) as error:
             raise errors.BadConfig('[oslo_policy] policy_file', str(error)) from None
 
-    def allows(self, context, name, project_id, user_id=None):
-        """Whether the caller may do this to a resource of that project."""
-        target = {'project_id': project_id, 'user_id': user_id}
+    def allows(self, context, name, owner=None):
+        """Whether the caller may do this to a resource of that Owner; None: to its own."""
+        owner = context if owner is None else owner
+        target = {'project_id': owner.project_id, 'user_id': owner.user_id}
         try:
             return bool(self._enforcer.enforce(f'{SERVICE}:{name}', target, context))
         except policy.InvalidScope:
             return False
 
-    def demand(self, context, name, project_id, user_id=None):
-        """Raises Forbidden if ``allows`` returns False."""
-        if not self.allows(context, name, project_id, user_id):
+    def demand(self, context, name, owner=None):
+        """Raise Forbidden if ``allows`` returns False."""
+        if not self.allows(context, name, owner):
             raise exceptions.Forbidden(f'The policy {SERVICE}:{name} does not allow it.')

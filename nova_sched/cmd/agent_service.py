@@ -20,9 +20,8 @@ from oslo_service import service as oslo_service
 
 from nova_sched import errors, rpc
 from nova_sched.agent import AgentSettings
-from nova_sched.agent.identity import ReportCount
 from nova_sched.agent.instances import LocalInstances
-from nova_sched.agent.reporter import Reporter
+from nova_sched.agent.reporter import ReportCount, Reporter
 from nova_sched.agent.service import Agent
 from nova_sched.cmd import agent_queues
 from nova_sched.rpc import agent as agent_rpc

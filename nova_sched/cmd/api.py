@@ -162,12 +162,12 @@ def everything(conf, bus):
         return rest
     from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-    from nova_sched import dashboard
     from nova_sched.cmd.manage import store
     from nova_sched.dashboard import app
+    from nova_sched.dashboard.parts import Clients
     from nova_sched.db.limits import DatabaseLimits
 
-    pages_clients = dashboard.Clients(clients.groups, clients.queues, clients.explain)
+    pages_clients = Clients(clients.groups, clients.queues, clients.explain)
     # A page holds a thread of the API: it waits for the database as a scheduler does, and not as
     # long as a command.
     times = DatabaseLimits.of(conf.database_limits)

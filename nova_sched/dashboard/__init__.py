@@ -18,30 +18,4 @@ do, and ask a scheduler only what no table has. Callers are identified, and thei
 checked, as in the REST API.
 """
 
-import dataclasses
-from typing import Any
-
-from nova_sched.api.policies import AccessPolicy
-
 FORM_SIZE = 1024 * 1024  # bytes
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Clients:
-    """Clients of the RPC namespaces `groups`, `queues` and `explain`, or objects with the same
-    methods."""
-
-    groups: Any
-    queues: Any
-    explain: Any
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Parts:
-    """What pages are made of: the options, the rights of callers, the clients, and what is read
-    from the database (``sources.Sources``)."""
-
-    conf: Any
-    policy: AccessPolicy
-    clients: Clients
-    sources: Any

@@ -12,6 +12,7 @@
 
 """Assembles the dashboard: its pages, the rights to them, and what all of them have in common."""
 
+import datetime
 import functools
 import json
 import logging
@@ -28,20 +29,16 @@ from nova_sched.api.limits import Limits, PlanRateLimit
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.dashboard import (
     FORM_SIZE,
-    Parts,
-    access,
     cluster,
     decisions,
-    formats,
     groups,
-    login,
     queues,
     schedulers,
     security,
     sessions,
     what_if,
 )
-from nova_sched.dashboard.sources import Sources
+from nova_sched.dashboard.parts import Parts, Sources
 
 LOG = logging.getLogger(__name__)
 
@@ -49,14 +46,15 @@ COOKIE = 'nova_sched_dashboard'
 OPEN = frozenset(['static', 'login', 'log_in'])
 COUNTED = frozenset(['group', 'try_group'])  # they have a template read, or planned
 KEPT = ('Allow', 'Retry-After')  # headers of a fault
-KEY_LENGTH = 32  # characters of the key that seals sessions, at least
+MIN_KEY_LENGTH = 32  # characters of the key that seals sessions, at least
 PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
+UNITS = (('d', 86400), ('h', 3600), ('min', 60))  # of lengths of time
 
 
 def make(conf, clients, database, limits=None):
-    """Returns the dashboard as a WSGI application. ``clients`` is a Clients; ``database()``
-    returns the engine of the database (see ``sources.Sources``); ``limits`` are the Limits of the
-    process, if it serves more than this. Raises BadConfig."""
+    """Return the dashboard as a WSGI application. ``clients`` is a Clients; ``database()``
+    returns the engine of the database (see ``parts.Sources``); ``limits`` are the Limits of the
+    process, if it serves more than this. Raise BadConfig."""
     limits = limits or Limits(conf)
     parts = Parts(conf, AccessPolicy(conf), clients, Sources(conf, database))
     app = flask.Flask('nova_sched.dashboard')
@@ -65,7 +63,7 @@ def make(conf, clients, database, limits=None):
     app.config.update(SESSION_COOKIE_NAME=COOKIE, SESSION_COOKIE_SAMESITE='Strict')
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=3600)
     app.session_interface = sessions.Sessions(_secret_key(conf))
-    app.jinja_env.filters.update(formats.FILTERS)
+    app.jinja_env.filters.update(FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     guard = sessions.Authenticator(conf, limits.keystone)
     ended = sessions.EndedSessions(lambda: parts.sources.ended_sessions)
@@ -75,7 +73,7 @@ def make(conf, clients, database, limits=None):
     app.before_request(lambda: _admit(guard, ended, conf, logins, count))
     app.after_request(security.add_headers)
     app.register_error_handler(Exception, _failed)
-    login.add(app, guard, ended)
+    sessions.add(app, guard, ended)
     for page in PAGES:
         page.add(app, parts)
     app.add_url_rule('/', 'home', lambda: flask.redirect(_first(parts)))
@@ -84,12 +82,12 @@ def make(conf, clients, database, limits=None):
 
 def _secret_key(conf):
     """The key that seals sessions. A short one can be found by trying; then sessions can be read
-    and made up. Raises BadConfig."""
+    and made up. Raise BadConfig."""
     found = conf.dashboard.secret_key
-    if found and len(found) < KEY_LENGTH:
-        why = f'it has {len(found)} characters; {KEY_LENGTH} is the least'
+    if found and len(found) < MIN_KEY_LENGTH:
+        why = f'it has {len(found)} characters; {MIN_KEY_LENGTH} is the least'
         raise errors.BadConfig('[dashboard] secret_key', why)
-    return found.encode() if found else secrets.token_bytes(KEY_LENGTH)
+    return found.encode() if found else secrets.token_bytes(MIN_KEY_LENGTH)
 
 
 def _admit(guard, ended, conf, logins, count):
@@ -125,23 +123,19 @@ def _admit(guard, ended, conf, logins, count):
 
 def _words(parts):
     """Names that every template knows."""
-    pages = [page for page in PAGES if _sees(parts, page)] if 'context' in flask.g else []
+    pages = [page for page in PAGES if parts.may(page.RULE)] if 'context' in flask.g else []
     return {
         'csrf_token': security.token,
-        'may': lambda rule: access.may(parts.policy, rule),
+        'may': parts.may,
         'navigation': [(page.ENDPOINT, page.TITLE) for page in pages],
         'caller': flask.session.get('name'),
         'htmx_config': json.dumps(HTMX),
     }
 
 
-def _sees(parts, page):
-    return access.may(parts.policy, page.RULE)
-
-
 def _first(parts):
     """The first page that the caller may see."""
-    found = [page.ENDPOINT for page in PAGES if _sees(parts, page)]
+    found = [page.ENDPOINT for page in PAGES if parts.may(page.RULE)]
     return flask.url_for(found[0] if found else 'login')
 
 
@@ -173,3 +167,63 @@ def _failed(error):
     template = 'fault.html' if 'HX-Request' in flask.request.headers else 'fault_page.html'
     kept = {name: answer.headers[name] for name in KEPT if name in answer.headers}
     return flask.render_template(template, fault=told), answer.status_code, kept
+
+
+# How values are written on the pages.
+
+
+def moment(seconds):
+    """Seconds since the epoch as `2026-11-25 19:15:30 UTC`."""
+    if seconds is None:
+        return 'never'
+    when = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return when.strftime('%Y-%m-%d %H:%M:%S UTC')
+
+
+def span(seconds):
+    """A length of time in its largest whole unit: `5 s`, `3 min`, `2 h`, `9 d`."""
+    for unit, size in UNITS:
+        if seconds >= 2 * size:
+            return f'{int(seconds // size)} {unit}'
+    return f'{int(seconds)} s'
+
+
+def age(seconds, now_s):
+    """How long ago a moment was: both by the clock of the database."""
+    return 'never' if seconds is None else f'{span(max(0, now_s - seconds))} ago'
+
+
+def number(value):
+    """A number with at most four digits that count, and thousands apart; `-` for None."""
+    if value is None:
+        return '-'
+    if float(value).is_integer():
+        return f'{int(value):,}'.replace(',', ' ')
+    return f'{value:.4g}'
+
+
+def counted(value, word):
+    """`1 host`, `2 hosts`."""
+    return f'{number(value)} {word}{"" if value == 1 else "s"}'
+
+
+def short(uuid):
+    """The first part of a UUID or of a request id."""
+    text = uuid or '-'
+    return f'{text[:12]}…' if len(text) > 13 else text
+
+
+def amounts(resources):
+    """Amounts by resource class."""
+    return ', '.join(f'{number(amount)} {name}' for name, amount in sorted(resources.items()))
+
+
+FILTERS = {
+    'moment': moment,
+    'span': span,
+    'age': age,
+    'number': number,
+    'counted': counted,
+    'short': short,
+    'amounts': amounts,
+}

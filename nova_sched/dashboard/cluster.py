@@ -20,7 +20,7 @@ from werkzeug import exceptions
 
 from nova_sched import errors
 from nova_sched.conf.cluster import SET_BY_NOVA, reads_nova
-from nova_sched.dashboard import access, host_page, streams
+from nova_sched.dashboard import host_page, streams
 
 ENDPOINT, TITLE, RULE = 'cluster', 'Cluster', 'dashboard:hosts'
 DECISIONS = 'dashboard:decisions:all_projects'
@@ -42,32 +42,32 @@ class ClusterPages:
         self._streams = streams.Streams(parts.conf.dashboard.streams)
 
     def show(self):
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         return flask.render_template('cluster.html', host=flask.request.args.get('host', ''))
 
     def board(self):
         """All hosts, for the script of the map."""
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         text = json.dumps(self._parts.sources.fleet.board(), separators=(',', ':'))
         return flask.Response(text, mimetype='application/json')
 
     def changes(self):
         """Server-sent events: the cells that have changed since the version that the browser
         has."""
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         request = flask.request
         since = request.headers.get('Last-Event-ID') or request.args.get('since')
         return self._streams.answer(self._parts.sources.fleet.changes, since)
 
     def host(self):
         """All about one host."""
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         facts = self._parts.sources.fleet.facts()
         return self._host(flask.request.args.get('name', ''), facts)
 
     def service(self):
         """Disable or enable a host, unless hosts are read from Nova."""
-        access.demand(self._parts.policy, SET_SERVICE)
+        self._parts.demand(SET_SERVICE)
         if reads_nova(self._parts.conf):
             raise errors.InvalidRequest('a setting of a host', SET_BY_NOVA)
         form, fleet = flask.request.form, self._parts.sources.fleet
@@ -91,7 +91,7 @@ class ClusterPages:
         if not facts.knows(name):
             raise errors.HostNotFound(f'Host {name}', '')
         history = None
-        if access.may(self._parts.policy, DECISIONS):
+        if self._parts.may(DECISIONS):
             history = host_page.history(self._parts.sources.decisions.newest_first(), name)
         found = host_page.view(facts, name)
         return flask.render_template(
@@ -99,6 +99,5 @@ class ClusterPages:
             host=found,
             history=history,
             now_s=facts.now_s,
-            may_set=access.may(self._parts.policy, SET_SERVICE)
-            and not reads_nova(self._parts.conf),
+            may_set=self._parts.may(SET_SERVICE) and not reads_nova(self._parts.conf),
         )

@@ -19,14 +19,15 @@ from werkzeug import exceptions
 
 from nova_sched import errors, objects
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
-from nova_sched.dashboard import access
-from nova_sched.dashboard.funnel import funnel, stacks
 from nova_sched.engine.explain.decision_log import REFUSED
 
 ENDPOINT, TITLE, RULE = 'decisions', 'Decisions', 'dashboard:decisions'
 ALL = 'dashboard:decisions:all_projects'
 ASK = 'dashboard:ask'
-SHOWN, LOOKED = 50, 5000  # newest decisions: in a list, and searched for it
+MAX_SHOWN, MAX_READ = 50, 5000  # newest decisions: in a list, and searched for it
+WIDTH = 1000  # of a drawing, in its own units
+THIN = 3  # the least width of a bar that stands for one host at least
+COLOURS = 8
 
 
 def add(app, parts):
@@ -42,7 +43,7 @@ class DecisionPages:
 
     def show(self):
         """The newest decisions that match a search; for HTMX the rows alone."""
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         args = flask.request.args
         text, outcome = args.get('q', '').strip(), args.get('outcome', '')
         sees_all = self._sees_all  # one look at the policy for thousands of records
@@ -51,7 +52,7 @@ class DecisionPages:
             for one in self._newest(text, outcome == REFUSED or not sees_all)
             if outcome in ('', one['outcome']) and (sees_all or is_own(one))
         )
-        rows = [told(one, sees_all) for one in itertools.islice(found, SHOWN)]
+        rows = [told(one, sees_all) for one in itertools.islice(found, MAX_SHOWN)]
         part = 'decision_rows.html' if 'HX-Request' in flask.request.headers else 'decisions.html'
         return flask.render_template(
             part,
@@ -59,13 +60,13 @@ class DecisionPages:
             q=text,
             outcome=outcome,
             is_operator=sees_all,
-            shown=SHOWN,
+            shown=MAX_SHOWN,
             now_s=self._parts.sources.decisions.now_s(),
         )
 
     def decision(self, request_id):
         """All decisions about one request."""
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         records = self._seen(request_id)
         return flask.render_template(
             'decision.html',
@@ -76,36 +77,35 @@ class DecisionPages:
 
     def why_not(self, request_id):
         """The verdicts of all rules on one host, for the same request now."""
-        access.demand(self._parts.policy, ASK)
+        self._parts.demand(ASK)
         host = flask.request.form.get('host', '').strip()
         if not host:
             raise exceptions.BadRequest('Name a host.')
         records = self._seen(request_id)
         found = self._parts.clients.explain.why_not(
-            spec(records[-1]['asked']), host, context=access.context()
+            spec(records[-1]['asked']), host, context=flask.g.context
         )
         return flask.render_template('why_not.html', found=found)
 
     @property
     def _sees_all(self):
-        return access.may(self._parts.policy, ALL)
+        return self._parts.may(ALL)
 
     def _seen(self, request_id):
-        """The decisions about a request that the caller may see. Raises NotFound."""
+        """The decisions about a request that the caller may see. Raise NotFound."""
         sees_all = self._sees_all
-        found = [one for one in self._records(request_id) if sees_all or is_own(one)]
+        records = self._parts.sources.decisions.read(request_id)
+        found = [one for one in records if sees_all or is_own(one)]
         if not found:
             raise errors.NotFound(f'A decision about request {request_id}')
         return found
 
-    def _records(self, request_id):
-        return self._parts.sources.decisions.read(request_id)
-
     def _newest(self, text, refused):
+        decisions = self._parts.sources.decisions
         if text.startswith('req-'):
-            return self._records(text)[::-1]
-        newest = self._parts.sources.decisions.newest_first(refused=refused)
-        return (one for one in itertools.islice(newest, LOOKED) if matches(one, text))
+            return decisions.read(text)[::-1]
+        newest = decisions.newest_first(refused=refused)
+        return (one for one in itertools.islice(newest, MAX_READ) if matches(one, text))
 
     def _view(self, record):
         if not self._sees_all:
@@ -122,7 +122,7 @@ class DecisionPages:
 
 def is_own(record):
     """Whether a record is a refusal of the caller's own project: these a project sees."""
-    mine, project_id = access.context().project_id, record['asked']['project_id']
+    mine, project_id = flask.g.context.project_id, record['asked']['project_id']
     return mine is not None and mine == project_id and record['outcome'] == REFUSED
 
 
@@ -172,3 +172,80 @@ def spec(asked):
     return objects.simple_request(
         flavor, project_id=asked['project_id'], zone=asked['zone'], image=asked['image']
     )
+
+
+# How a decision came about, as drawings need it: pure functions of records.
+
+
+def funnel(record):
+    """The rules that removed hosts, in order, with the width of the bars before and after each;
+    and in ``names`` those that removed none."""
+    most = max([record['hosts'], 1, *(one['seen'] for one in record['filters'])])
+    steps, idle = [], []
+    for one in record['filters']:
+        if one['seen'] == one['left']:
+            idle.append(one['filter'])
+            continue
+        steps.append(
+            {
+                **one,
+                'gone': one['seen'] - one['left'],
+                'seen_width': _width(one['seen'], most),
+                'left_width': _width(one['left'], most),
+            }
+        )
+    return {'steps': steps, 'idle': idle}
+
+
+def _width(number, most):
+    return max(THIN, round(WIDTH * number / most)) if number else 0
+
+
+def stacks(placed):
+    """The candidates of the first instance that was weighed, best first: for each the weigher's
+    parts of its weight as bars; None if no host was weighed.
+
+    A bar has ``x`` and ``width``, ``colour`` by weigher. Parts below zero lie left of ``zero``.
+    """
+    weighed = next((one for one in placed if one.get('weights')), None)
+    if weighed is None:
+        return None
+    candidates = [one for one in (weighed, *weighed['alternates']) if one.get('weights')]
+    names = [one['weigher'] for one in weighed['weights']]
+    parts = [[one['weight'] or 0.0 for one in each['weights']] for each in candidates]
+    above = max(sum(value for value in each if value > 0) for each in parts)
+    below = max(-sum(value for value in each if value < 0) for each in parts)
+    scale = WIDTH / (above + below) if above + below else 0.0
+    rows = []
+    for candidate, values in zip(candidates, parts, strict=True):
+        right = left = below * scale
+        bars = []
+        for number, value in enumerate(values):
+            width = abs(value) * scale
+            left -= width if value < 0 else 0
+            if width >= 0.5:
+                bars.append(
+                    {
+                        'x': round(left if value < 0 else right, 1),
+                        'width': round(width, 1),
+                        'colour': number % COLOURS,
+                        'weigher': names[number],
+                        'weight': value,
+                    }
+                )
+            right += width if value > 0 else 0
+        rows.append(
+            {
+                'host': candidate['host'],
+                'weight': candidate['weight'],
+                'weights': candidate['weights'],
+                'bars': bars,
+            }
+        )
+    legend = [(name, number % COLOURS) for number, name in enumerate(names)]
+    used = {bar['weigher'] for row in rows for bar in row['bars']}
+    return {
+        'rows': rows,
+        'legend': [one for one in legend if one[0] in used],
+        'zero': round(below * scale, 1),
+    }

@@ -12,20 +12,21 @@
 
 """The page Groups: what each group holds, where, and why one is or was refused."""
 
+import collections
 import itertools
 
 import flask
 
 from nova_sched import errors
 from nova_sched.api import handlers
-from nova_sched.dashboard import access, member_tree
 from nova_sched.dashboard.decisions import is_own, told
-from nova_sched.dashboard.page_call import answer
+from nova_sched.dashboard.parts import answer
 
 ENDPOINT, TITLE, RULE = 'groups', 'Groups', 'groups:list'
 ALL = 'dashboard:decisions:all_projects'
-SHOWN = 200
-SHOWN_REFUSED, LOOKED = 20, 5000  # newest refusals: of groups, and searched for them
+MAX_SHOWN = 200  # groups
+HOST = 'host'
+MAX_REFUSED, MAX_READ = 20, 5000  # newest refusals: of groups, and searched for them
 
 
 def add(app, parts):
@@ -45,27 +46,28 @@ class GroupPages:
         )
 
     def show(self):
-        all_projects = access.may(self._parts.policy, 'groups:list:all_projects')
+        all_projects = self._parts.may('groups:list:all_projects')
         query = {'all_projects': True} if all_projects else {}
-        found = answer(self._handlers.list_groups, query={**query, 'limit': SHOWN})
+        found = answer(self._handlers.list_groups, query={**query, 'limit': MAX_SHOWN})
         return flask.render_template(
             'groups.html',
             groups=found['groups'],
             has_more=bool(found['links']),
-            shown=SHOWN,
+            shown=MAX_SHOWN,
             refused=self._refused(),
         )
 
     def _refused(self):
         """The newest refused plans that the caller may see, from the decision log."""
-        sees_all = access.may(self._parts.policy, ALL)
+        sees_all = self._parts.may(ALL)
         newest = self._parts.sources.decisions.newest_first(refused=True)
-        found = refused_plans(itertools.islice(newest, LOOKED))
-        if not sees_all:
-            found = (one for one in found if is_own(one))
+        found = (
+            one
+            for one in itertools.islice(newest, MAX_READ)
+            if 'group' in one and (sees_all or is_own(one))
+        )
         return [
-            {**told(one, sees_all), **one['group']}
-            for one in itertools.islice(found, SHOWN_REFUSED)
+            {**told(one, sees_all), **one['group']} for one in itertools.islice(found, MAX_REFUSED)
         ]
 
     def group(self, uuid):
@@ -74,8 +76,8 @@ class GroupPages:
         return flask.render_template(
             'group.html',
             group=found,
-            tree=member_tree.tree(planned['members']),
-            states=member_tree.states(planned['members']),
+            tree=tree(planned['members']),
+            states=states(planned['members']),
             policies=self._policies(found),
             hosts=sorted({one['host'] for one in planned['members'] if one['host']}),
         )
@@ -94,8 +96,8 @@ class GroupPages:
         return flask.render_template(
             'group_tried.html',
             group=found,
-            tree=member_tree.tree(found['members']),
-            states=member_tree.states(found['members']),
+            tree=tree(found['members']),
+            states=states(found['members']),
         )
 
     def _policies(self, group):
@@ -105,13 +107,46 @@ class GroupPages:
             found = self._parts.clients.groups.validate(
                 group['template'],
                 parameters=group['parameters'] or None,
-                context=access.context(),
+                context=flask.g.context,
             )
         except errors.SchedError:
             return []
         return found['policies']
 
 
-def refused_plans(records):
-    """Those decision records that are of groups."""
-    return (one for one in records if 'group' in one)
+def tree(members):
+    """Nested branches, the widest domain first. A branch is a mapping of its ``level``, ``name``,
+    ``branches`` and ``members``; members without a place are in the branch of level None."""
+    root = {'level': '', 'name': '', 'branches': [], 'members': []}
+    for member in members:
+        at = root
+        for level, name in _way(member):
+            at = _branch(at, level, name)
+        at['members'].append(member)
+    return root['branches']
+
+
+def _way(member):
+    """The domains of a member, the widest first."""
+    domains = [(level, name) for level, name in member['domains'].items() if name is not None]
+    if not domains and not member['host']:
+        return [(None, 'no place')]
+    wide_first = [(level, name) for level, name in reversed(domains) if level != HOST]
+    way = [*wide_first, (HOST, member['host'])] if member['host'] else wide_first
+    # A domain with the name of a narrower one says nothing new: the node reports none there.
+    names = [name for _, name in way]
+    return [one for place, one in enumerate(way, 1) if one[1] not in names[place:]]
+
+
+def _branch(at, level, name):
+    for one in at['branches']:
+        if (one['level'], one['name']) == (level, name):
+            return one
+    made = {'level': level, 'name': name, 'branches': [], 'members': []}
+    at['branches'].append(made)
+    return made
+
+
+def states(members):
+    """How many members are in each state."""
+    return dict(collections.Counter(one['state'] for one in members))

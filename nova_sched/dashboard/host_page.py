@@ -16,15 +16,21 @@ Pure functions of CloudFacts and of decision records.
 """
 
 import collections
+import dataclasses
 import itertools
 
 from nova_sched import errors
-from nova_sched.dashboard import devices
-from nova_sched.dashboard.board import USUAL
-from nova_sched.hardware import numa
+from nova_sched.dashboard.fleet import USUAL
+from nova_sched.hardware import numa, pci
 
-LOOKED = 2000  # newest records in which a host is looked for
-SHOWN = 20  # records of a host that are shown
+MAX_READ = 2000  # newest records in which a host is looked for
+MAX_SHOWN = 20  # records of a host that are shown
+MAX_DRAWN = 256  # free devices of one kind that are drawn: more than one physical function has
+DEVICE_KINDS = {
+    'type-PF': 'physical function',
+    'type-VF': 'virtual function',
+    'vdpa': 'vDPA device',
+}
 
 
 def view(facts, name):
@@ -45,7 +51,7 @@ def view(facts, name):
 
 
 def _node(one):
-    report, found = one.report, devices.parents(one)
+    report, found = one.report, devices(one)
     cells = _cells(one)
     for cell in cells:
         cell['devices'] = found.pop(cell['id'], [])
@@ -119,10 +125,85 @@ def _cpu_state(cell, cpu, is_claimed):
     return 'dedicated' if cpu in cell.pcpuset and cell.pcpuset != cell.cpuset else 'shared'
 
 
+def devices(one):
+    """The devices of a node (NodeFacts) as plain values: lists, by NUMA node (None: near none), of
+    what they are part of, with the kinds of devices there. Virtual functions are with the physical
+    function of their interface, or of their provider where Nova keeps one for each.
+
+    A node reports how many devices of each kind are free. Those that claims hold come from the
+    claims: devices of servers without a claim are not among them.
+    """
+    free, held = _free_devices(one), _held_devices(one)
+    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    for pool in sorted({*free, *held}, key=_order):
+        found[pool.numa_node][_parent(pool)].append(_kind(pool, free[pool], held[pool]))
+    return {
+        node: [{'name': name, 'kinds': kinds} for name, kinds in mine.items()]
+        for node, mine in found.items()
+    }
+
+
+def _free_devices(one):
+    """Numbers of free devices by pool; a pool is a PciPool with the count 0. What claims hold that
+    the report does not include is not free."""
+    try:
+        pools = pci.pools_from_json(one.report.pci_pools) if one.report.pci_pools else ()
+    except errors.SchedError:
+        pools = ()
+    for claim in one.claims:
+        for parts in claim.uncounted:
+            pools = pci.hold(pools, parts.devices)
+    found = collections.Counter()
+    for pool in pools:
+        found[_empty(pool)] += pool.count
+    return found
+
+
+def _held_devices(one):
+    """By pool, a claim for each device that it holds."""
+    found = collections.defaultdict(list)
+    for claim in sorted(one.claims, key=lambda claim: claim.created_s or 0):
+        for parts in claim.all_parts:
+            for _, pool in parts.devices:
+                found[_empty(pool)] += [claim] * pool.count
+    return found
+
+
+def _empty(pool):
+    return dataclasses.replace(pool, count=0)
+
+
+def _order(pool):
+    node = -1 if pool.numa_node is None else pool.numa_node
+    return (
+        node,
+        _parent(pool),
+        pool.dev_type or '',
+        pool.vendor_id,
+        pool.product_id,
+        repr(pool.tags),
+    )
+
+
+def _parent(pool):
+    return pool.tags.get('parent_ifname') or pool.rp_uuid or ''
+
+
+def _kind(pool, free, held):
+    return {
+        'name': f'{pool.vendor_id}:{pool.product_id}',
+        'type': DEVICE_KINDS.get(pool.dev_type, 'device'),
+        'network': pool.physical_network,
+        'claimed': held,
+        'free': free,
+        'drawn': min(free, MAX_DRAWN),
+    }
+
+
 def history(records, name):
     """The newest decisions that chose the host, or that nearly did."""
     found = []
-    for one in itertools.islice(records, LOOKED):
+    for one in itertools.islice(records, MAX_READ):
         part = _part(one, name)
         if part:
             found.append(
@@ -133,7 +214,7 @@ def history(records, name):
                     'flavor': one['asked']['flavor'],
                 }
             )
-            if len(found) == SHOWN:
+            if len(found) == MAX_SHOWN:
                 break
     return found
 

@@ -16,13 +16,12 @@ import flask
 
 from nova_sched import errors
 from nova_sched.api import handlers
-from nova_sched.dashboard import access
-from nova_sched.dashboard.page_call import answer
+from nova_sched.dashboard.parts import answer
 from nova_sched.queues import messages
 
 ENDPOINT, TITLE, RULE = 'queues', 'Queues', 'flavors:list'
 QUEUES, JOBS, ALL_JOBS = 'queues:list', 'dashboard:jobs', 'dashboard:jobs:all_projects'
-SHOWN = 100  # jobs
+MAX_JOBS = 100  # on the page
 UNKNOWN = 'No manager of queues answers.'
 
 
@@ -43,7 +42,7 @@ class QueuePages:
         problem, flavors, queues = '', [], []
         try:
             flavors = answer(self._handlers.list_flavors)['flavors']
-            if access.may(self._parts.policy, QUEUES):
+            if self._parts.may(QUEUES):
                 queues = answer(self._handlers.list_queues)['queues']
         except errors.NoAnswer:
             problem = UNKNOWN
@@ -62,11 +61,11 @@ class QueuePages:
 
     def job(self, uuid):
         """One job: its attempts, and where it ended."""
-        access.demand(self._parts.policy, JOBS)
+        self._parts.demand(JOBS)
         found = self._parts.sources.jobs.find(str(uuid))
         if found is None or not self._sees(found):
             raise errors.JobNotFound(str(uuid))
-        is_operator = access.may(self._parts.policy, ALL_JOBS)
+        is_operator = self._parts.may(ALL_JOBS)
         failed = messages.failures(found.failures) if is_operator else []
         return flask.render_template(
             'job.html', job=found, failures=failed, is_operator=is_operator
@@ -74,15 +73,15 @@ class QueuePages:
 
     def _jobs(self):
         """The newest jobs that the caller may see."""
-        if not access.may(self._parts.policy, JOBS):
+        if not self._parts.may(JOBS):
             return []
-        if access.may(self._parts.policy, ALL_JOBS):
-            return self._parts.sources.jobs.newest(SHOWN)
+        if self._parts.may(ALL_JOBS):
+            return self._parts.sources.jobs.newest(MAX_JOBS)
         # To the table, no project is every project.
-        project_id = access.context().project_id
-        return self._parts.sources.jobs.newest(SHOWN, project_id) if project_id else []
+        project_id = flask.g.context.project_id
+        return self._parts.sources.jobs.newest(MAX_JOBS, project_id) if project_id else []
 
     def _sees(self, job):
-        if access.may(self._parts.policy, ALL_JOBS):
+        if self._parts.may(ALL_JOBS):
             return True
-        return job.project_id is not None and job.project_id == access.context().project_id
+        return job.project_id is not None and job.project_id == flask.g.context.project_id

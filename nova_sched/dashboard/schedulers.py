@@ -15,7 +15,6 @@
 import flask
 
 from nova_sched.claims.audit import audit
-from nova_sched.dashboard import access
 from nova_sched.engine.figures import COUNTS
 from nova_sched.engine.sync.membership import KEPT_S, SILENT_S
 
@@ -35,7 +34,7 @@ class SchedulerPages:
         self._parts, self._last = parts, None
 
     def show(self):
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         schedulers = self._parts.sources.schedulers
         now_s = schedulers.now_s()
         rows = [row(one, now_s) for one in schedulers.alive(now_s - KEPT_S)]
@@ -47,7 +46,7 @@ class SchedulerPages:
 
     def audit(self):
         """Compare claims and recorded usage as of one moment, as `claim audit` does."""
-        access.demand(self._parts.policy, 'dashboard:audit')
+        self._parts.demand('dashboard:audit')
         maintenance = self._parts.sources.maintenance
         snapshot, now_s = maintenance.snapshot(), maintenance.now_s()
         found = sorted(audit(snapshot, now_s), key=lambda one: not one.is_error)

@@ -57,7 +57,7 @@ def token():
 
 
 def check_token():
-    """Raises Forbidden if a request that may change something does not come from a page of this
+    """Raise Forbidden if a request that may change something does not come from a page of this
     session."""
     request = flask.request
     if request.method in ('GET', 'HEAD', 'OPTIONS'):
@@ -80,7 +80,7 @@ def address():
 
 
 def check_host():
-    """Raises Forbidden for a name that is not of this machine, or a caller on another one: without
+    """Raise Forbidden for a name that is not of this machine, or a caller on another one: without
     authentication, another site could have a browser send it here under the site's own name."""
     # Without an address the caller is at a socket of this machine.
     caller = flask.request.remote_addr or 'localhost'

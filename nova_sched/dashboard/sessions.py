@@ -10,13 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Sessions: what a cookie holds, whether it has ended, and the caller with its token."""
+"""Sessions: how callers log in and out, what a cookie holds, whether it has ended, and the caller
+with its token."""
 
 import base64
 import hashlib
 import json
 import logging
 import time
+import uuid
 
 import flask
 from cryptography import fernet
@@ -29,6 +31,7 @@ from werkzeug import exceptions
 
 from nova_sched import errors, words
 from nova_sched.api import identity
+from nova_sched.dashboard import security
 
 LOG = logging.getLogger(__name__)
 
@@ -80,20 +83,20 @@ class EndedSessions:
     def __init__(self, table):
         self._table, self._here = table, {}
 
-    def add(self, uuid):
-        """End a session. A caller logs out even if the database does not answer."""
+    def add(self, session):
+        """End a session (its UUID). A caller logs out even if the database does not answer."""
         now_s = time.monotonic()
         self._here = {one: end_s for one, end_s in self._here.items() if end_s > now_s}
-        self._here[uuid] = now_s + ENDED_S
+        self._here[session] = now_s + ENDED_S
         try:
-            self._table().add(uuid, ENDED_S)
+            self._table().add(session, ENDED_S)
         except errors.SchedError as error:
             LOG.warning('Other processes do not know that a session has ended: %s', error)
 
-    def has(self, uuid):
-        """Whether a session has ended. Raises StoreUnavailable."""
+    def has(self, session):
+        """Whether a session has ended. Raise StoreUnavailable."""
         try:
-            return uuid in self._here or self._table().has(uuid)
+            return session in self._here or self._table().has(session)
         except errors.BadConfig:
             return False
 
@@ -112,7 +115,7 @@ class Authenticator:
         )
 
     def context(self, token, environ):
-        """The caller with this token; None if the token is not valid (any more). Raises
+        """The caller with this token; None if the token is not valid (any more). Raise
         ServiceUnavailable if Keystone does not answer."""
         # Headers of the request itself say nothing about its caller.
         inside = {name: value for name, value in environ.items() if not name.startswith('HTTP_')}
@@ -127,7 +130,7 @@ class Authenticator:
         return None
 
     def log_in(self, form):
-        """A token for the words of the login form. Raises Unauthorized, ServiceUnavailable
+        """A token for the words of the login form. Raise Unauthorized, ServiceUnavailable
         or ServiceBusy."""
         user, project = form.get('user', '').strip(), form.get('project', '').strip()
         if self.is_open:
@@ -200,3 +203,47 @@ def _admit(environ, start_response):
     environ[ADMITTED] = True
     start_response('204 No Content', [])
     return []
+
+
+def add(app, guard, ended):
+    """Add the pages for logging in and out. ``guard`` is an Authenticator, ``ended`` an
+    EndedSessions."""
+
+    def login():
+        return _login_page(guard)
+
+    def log_in():
+        request = flask.request
+        try:
+            token = guard.log_in(request.form)
+        except exceptions.Unauthorized as error:
+            return _login_page(guard, error.description), 403
+        there = security.local_path(request.form.get('next'))
+        end()  # a copy of its cookie, which nobody could log out any more; and its form token
+        name = request.form['user'].strip()
+        project = request.form.get('project', '').strip()
+        flask.session.update(
+            uuid=str(uuid.uuid4()),
+            token=token,
+            name=f'{name} in {project}' if project else name,
+        )
+        return flask.redirect(there or flask.url_for('home'), 303)
+
+    def end():
+        if 'uuid' in flask.session:
+            ended.add(flask.session['uuid'])
+            guard.log_out(flask.session['token'])
+        flask.session.clear()
+
+    def log_out():
+        end()
+        return flask.redirect(flask.url_for('login'), 303)
+
+    app.add_url_rule('/login', 'login', login, methods=['GET'])
+    app.add_url_rule('/login', 'log_in', log_in, methods=['POST'])
+    app.add_url_rule('/logout', 'log_out', log_out, methods=['POST'])
+
+
+def _login_page(guard, problem=None):
+    there = security.local_path(flask.request.values.get('next')) or ''
+    return flask.render_template('login.html', is_open=guard.is_open, problem=problem, next=there)

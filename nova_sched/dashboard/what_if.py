@@ -18,17 +18,16 @@ import json
 import flask
 
 from nova_sched import errors, objects, words
-from nova_sched.dashboard import access
-from nova_sched.dashboard.funnel import funnel, stacks
+from nova_sched.dashboard.decisions import funnel, stacks
 from nova_sched.engine.explain.decision_log import PLACED
 from nova_sched.groups.template import source
 
 ENDPOINT, TITLE, RULE = 'what_if', 'What if', 'dashboard:ask'
 SIZES = {'vcpus': 1, 'ram': 512, 'disk': 0}
-MOST = 1000  # servers of one question
+MAX_SERVERS = 1000  # servers of one question
 MAX_SIZE = 10**12  # of any amount
 MAX_PASTED = 2**16  # characters of a flavor: it is read in a thread of the API
-TRIED = 8  # changes of a refused request that are tried
+MAX_EASIER = 8  # changes of a refused request that are tried
 
 
 def add(app, parts):
@@ -71,16 +70,18 @@ class WhatIfPages:
         self._parts = parts
 
     def show(self):
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         return flask.render_template('what_if.html', form=flask.request.args, sizes=SIZES)
 
     def ask(self):
-        access.demand(self._parts.policy, RULE)
+        self._parts.demand(RULE)
         wish = read(flask.request.form)
         found = self._dry_run(wish)
         one = dataclasses.replace(wish, count=1)
-        capacity = self._parts.clients.explain.capacity(one.spec(), context=access.context())
-        changes = [] if found['outcome'] == PLACED else self._changes(wish)
+        capacity = self._parts.clients.explain.capacity(one.spec(), context=flask.g.context)
+        # Requests that differ in one point and would find hosts.
+        tried = [] if found['outcome'] == PLACED else easier(wish)[:MAX_EASIER]
+        changes = [text for text, other in tried if self._dry_run(other)['outcome'] == PLACED]
         return flask.render_template(
             'what_if_answer.html',
             found=found,
@@ -92,15 +93,7 @@ class WhatIfPages:
         )
 
     def _dry_run(self, wish):
-        return self._parts.clients.explain.dry_run(wish.spec(), context=access.context())
-
-    def _changes(self, wish):
-        """Requests that differ in one point and would find hosts: texts."""
-        return [
-            text
-            for text, other in easier(wish)[:TRIED]
-            if self._dry_run(other)['outcome'] == PLACED
-        ]
+        return self._parts.clients.explain.dry_run(wish.spec(), context=flask.g.context)
 
 
 def easier(wish):
@@ -121,7 +114,7 @@ def easier(wish):
 
 
 def read(form):
-    """The Wish of a form. Raises InvalidRequest.
+    """The Wish of a form. Raise InvalidRequest.
 
     A pasted flavor (JSON or YAML, as `openstack flavor show` prints it) goes before the sizes.
     """
@@ -130,8 +123,8 @@ def read(form):
     if not sizes['vcpus'] or not sizes['ram']:
         raise errors.InvalidRequest('sizes', 'a server has at least 1 vCPU and 1 MiB of memory')
     count = _size('count', form.get('count') or 1)
-    if not 1 <= count <= MOST:
-        raise errors.InvalidRequest('count', f'{count} is not from 1 to {MOST}')
+    if not 1 <= count <= MAX_SERVERS:
+        raise errors.InvalidRequest('count', f'{count} is not from 1 to {MAX_SERVERS}')
     extra_specs = {**pasted.get('extra_specs', {}), **_pairs(form.get('extra_specs', ''))}
     for name in extra_specs:
         if why := words.why_internal(words.EXTRA_SPEC, name):
@@ -185,7 +178,7 @@ def _pasted(text):
 
 
 def _word(key, value):
-    """The value of an extra spec as text. Raises InvalidRequest for null, lists and mappings."""
+    """The value of an extra spec as text. Raise InvalidRequest for null, lists and mappings."""
     if isinstance(value, str):
         return value
     if not isinstance(value, int | float):

@@ -27,7 +27,7 @@ from nova_sched.shadow.comparison import OUTCOMES
 
 NAME = 'shadow.jsonl'
 MIB = 1024 * 1024
-EXAMPLES = 3  # request ids that stand for a rule
+MAX_EXAMPLES = 3  # request ids that stand for a rule
 
 
 class _Lines(handlers.RotatingFileHandler):
@@ -126,7 +126,7 @@ def summed(comparisons):
                 'kind': kind,
                 'rule': rule,
                 'servers': len(requests),
-                'requests': list(dict.fromkeys(requests))[:EXAMPLES],
+                'requests': list(dict.fromkeys(requests))[:MAX_EXAMPLES],
             }
             for (kind, rule), requests in sorted(
                 rules.items(), key=lambda one: (-len(one[1]), one[0])

@@ -32,8 +32,8 @@ FIRST_S, LAST_S = (
     8.0,
 )  # pauses before the looks at what the cloud did: the first, the longest
 STOP_S = 10.0
-TRIES = 10  # of a decision whose hosts turn out to be out of service
-NAMED = 100  # hosts that a line names
+MAX_TRIES = 10  # of a decision whose hosts turn out to be out of service
+MAX_NAMED = 100  # hosts that a line names
 
 
 @dataclasses.dataclass(slots=True)
@@ -147,7 +147,7 @@ class Watcher:
     def _place(self, requests, context):
         """Choose hosts, and look at their services once more, as a scheduler does before it
         claims. Raise NoValidHost."""
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             placed = self._scheduler.place(requests, claim=False, context=context)
             if not self._mirror.not_up([one.node_uuid for one, *_ in placed]):
                 break
@@ -248,7 +248,7 @@ class Watcher:
             said = ', '.join(f'{count} {name}' for name, count in new.items())
             LOG.warning('Not all calls were compared: %s', said)
         if new or left_out != self._told_left_out:
-            named = dict(sorted(left_out.items())[:NAMED])
+            named = dict(sorted(left_out.items())[:MAX_NAMED])
             self._journal.write(
                 {'time': moment(time.time()), 'missed': new, 'hosts_left_out': named}
             )

@@ -22,7 +22,7 @@ import time
 import uuid
 
 from nova_sched import errors, objects
-from nova_sched.agent import AgentSettings, inventory, machine
+from nova_sched.agent import AgentSettings, machine
 from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 
 # Every UUID is derived from a name in this namespace, so that a second run finds the nodes of the
@@ -203,4 +203,4 @@ def this_machine(directory, zone):
         host=socket.gethostname(), uuid_file=directory / 'compute_id', instances_path=directory
     )
     stats = machine.compute_node(settings)
-    return SimulatedNode(stats, inventory.inventories(stats, settings), zone, f'{zone}-rack-1')
+    return SimulatedNode(stats, machine.inventories(stats, settings), zone, f'{zone}-rack-1')

@@ -32,7 +32,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from nova_sched import errors, objects
-from nova_sched.agent.identity import ReportCount
+from nova_sched.agent.reporter import ReportCount
 from nova_sched.claim import LIVE_MIGRATION, MEMORY_MB, MIGRATION, PCPU, RESIZE, VCPU
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema

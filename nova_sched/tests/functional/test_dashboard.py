@@ -20,10 +20,11 @@ import pytest
 import werkzeug.test
 from oslo_context.context import RequestContext
 
-from nova_sched import dashboard, errors
+from nova_sched import errors
 from nova_sched.api.document import OPERATIONS
 from nova_sched.conf import MODULES
 from nova_sched.dashboard import app
+from nova_sched.dashboard.parts import Clients
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.rpc.client import QueuesClient
@@ -62,7 +63,7 @@ class Browser:
 
 def made(started, source='reports'):
     """The dashboard; ``source`` is that of [cluster]."""
-    clients = dashboard.Clients(
+    clients = Clients(
         started.groups, QueuesClient(started.bus, timeout_s=TIMEOUT_S), started.explain
     )
     conf = configuration()

@@ -16,7 +16,7 @@ import logging
 import pytest
 
 from nova_sched.agent import difference
-from nova_sched.agent.difference import AT_MOST, Counted, DifferenceLog
+from nova_sched.agent.difference import MAX_LOGGED, Counted, DifferenceLog
 
 SMALL, LARGE = {'VCPU': 2, 'MEMORY_MB': 512}, {'VCPU': 4, 'MEMORY_MB': 512}
 
@@ -25,67 +25,63 @@ def side(claims=None, confirmed=(), capacity=None, used=None):
     return Counted(capacity or {'VCPU': 8}, used or {}, claims or {}, confirmed)
 
 
-@pytest.mark.parametrize(
-    'ours, theirs, listed, found',
-    [
-        pytest.param(side(), side(), [], [], id='nothing on both sides'),
-        pytest.param(side({'a': SMALL}), side({'a': SMALL}, 'a'), 'a', [], id='one instance'),
-        pytest.param(side(), side({'a': SMALL}), [], [], id='one that is on its way'),
-        pytest.param(
-            side(), side({'a': SMALL}, 'a'), 'a', [], id='one that is listed for the last time'
-        ),
-        pytest.param(
-            side({'a': SMALL}),
-            side(),
-            'a',
-            ['instance a: MEMORY_MB=512 VCPU=2 here, no claim'],
-            id='nobody has claimed it',
-        ),
-        pytest.param(
-            side(),
-            side({'a': SMALL}, 'a'),
-            [],
-            ['instance a: not here, MEMORY_MB=512 VCPU=2 claimed'],
-            id='it is gone',
-        ),
-        pytest.param(
-            side({'a': LARGE}),
-            side({'a': SMALL}, 'a'),
-            'a',
-            ['instance a: VCPU=4 here, VCPU=2 claimed'],
-            id='another size',
-        ),
-        pytest.param(
-            side({'a': {**SMALL, 'DISK_GB': 0}}),
-            side({'a': {**SMALL, 'CUSTOM_GOLD': 1}}, 'a'),
-            'a',
-            ['instance a: CUSTOM_GOLD=0 here, CUSTOM_GOLD=1 claimed'],
-            id='a class that the other side has not',
-        ),
-        pytest.param(
-            side(capacity={'VCPU': 8, 'PCPU': 2}),
-            side(capacity={'VCPU': 16, 'DISK_GB': 0}),
-            [],
-            [
-                'capacity of PCPU: 2 here, 0 by the scheduler',
-                'capacity of VCPU: 8 here, 16 by the scheduler',
-            ],
-            id='capacity',
-        ),
-        pytest.param(
-            side({'a': SMALL, 'b': SMALL}),
-            side({'b': SMALL, 'c': LARGE}, 'bc'),
-            'ab',
-            [
-                'instance a: MEMORY_MB=512 VCPU=2 here, no claim',
-                'instance c: not here, MEMORY_MB=512 VCPU=4 claimed',
-            ],
-            id='several',
-        ),
-    ],
-)
-def test_differences(ours, theirs, listed, found):
-    assert sorted(difference.differences(ours, theirs, listed)) == found
+# Counts here and there, the listed instances, and the differences.
+DIFFERENCES = {
+    'nothing on both sides': (side(), side(), [], []),
+    'one instance': (side({'a': SMALL}), side({'a': SMALL}, 'a'), 'a', []),
+    'one that is on its way': (side(), side({'a': SMALL}), [], []),
+    'one that is listed for the last time': (side(), side({'a': SMALL}, 'a'), 'a', []),
+    'nobody has claimed it': (
+        side({'a': SMALL}),
+        side(),
+        'a',
+        ['instance a: MEMORY_MB=512 VCPU=2 here, no claim'],
+    ),
+    'it is gone': (
+        side(),
+        side({'a': SMALL}, 'a'),
+        [],
+        ['instance a: not here, MEMORY_MB=512 VCPU=2 claimed'],
+    ),
+    'another size': (
+        side({'a': LARGE}),
+        side({'a': SMALL}, 'a'),
+        'a',
+        ['instance a: VCPU=4 here, VCPU=2 claimed'],
+    ),
+    'a class that the other side has not': (
+        side({'a': {**SMALL, 'DISK_GB': 0}}),
+        side({'a': {**SMALL, 'CUSTOM_GOLD': 1}}, 'a'),
+        'a',
+        ['instance a: CUSTOM_GOLD=0 here, CUSTOM_GOLD=1 claimed'],
+    ),
+    'capacity': (
+        side(capacity={'VCPU': 8, 'PCPU': 2}),
+        side(capacity={'VCPU': 16, 'DISK_GB': 0}),
+        [],
+        [
+            'capacity of PCPU: 2 here, 0 by the scheduler',
+            'capacity of VCPU: 8 here, 16 by the scheduler',
+        ],
+    ),
+    'several': (
+        side({'a': SMALL, 'b': SMALL}),
+        side({'b': SMALL, 'c': LARGE}, 'bc'),
+        'ab',
+        [
+            'instance a: MEMORY_MB=512 VCPU=2 here, no claim',
+            'instance c: not here, MEMORY_MB=512 VCPU=4 claimed',
+        ],
+    ),
+}
+
+
+def test_differences():
+    found = {
+        name: sorted(difference.differences(ours, theirs, listed))
+        for name, (ours, theirs, listed, _) in DIFFERENCES.items()
+    }
+    assert found == {name: phrases for name, (*_, phrases) in DIFFERENCES.items()}
 
 
 def test_the_counts_of_the_node():
@@ -151,41 +147,38 @@ HEAD = 'Node cmp1 and the scheduler count differently. '
 AGAIN = 'Node cmp1 and the scheduler count the same again'
 
 
-@pytest.mark.parametrize(
-    'heard, lines',
-    [
-        pytest.param([(0, NONE), (10, NONE)], [], id='none'),
-        pytest.param([(0, A)], [], id='too young'),
-        pytest.param([(0, A), (1, A)], [], id='still too young'),
-        pytest.param([(0, A), (2, A)], ['a'], id='it stands'),
-        pytest.param([(0, A), (2, A), (12, A), (22, A)], ['a'], id='told once'),
-        pytest.param([(0, A), (1, NONE), (2, A)], [], id='over before it is told'),
-        pytest.param([(0, A), (2, A), (12, NONE), (22, NONE)], ['a', AGAIN], id='over'),
-        pytest.param(
-            [(0, A), (2, A), (5, NONE), (6, A), (8, A)], ['a', AGAIN, 'a'], id='it comes back'
-        ),
-        pytest.param(
-            [(0, A), (2, A | B), (4, A | B)], ['a', 'b'], id='another one: only that is told'
-        ),
-        pytest.param([(0, A | B), (2, A | B), (4, A), (9, A)], ['a; b'], id='fewer are no news'),
-        pytest.param(
-            [(0, A | B), (2, A | B), (4, A), (5, A | B), (7, A | B)],
-            ['a; b', 'b'],
-            id='one comes back',
-        ),
-        pytest.param(
-            [(0, A), (2, A), (3, B), (4, NONE)], ['a', AGAIN], id='another that ends by itself'
-        ),
-    ],
-)
-def test_what_is_told(caplog, heard, lines):
+# Differences by time, and what the log has about them.
+LINES = {
+    'none': ([(0, NONE), (10, NONE)], []),
+    'too young': ([(0, A)], []),
+    'still too young': ([(0, A), (1, A)], []),
+    'it stands': ([(0, A), (2, A)], ['a']),
+    'told once': ([(0, A), (2, A), (12, A), (22, A)], ['a']),
+    'over before it is told': ([(0, A), (1, NONE), (2, A)], []),
+    'over': ([(0, A), (2, A), (12, NONE), (22, NONE)], ['a', AGAIN]),
+    'it comes back': ([(0, A), (2, A), (5, NONE), (6, A), (8, A)], ['a', AGAIN, 'a']),
+    'another one: only that is told': ([(0, A), (2, A | B), (4, A | B)], ['a', 'b']),
+    'fewer are no news': ([(0, A | B), (2, A | B), (4, A), (9, A)], ['a; b']),
+    'one comes back': ([(0, A | B), (2, A | B), (4, A), (5, A | B), (7, A | B)], ['a; b', 'b']),
+    'another that ends by itself': ([(0, A), (2, A), (3, B), (4, NONE)], ['a', AGAIN]),
+}
+
+
+def test_what_is_told(caplog):
     caplog.set_level(logging.INFO)
-    made = DifferenceLog(settle_s=2)
-    for now_s, found in heard:
-        made.update('cmp1', found, now_s)
-    assert [record.getMessage().removeprefix(HEAD) for record in caplog.records] == lines
-    levels = ['INFO' if line == AGAIN else 'WARNING' for line in lines]
-    assert [record.levelname for record in caplog.records] == levels
+    found = {}
+    for name, (heard, _) in LINES.items():
+        caplog.clear()
+        made = DifferenceLog(settle_s=2)
+        for now_s, differences in heard:
+            made.update('cmp1', differences, now_s)
+        found[name] = [
+            (record.levelname, record.getMessage().removeprefix(HEAD)) for record in caplog.records
+        ]
+    assert found == {
+        name: [('INFO' if line == AGAIN else 'WARNING', line) for line in lines]
+        for name, (_, lines) in LINES.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -204,6 +197,6 @@ def test_when_to_look_again(heard, soon):
 
 def test_very_many_are_counted(caplog):
     made = DifferenceLog(settle_s=0)
-    made.update('cmp1', frozenset(f'{number:03}' for number in range(AT_MOST + 5)), 0)
+    made.update('cmp1', frozenset(f'{number:03}' for number in range(MAX_LOGGED + 5)), 0)
     (line,) = caplog.messages
-    assert line.endswith(f'; {AT_MOST - 1:03}; and 5 more')
+    assert line.endswith(f'; {MAX_LOGGED - 1:03}; and 5 more')

@@ -16,7 +16,7 @@ import json
 
 import pytest
 
-from nova_sched.agent import inventory, machine, usage
+from nova_sched.agent import machine, usage
 from nova_sched.tests.unit.agent.builders import facts, processor, settings
 
 
@@ -24,7 +24,7 @@ def provider(found=None, **options):
     """The node and its root provider."""
     chosen = settings(**options)
     node = machine.describe(found or facts(), chosen, usage.total([]))
-    tree = inventory.inventories(node, chosen)
+    tree = machine.inventories(node, chosen)
     assert list(tree) == [node.uuid]
     return node, tree[node.uuid]
 
@@ -123,4 +123,4 @@ def test_traits_of_the_node():
     info = json.loads(node.cpu_info)
     info['topology']['threads'] = 1
     node.cpu_info = json.dumps(info)
-    assert 'HW_CPU_HYPERTHREADING' not in inventory.traits(node)
+    assert 'HW_CPU_HYPERTHREADING' not in machine.traits(node)

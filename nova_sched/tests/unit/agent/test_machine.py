@@ -10,15 +10,18 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tests of the ComputeNode that a machine reports."""
+"""Tests of a machine: how it is read, fake ones and this one; the ComputeNode that it reports; and
+what makes a report worth sending at once."""
 
 import json
 
+import psutil
 import pytest
 
 from nova_sched import errors, objects
 from nova_sched.agent import machine, numa, usage
 from nova_sched.tests.unit.agent.builders import (
+    CELLS,
     CORES,
     CPUS,
     GPU,
@@ -29,6 +32,7 @@ from nova_sched.tests.unit.agent.builders import (
     processor,
     settings,
 )
+from nova_sched.tests.unit.agent.fake_machine import FakeMachine, network_card, two_cells
 
 
 def test_an_empty_node():
@@ -217,3 +221,122 @@ def test_facts_stand_among_the_stats_and_hide_none_of_them():
 def test_the_node_may_have_a_name_of_its_own():
     made = node(node='cmp1.example.org')
     assert (made.host, made.hypervisor_hostname) == ('cmp1', 'cmp1.example.org')
+
+
+def test_a_fake_machine_from_its_files(tmp_path):
+    fake = network_card(two_cells(tmp_path))
+    made = machine.compute_node(
+        settings(
+            uuid_file=tmp_path / 'state/compute_id',
+            instances_path=tmp_path,
+            host_ip='192.0.2.7',
+            device_spec=[{'product_id': '154c', 'physical_network': 'physnet0'}],
+            sys_root=fake.sys,
+            proc_root=fake.proc,
+            kvm_device=tmp_path / 'no-kvm',
+        )
+    )
+    assert made.vcpus == 8
+    assert [
+        cell['nova_object.data']['id']
+        for cell in json.loads(made.numa_topology)['nova_object.data']['cells']
+    ] == [
+        0,
+        1,
+    ]
+    assert [
+        (pool.count, pool.tags['physical_network']) for pool in made.pci_device_pools.objects
+    ] == [(2, 'physnet0')]
+    assert {spec.hv_type for spec in made.supported_hv_specs} == {'qemu'}
+    assert json.loads(made.cpu_info)['vendor'] == 'Intel'
+
+
+def this_machine(tmp_path, **options):
+    return settings(uuid_file=tmp_path / 'compute_id', instances_path=tmp_path, **options)
+
+
+def test_this_machine(tmp_path):
+    chosen = this_machine(tmp_path, device_spec=[{}], metrics=True)
+    found = machine.read(chosen)
+    made = machine.describe(found, chosen, usage.total([]))
+    assert made.vcpus == psutil.cpu_count()
+    assert made.memory_mb == psutil.virtual_memory().total // 2**20
+    assert made.local_gb == psutil.disk_usage(str(tmp_path)).total // 2**30
+    assert 0 <= made.disk_available_least <= made.local_gb
+    assert sum(len(cell.cpus) for cell in found.cells) == made.vcpus
+    assert all(0 < cell.memory_mb <= made.memory_mb for cell in found.cells)
+    assert all(page.used <= page.total for cell in found.cells for page in cell.pages)
+    assert sum(pool.count for pool in made.pci_device_pools.objects) == len(found.devices)
+    info = json.loads(made.cpu_info)
+    assert info['features']
+    shape = info['topology']
+    assert shape['cells'] * shape['sockets'] * shape['cores'] * shape['threads'] >= made.vcpus
+    assert json.loads(made.metrics)
+
+
+def test_this_machine_keeps_its_uuid_and_tells_nothing_new(tmp_path):
+    chosen = this_machine(tmp_path)
+    first, second = machine.compute_node(chosen), machine.compute_node(chosen)
+    assert first.uuid == second.uuid == (tmp_path / 'compute_id').read_text().strip()
+    assert machine.changed(first, second) is False
+
+
+def test_a_missing_instances_path_is_named(tmp_path):
+    with pytest.raises(errors.BadMachineFacts, match='nowhere'):
+        machine.read(
+            settings(uuid_file=tmp_path / 'compute_id', instances_path=tmp_path / 'nowhere')
+        )
+
+
+def test_kvm_is_told_by_its_device(tmp_path):
+    device = tmp_path / 'kvm'
+    assert machine.read(this_machine(tmp_path, kvm_device=device)).kvm is False
+    device.touch()
+    assert machine.read(this_machine(tmp_path, kvm_device=device)).kvm is True
+
+
+def test_a_kernel_without_numa_gives_the_memory_of_the_machine(tmp_path):
+    fake = FakeMachine(tmp_path).cpus(['0', '1'])
+    found = machine.read(this_machine(tmp_path, sys_root=fake.sys, proc_root=fake.proc))
+    assert [(cell.id, cell.memory_mb) for cell in found.cells] == [(0, found.memory_mb)]
+
+
+# Facts, guests and settings, and whether they change the report of an empty node.
+CHANGES = {
+    'nothing': ({}, [], {}, False),
+    'free disk moves all the time': ({'disk_free_gb': 59}, [], {}, False),
+    'metrics move all the time': ({'metrics': '[1]'}, [], {}, False),
+    'another order': ({'cells': CELLS[::-1]}, [], {}, False),
+    'memory': ({'memory_mb': 6145}, [], {}, True),
+    'disk': ({'disk_gb': 101}, [], {}, True),
+    'a cell': ({'cells': CELLS[:1]}, [], {}, True),
+    'a CPU feature': ({'processor': processor(features=('avx',))}, [], {}, True),
+    'an instance': ({}, [guest()], {}, True),
+    'a device': ({}, [], {'device_spec': [{}]}, True),
+    'a ratio': ({}, [], {'cpu_allocation_ratio': 2.0}, True),
+}
+
+
+def test_changed():
+    found = {
+        name: machine.changed(node(), node(facts(**words), guests, **options))
+        for name, (words, guests, options, _) in CHANGES.items()
+    }
+    assert found == {name: is_new for name, (*_, is_new) in CHANGES.items()}
+
+
+def test_a_task_that_ends_is_a_change():
+    busy, idle = (node(guests=[guest(task_state=state)]) for state in ('spawning', None))
+    assert machine.changed(busy, idle) is True
+
+
+def test_the_first_report_is_news():
+    assert machine.changed(None, node()) is True
+
+
+def test_the_report_crosses_the_wire_unchanged():
+    made = node(guests=[guest()], device_spec=[{}])
+    again = objects.ComputeNode.obj_from_primitive(made.obj_to_primitive())
+    again.obj_reset_changes(recursive=True)
+    assert machine.changed(made, again) is False
+    assert again.metrics == made.metrics

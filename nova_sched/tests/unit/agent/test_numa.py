@@ -147,21 +147,22 @@ def cell(shared=(0, 1, 4, 5), dedicated=(), used=None, **options):
     ).cells[0]
 
 
-@pytest.mark.parametrize(
-    'shared, dedicated, cpuset, pcpuset, siblings',
-    [
-        pytest.param(
-            (0, 1, 4, 5), (), {0, 1, 4, 5}, {0, 1, 4, 5}, [{0, 4}, {1, 5}], id='nothing set apart'
-        ),
-        pytest.param((0, 4), (1, 5), {0, 4}, {1, 5}, [{0, 4}, {1, 5}], id='a core set apart'),
-        pytest.param((0,), (1,), {0}, {1}, [{0}, {1}], id="the rest is the host's"),
-        pytest.param((), (1, 5), set(), {1, 5}, [{1, 5}], id='all dedicated'),
-        pytest.param((8, 9), (10,), set(), set(), [], id="another cell's CPUs"),
-    ],
-)
-def test_cpus(shared, dedicated, cpuset, pcpuset, siblings):
-    made = cell(shared, dedicated)
-    assert (made.cpuset, made.pcpuset, made.siblings) == (cpuset, pcpuset, siblings)
+# Shared and dedicated CPUs; the sets and the siblings of the cell.
+SETS = {
+    'nothing set apart': ((0, 1, 4, 5), (), {0, 1, 4, 5}, {0, 1, 4, 5}, [{0, 4}, {1, 5}]),
+    'a core set apart': ((0, 4), (1, 5), {0, 4}, {1, 5}, [{0, 4}, {1, 5}]),
+    "the rest is the host's": ((0,), (1,), {0}, {1}, [{0}, {1}]),
+    'all dedicated': ((), (1, 5), set(), {1, 5}, [{1, 5}]),
+    "another cell's CPUs": ((8, 9), (10,), set(), set(), []),
+}
+
+
+def test_cpus():
+    found = {}
+    for name, (shared, dedicated, *_) in SETS.items():
+        made = cell(shared, dedicated)
+        found[name] = [made.cpuset, made.pcpuset, made.siblings]
+    assert found == {name: expected for name, (_, _, *expected) in SETS.items()}
 
 
 def test_plain_facts():
@@ -230,18 +231,20 @@ def test_networks_near_a_cell():
     assert (made.physnets, made.tunneled) == ({'near'}, True)
 
 
-@pytest.mark.parametrize(
-    'size, size_kb',
-    [
-        pytest.param('2048', 2048, id='kiB'),
-        pytest.param(4, 4, id='a number'),
-        pytest.param('2MB', 2048, id='MiB'),
-        pytest.param('1GB', 1048576, id='GiB'),
-    ],
-)
-def test_reserved_pages(size, size_kb):
-    entries = [{'node': '1', 'size': size, 'count': '64'}]
-    assert numa.reserved_pages(entries) == {(1, size_kb): 64}
+SIZES_KB = {
+    'kiB': ('2048', 2048),
+    'a number': (4, 4),
+    'MiB': ('2MB', 2048),
+    'GiB': ('1GB', 1048576),
+}
+
+
+def test_reserved_pages():
+    found = {
+        name: numa.reserved_pages([{'node': '1', 'size': size, 'count': '64'}])
+        for name, (size, _) in SIZES_KB.items()
+    }
+    assert found == {name: {(1, size_kb): 64} for name, (_, size_kb) in SIZES_KB.items()}
 
 
 @pytest.mark.parametrize(

@@ -87,56 +87,38 @@ def exposed(tmp_path, *specs, taken=()):
     ]
 
 
-def matched(tmp_path, spec):
-    """Addresses of the devices that a spec matches."""
-    (parsed,) = pci.parse_specs([spec])
-    return [
-        d.address
-        for d in pci.devices(network_card(FakeMachine(tmp_path)).sys)
-        if parsed.matches(d)
-    ]
+# Specs, and the addresses of the devices that they match.
+MATCHES = {
+    'nothing asked': ({}, [PF, VF1, VF2, GPU]),
+    'vendor': ({'vendor_id': '10de'}, [GPU]),
+    'vendor as the kernel spells it': ({'vendor_id': '0x10DE'}, [GPU]),
+    'vendor and product': ({'vendor_id': '8086', 'product_id': '154c'}, [VF1, VF2]),
+    'any vendor': ({'vendor_id': '*', 'product_id': '1572'}, [PF]),
+    'address': ({'address': '0000:03:00.1'}, [VF1]),
+    'address without domain': ({'address': '03:00.1'}, [VF1]),
+    'glob': ({'address': '*:03:00.*'}, [PF, VF1, VF2]),
+    'empty parts are any': ({'address': ':03:00.'}, [PF, VF1, VF2]),
+    'glob within a part': ({'address': '*:8*:*.*'}, [GPU]),
+    'physical address takes the virtual ones': ({'address': '0000:03:00.0'}, [PF, VF1, VF2]),
+    'only the virtual ones of one': (
+        {'address': '0000:03:00.0', 'product_id': '154c'},
+        [VF1, VF2],
+    ),
+    'regular expressions': ({'address': {'bus': '03', 'function': '[12]'}}, [VF1, VF2]),
+    'either': ({'address': {'bus': '03|81', 'slot': '00', 'function': '0'}}, [PF, VF1, VF2, GPU]),
+    'no such address': ({'address': '0000:04:00.0'}, []),
+    'interface': ({'devname': 'ens1f0'}, [PF, VF1, VF2]),
+    'no such interface': ({'devname': 'eth9'}, []),
+}
 
 
-@pytest.mark.parametrize(
-    'spec, addresses',
-    [
-        pytest.param({}, [PF, VF1, VF2, GPU], id='nothing asked'),
-        pytest.param({'vendor_id': '10de'}, [GPU], id='vendor'),
-        pytest.param({'vendor_id': '0x10DE'}, [GPU], id='vendor as the kernel spells it'),
-        pytest.param(
-            {'vendor_id': '8086', 'product_id': '154c'}, [VF1, VF2], id='vendor and product'
-        ),
-        pytest.param({'vendor_id': '*', 'product_id': '1572'}, [PF], id='any vendor'),
-        pytest.param({'address': '0000:03:00.1'}, [VF1], id='address'),
-        pytest.param({'address': '03:00.1'}, [VF1], id='address without domain'),
-        pytest.param({'address': '*:03:00.*'}, [PF, VF1, VF2], id='glob'),
-        pytest.param({'address': ':03:00.'}, [PF, VF1, VF2], id='empty parts are any'),
-        pytest.param({'address': '*:8*:*.*'}, [GPU], id='glob within a part'),
-        pytest.param(
-            {'address': '0000:03:00.0'},
-            [PF, VF1, VF2],
-            id='physical address takes the virtual ones',
-        ),
-        pytest.param(
-            {'address': '0000:03:00.0', 'product_id': '154c'},
-            [VF1, VF2],
-            id='only the virtual ones of one',
-        ),
-        pytest.param(
-            {'address': {'bus': '03', 'function': '[12]'}}, [VF1, VF2], id='regular expressions'
-        ),
-        pytest.param(
-            {'address': {'bus': '03|81', 'slot': '00', 'function': '0'}},
-            [PF, VF1, VF2, GPU],
-            id='either',
-        ),
-        pytest.param({'address': '0000:04:00.0'}, [], id='no such address'),
-        pytest.param({'devname': 'ens1f0'}, [PF, VF1, VF2], id='interface'),
-        pytest.param({'devname': 'eth9'}, [], id='no such interface'),
-    ],
-)
-def test_matching(tmp_path, spec, addresses):
-    assert matched(tmp_path, spec) == addresses
+def test_matching(tmp_path):
+    devices = pci.devices(network_card(FakeMachine(tmp_path)).sys)
+    found = {}
+    for name, (spec, _) in MATCHES.items():
+        (parsed,) = pci.parse_specs([spec])
+        found[name] = [device.address for device in devices if parsed.matches(device)]
+    assert found == {name: addresses for name, (_, addresses) in MATCHES.items()}
 
 
 def test_addresses_are_hexadecimal_in_either_case():
@@ -183,22 +165,24 @@ def test_tags_are_texts_or_nothing(tmp_path):
     }
 
 
-@pytest.mark.parametrize(
-    'taken, left',
-    [
-        pytest.param([], {'20b0': 1, '1572': 1, '154c': 2}, id='all free'),
-        pytest.param([GPU], {'1572': 1, '154c': 2}, id='the GPU'),
-        pytest.param(
-            [VF1], {'20b0': 1, '154c': 1}, id='a virtual function takes its physical one'
-        ),
-        pytest.param([PF], {'20b0': 1}, id='a physical function takes its virtual ones'),
-        pytest.param(
-            ['0000:ff:00.0'], {'20b0': 1, '1572': 1, '154c': 2}, id='a device that is gone'
-        ),
-    ],
-)
-def test_taken_devices_are_not_offered(tmp_path, taken, left):
-    assert {pool[1]: pool[3] for pool in exposed(tmp_path, {}, taken=taken)} == left
+# Taken addresses, and how many devices of each product are left.
+TAKEN = {
+    'all free': ([], {'20b0': 1, '1572': 1, '154c': 2}),
+    'the GPU': ([GPU], {'1572': 1, '154c': 2}),
+    'a virtual function takes its physical one': ([VF1], {'20b0': 1, '154c': 1}),
+    'a physical function takes its virtual ones': ([PF], {'20b0': 1}),
+    'a device that is gone': (['0000:ff:00.0'], {'20b0': 1, '1572': 1, '154c': 2}),
+}
+
+
+def test_taken_devices_are_not_offered(tmp_path):
+    devices = pci.devices(network_card(FakeMachine(tmp_path)).sys)
+    specs = pci.parse_specs([{}])
+    found = {}
+    for name, (taken, _) in TAKEN.items():
+        pools = pci.pools(devices, specs, taken).objects
+        found[name] = {pool.product_id: pool.count for pool in pools}
+    assert found == {name: left for name, (_, left) in TAKEN.items()}
 
 
 @pytest.mark.parametrize(

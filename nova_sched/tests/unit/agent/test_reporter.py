@@ -20,8 +20,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.agent.difference import SETTLE_S
-from nova_sched.agent.identity import ReportCount
-from nova_sched.agent.reporter import LOOK_S, RETRY_S, Reporter
+from nova_sched.agent.reporter import LOOK_S, RETRY_S, ReportCount, Reporter
 from nova_sched.agent.service import Facts
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.agent.builders import NODE, SERVER, Clock, guest, node
@@ -102,7 +101,7 @@ class Stage:
         )
 
     def run(self, seconds):
-        """Step as the thread does, for so long. Returns the times of the reports, in seconds from
+        """Step as the thread does, for so long. Return the times of the reports, in seconds from
         now."""
         begin, times = self.clock.now_s, []
         while self.clock.now_s < begin + seconds:

@@ -25,7 +25,7 @@ TREE = {NODE: {'inventories': {}, 'traits': []}}
 
 @pytest.fixture
 def make(tmp_path):
-    """Makes the agent of one machine of eight CPUs, again and again; ``options`` are settings."""
+    """Make the agent of one machine of eight CPUs, again and again; ``options`` are settings."""
     fake = two_cells(tmp_path)
 
     return lambda **options: agent_of(tmp_path, fake, **{'cpu_allocation_ratio': 1.0, **options})

@@ -31,7 +31,7 @@ LARGE = {'memory_mb': 64, 'pagesize_kb': 2048}
 
 @pytest.fixture
 def make(tmp_path):
-    """Makes the agent of one machine of two cells, with a network card and a GPU, again and again.
+    """Make the agent of one machine of two cells, with a network card and a GPU, again and again.
 
     ::
 

@@ -29,7 +29,7 @@ GPU = {'product_id': '20b0'}
 
 @pytest.fixture
 def make(tmp_path):
-    """Makes the agent of one machine again and again: four shared CPUs, four dedicated ones, and a
+    """Make the agent of one machine again and again: four shared CPUs, four dedicated ones, and a
     GPU."""
     fake = network_card(two_cells(tmp_path))
     plain = {

@@ -26,7 +26,7 @@ GPU = {'product_id': '20b0'}
 
 @pytest.fixture
 def make(tmp_path):
-    """Makes the agent of one machine again and again.
+    """Make the agent of one machine again and again.
 
     It has four shared CPUs, which it sells twice, four dedicated ones in two cells, and a GPU.
     """

@@ -218,7 +218,7 @@ class Backend:
 
 
 def _text(template):
-    """The template as text, if it is a mapping. Raises TemplateError."""
+    """The template as text, if it is a mapping. Raise TemplateError."""
     if not isinstance(template, str):
         return json.dumps(template)
     try:

@@ -27,116 +27,90 @@ SECRET = 'postgresql://nova_sched:secret@db/x'
 WHY = {'core': ['app/spread'], 'contradicts': False}
 
 
-@pytest.mark.parametrize(
-    'error, status, code, facts',
-    [
-        pytest.param(
-            errors.TemplateError('resources.web', 3, 7, 'there is no flavor m1'),
-            400,
-            'template',
-            {'where': 'resources.web', 'line': 3, 'column': 7},
-            id='a template',
-        ),
-        pytest.param(
-            errors.TemplateError('web', None, None, 'no'),
-            400,
-            'template',
-            {'where': 'web', 'line': None, 'column': None},
-            id='a template that has no lines',
-        ),
-        pytest.param(
-            errors.InvalidRequest('ttl', 'too long'),
-            400,
-            'invalid',
-            {'where': 'ttl'},
-            id='a request',
-        ),
-        pytest.param(errors.MalformedObject('x', 'y'), 400, 'invalid', {}, id='a message'),
-        pytest.param(errors.GroupNotFound('x'), 404, 'not-found', {}, id='a group that left'),
-        pytest.param(
-            errors.GroupRefused('Too many.', WHY),
-            409,
-            'refused',
-            {'details': WHY},
-            id='a refused group',
-        ),
-        pytest.param(
-            errors.GroupRefused('Too many.'),
-            409,
-            'refused',
-            {'details': None},
-            id='without details',
-        ),
-        pytest.param(
-            errors.QuotaExceeded('red', 'group_members', 3, 8, 10),
-            403,
-            'quota-exceeded',
-            {'project': 'red', 'resource': 'group_members', 'asked': 3, 'used': 8, 'limit': 10},
-            id='a quota',
-        ),
-        pytest.param(errors.TooManyConflicts(3), 409, 'refused', {}, id='others were faster'),
-        pytest.param(
-            errors.GroupChanged('x', 1, 2),
-            412,
-            'changed',
-            {'expected': 1, 'found': 2},
-            id='a changed group',
-        ),
-        pytest.param(
-            errors.FlavorExists('x', 'its vcpus is 4, not 8'), 409, 'exists', {}, id='a flavor'
-        ),
-        pytest.param(
-            errors.BrokerUnavailable(SECRET), 503, 'unavailable', {}, id='a broker that is away'
-        ),
-        pytest.param(errors.StoreBusy(SECRET), 503, 'busy', {}, id='a busy database'),
-        pytest.param(
-            errors.StoreUnavailable(SECRET), 503, 'unavailable', {}, id='a database that is away'
-        ),
-        pytest.param(
-            errors.NoAnswer('create', SECRET),
-            503,
-            'unavailable',
-            {},
-            id='a scheduler that is away',
-        ),
-        pytest.param(errors.StoreFull(SECRET), 507, 'full', {}, id='a full database'),
-        pytest.param(
-            errors.BadMachineFacts('x', SECRET), 500, 'internal', {}, id='another of ours'
-        ),
-        pytest.param(ZeroDivisionError(SECRET), 500, 'internal', {}, id='a mistake'),
-    ],
-)
-def test_an_error_of_the_backend(http, backend, error, status, code, facts):
-    backend.refusal = error
-    answer = http.post('/v1/groups', json={'template': TEMPLATE}, headers=ADMIN)
-    (told,) = answer.json['errors']
-    assert (answer.status_code, answer.mimetype) == (status, 'application/json')
-    assert (told['status'], told['code']) == (status, f'nova_sched.{code}')
-    assert told['request_id'] == answer.headers['X-Openstack-Request-Id']
-    assert re.fullmatch(r'req-[0-9a-f-]{36}', told['request_id'])
-    assert told['title'] in answer.status.title()
-    assert told['links'] == [{'rel': 'help', 'href': '/v1/openapi.json'}]
-    usual = {'request_id', 'code', 'status', 'title', 'detail', 'links'}
-    assert {name: told[name] for name in told.keys() - usual} == facts
-    assert SECRET not in answer.text
-    if status < 500:
-        assert told['detail'] == str(error)
+# Error, and the status, the code and the facts of the answer.
+ERRORS = {
+    'a template': (
+        errors.TemplateError('resources.web', 3, 7, 'there is no flavor m1'),
+        400,
+        'template',
+        {'where': 'resources.web', 'line': 3, 'column': 7},
+    ),
+    'a template that has no lines': (
+        errors.TemplateError('web', None, None, 'no'),
+        400,
+        'template',
+        {'where': 'web', 'line': None, 'column': None},
+    ),
+    'a request': (errors.InvalidRequest('ttl', 'too long'), 400, 'invalid', {'where': 'ttl'}),
+    'a message': (errors.MalformedObject('x', 'y'), 400, 'invalid', {}),
+    'a group that left': (errors.GroupNotFound('x'), 404, 'not-found', {}),
+    'a refused group': (errors.GroupRefused('Too many.', WHY), 409, 'refused', {'details': WHY}),
+    'without details': (errors.GroupRefused('Too many.'), 409, 'refused', {'details': None}),
+    'a quota': (
+        errors.QuotaExceeded('red', 'group_members', 3, 8, 10),
+        403,
+        'quota-exceeded',
+        {'project': 'red', 'resource': 'group_members', 'asked': 3, 'used': 8, 'limit': 10},
+    ),
+    'others were faster': (errors.TooManyConflicts(3), 409, 'refused', {}),
+    'a changed group': (
+        errors.GroupChanged('x', 1, 2),
+        412,
+        'changed',
+        {'expected': 1, 'found': 2},
+    ),
+    'a flavor': (errors.FlavorExists('x', 'its vcpus is 4, not 8'), 409, 'exists', {}),
+    'a broker that is away': (errors.BrokerUnavailable(SECRET), 503, 'unavailable', {}),
+    'a busy database': (errors.StoreBusy(SECRET), 503, 'busy', {}),
+    'a database that is away': (errors.StoreUnavailable(SECRET), 503, 'unavailable', {}),
+    'a scheduler that is away': (errors.NoAnswer('create', SECRET), 503, 'unavailable', {}),
+    'a full database': (errors.StoreFull(SECRET), 507, 'full', {}),
+    'another of ours': (errors.BadMachineFacts('x', SECRET), 500, 'internal', {}),
+    'a mistake': (ZeroDivisionError(SECRET), 500, 'internal', {}),
+}
 
 
-@pytest.mark.parametrize(
-    'error, seconds',
-    [
-        pytest.param(errors.StoreBusy(''), 1, id='busy'),
-        pytest.param(errors.StoreUnavailable(''), 10, id='away'),
-        pytest.param(errors.NoAnswer('', ''), 10, id='no answer'),
-        pytest.param(errors.StoreFull(''), None, id='full'),
-        pytest.param(errors.GroupRefused(''), None, id='refused'),
-    ],
-)
-def test_when_to_ask_again(http, backend, error, seconds):
-    backend.refusal = error
-    answer = http.get('/v1/groups', headers=RED)
-    assert answer.headers.get('Retry-After', type=int) == seconds
+def test_an_error_of_the_backend(http, backend):
+    found, expected = {}, {}
+    for name, (error, status, code, facts) in ERRORS.items():
+        backend.refusal = error
+        answer = http.post('/v1/groups', json={'template': TEMPLATE}, headers=ADMIN)
+        (told,) = answer.json['errors']
+        assert told['request_id'] == answer.headers['X-Openstack-Request-Id']
+        assert re.fullmatch(r'req-[0-9a-f-]{36}', told.pop('request_id'))
+        assert told.pop('title') in answer.status.title()
+        assert SECRET not in answer.text
+        if status < 500:
+            assert told['detail'] == str(error)
+        found[name] = answer.status_code, answer.mimetype, told
+        expected[name] = (
+            status,
+            'application/json',
+            {
+                'status': status,
+                'code': f'nova_sched.{code}',
+                'detail': told['detail'],
+                'links': [{'rel': 'help', 'href': '/v1/openapi.json'}],
+                **facts,
+            },
+        )
+    assert found == expected
+
+
+def test_when_to_ask_again(http, backend):
+    waits_s = {
+        errors.StoreBusy(''): 1,
+        errors.StoreUnavailable(''): 10,
+        errors.NoAnswer('', ''): 10,
+        errors.StoreFull(''): None,
+        errors.GroupRefused(''): None,
+    }
+    found = {}
+    for error in waits_s:
+        backend.refusal = error
+        answer = http.get('/v1/groups', headers=RED)
+        found[error] = answer.headers.get('Retry-After', type=int)
+    assert found == waits_s
 
 
 @pytest.mark.parametrize(
@@ -174,26 +148,28 @@ def test_a_long_sentence_is_cut(http, backend):
     assert len(http.get('/v1/groups', headers=RED).json['errors'][0]['detail']) < 3000
 
 
-@pytest.mark.parametrize(
-    'method, path, status, allowed',
-    [
-        pytest.param('GET', '/v2', 404, None, id='no version'),
-        pytest.param('GET', '/v1/groups/', 404, None, id='a slash too many'),
-        pytest.param('GET', '/v1/groups/validate', 405, 'POST', id='get of what is posted'),
-        pytest.param(
-            'PATCH', f'/v1/groups/{uuid_of("app")}', 405, 'DELETE, GET, HEAD, PUT', id='patch'
-        ),
-        pytest.param('OPTIONS', '/v1/groups', 405, 'GET, HEAD, POST', id='options'),
-        pytest.param('POST', '/', 405, 'GET, HEAD', id='no token is needed to be told'),
-    ],
-)
-def test_an_address_or_method_that_is_none(http, method, path, status, allowed):
-    answer = http.open(path, method=method, headers=RED)
-    (told,) = answer.json['errors']
-    assert (answer.status_code, told['status']) == (status, status)
-    found = answer.headers.get('Allow')
-    assert (found and ', '.join(sorted(found.split(', ')))) == allowed
-    assert told['request_id'] == answer.headers['X-Openstack-Request-Id']
+# Method and path, and the status and the methods of the answer.
+NO_ADDRESSES = {
+    'no version': ('GET', '/v2', 404, None),
+    'a slash too many': ('GET', '/v1/groups/', 404, None),
+    'get of what is posted': ('GET', '/v1/groups/validate', 405, 'POST'),
+    'patch': ('PATCH', f'/v1/groups/{uuid_of("app")}', 405, 'DELETE, GET, HEAD, PUT'),
+    'options': ('OPTIONS', '/v1/groups', 405, 'GET, HEAD, POST'),
+    'no token is needed to be told': ('POST', '/', 405, 'GET, HEAD'),
+}
+
+
+def test_an_address_or_method_that_is_none(http):
+    found, expected = {}, {}
+    for name, (method, path, status, allowed) in NO_ADDRESSES.items():
+        answer = http.open(path, method=method, headers=RED)
+        (told,) = answer.json['errors']
+        assert told['request_id'] == answer.headers['X-Openstack-Request-Id']
+        methods = answer.headers.get('Allow')
+        methods = methods and ', '.join(sorted(methods.split(', ')))
+        found[name] = answer.status_code, told['status'], methods
+        expected[name] = status, status, allowed
+    assert found == expected
 
 
 @pytest.mark.parametrize('prefix', ['', '/scheduler'])

@@ -184,28 +184,30 @@ def names(answer):
     return [one['name'] for one in answer.json['groups']]
 
 
-@pytest.mark.parametrize(
-    'who, query, found',
-    [
-        pytest.param(RED, '', ['app', 'db'], id='of the own project'),
-        pytest.param(BLUE, '', ['other'], id="another's"),
-        pytest.param(ADMIN, '', [], id="an operator's own"),
-        pytest.param(ADMIN, 'all_projects=true', ['app', 'db', 'other'], id='of all projects'),
-        pytest.param(ADMIN, 'all_projects=false', [], id='not of all projects'),
-        pytest.param(ADMIN, 'project_id=blue', ['other'], id='of one project'),
-        pytest.param(RED, 'project_id=red', ['app', 'db'], id='of the own project, by name'),
-        pytest.param(RED, 'name=db', ['db'], id='of a name'),
-        pytest.param(RED, 'status=planned', ['app', 'db'], id='of a status'),
-        pytest.param(RED, 'status=built', [], id='of a status that none has'),
-        pytest.param(RED, f'marker={uuid_of("app")}', ['db'], id='after a marker'),
-        pytest.param(
-            RED, f'marker={uuid_of("app").upper()}', ['db'], id='after a marker in capitals'
-        ),
-    ],
-)
-def test_a_list(http, who, query, found):
-    answer = http.get(f'/v1/groups?{query}', headers=who)
-    assert (answer.status_code, names(answer)) == (200, found)
+# Caller and query, and the names of the groups.
+LISTS = {
+    'of the own project': (RED, '', ['app', 'db']),
+    "another's": (BLUE, '', ['other']),
+    "an operator's own": (ADMIN, '', []),
+    'of all projects': (ADMIN, 'all_projects=true', ['app', 'db', 'other']),
+    'not of all projects': (ADMIN, 'all_projects=false', []),
+    'of one project': (ADMIN, 'project_id=blue', ['other']),
+    'of the own project, by name': (RED, 'project_id=red', ['app', 'db']),
+    'of a name': (RED, 'name=db', ['db']),
+    'of a status': (RED, 'status=planned', ['app', 'db']),
+    'of a status that none has': (RED, 'status=built', []),
+    'after a marker': (RED, f'marker={uuid_of("app")}', ['db']),
+    'after a marker in capitals': (RED, f'marker={uuid_of("app").upper()}', ['db']),
+}
+
+
+def test_a_list(http):
+    answers = {
+        name: http.get(f'/v1/groups?{query}', headers=who)
+        for name, (who, query, _) in LISTS.items()
+    }
+    found = {name: (answer.status_code, names(answer)) for name, answer in answers.items()}
+    assert found == {name: (200, listed) for name, (*_, listed) in LISTS.items()}
 
 
 def test_a_list_tells_no_members(http):
@@ -264,42 +266,42 @@ def test_a_change_on_what_was_seen(http, backend, method, tag, seen):
     assert words['project_id'] == 'red'
 
 
-@pytest.mark.parametrize(
-    'tag',
-    [
-        pytest.param('"2"', id='another generation'),
-        pytest.param('"2-0123456789abcdef", "3"', id='other generations'),
-        pytest.param('W/"1"', id='a weak tag'),
-    ],
-)
 @pytest.mark.parametrize('method', ['PUT', 'DELETE'])
-def test_no_change_on_something_else(http, backend, method, tag):
-    answer = http.open(
-        APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag}
-    )
-    assert (answer.status_code, answer.json['errors'][0]['found']) == (412, 1)
+def test_no_change_on_something_else(http, backend, method):
+    tags = {
+        'another generation': '"2"',
+        'other generations': '"2-0123456789abcdef", "3"',
+        'a weak tag': 'W/"1"',
+    }
+    found = {}
+    for name, tag in tags.items():
+        answer = http.open(
+            APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag}
+        )
+        found[name] = answer.status_code, answer.json['errors'][0]['found']
+    assert found == dict.fromkeys(tags, (412, 1))
     assert asked(backend, 'update') == asked(backend, 'delete') == []
 
 
-@pytest.mark.parametrize(
-    'tag',
-    [
-        pytest.param('abc', id='a word'),
-        pytest.param('"one"', id='never given'),
-        pytest.param('W/"one"', id='never given, and weak'),
-        pytest.param('"9999999999999999999999"', id='no number of ours'),
-        pytest.param('""', id='an empty tag'),
-        pytest.param('', id='nothing'),
-    ],
-)
 @pytest.mark.parametrize('method', ['PUT', 'DELETE'])
-def test_no_change_on_what_is_no_tag(http, backend, method, tag):
-    answer = http.open(
-        APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag}
-    )
-    (error,) = answer.json['errors']
-    assert (answer.status_code, error['where']) == (400, 'If-Match')
-    assert f"'{tag}' is no ETag of this API" in error['detail']
+def test_no_change_on_what_is_no_tag(http, backend, method):
+    tags = {
+        'a word': 'abc',
+        'never given': '"one"',
+        'never given, and weak': 'W/"one"',
+        'no number of ours': '"9999999999999999999999"',
+        'an empty tag': '""',
+        'nothing': '',
+    }
+    found = {}
+    for name, tag in tags.items():
+        answer = http.open(
+            APP, method=method, json={'template': TEMPLATE}, headers={**RED, 'If-Match': tag}
+        )
+        (error,) = answer.json['errors']
+        found[name] = answer.status_code, error['where']
+        assert f"'{tag}' is no ETag of this API" in error['detail']
+    assert found == dict.fromkeys(tags, (400, 'If-Match'))
     assert asked(backend, 'update') == asked(backend, 'delete') == []
 
 
@@ -440,17 +442,6 @@ def test_a_caller_who_has_it_gets_nothing_again(http, backend, path):
 
 
 @pytest.mark.parametrize(
-    'method, path, words',
-    [
-        pytest.param('GET', '', {}, id='show'),
-        pytest.param('GET', '/plan', {}, id='plan'),
-        pytest.param('POST', '/plan', {}, id='replan'),
-        pytest.param('POST', '/renew', {}, id='renew'),
-        pytest.param('PUT', '', {'json': {'template': TEMPLATE}}, id='update'),
-        pytest.param('DELETE', '', {}, id='delete'),
-    ],
-)
-@pytest.mark.parametrize(
     'at, who',
     [
         pytest.param(OTHER, ANY, id="another project's"),
@@ -460,7 +451,18 @@ def test_a_caller_who_has_it_gets_nothing_again(http, backend, path):
         pytest.param('/v1/groups/app', ANY, id='no UUID'),
     ],
 )
-def test_a_group_that_is_not_there_for_the_caller(http, backend, at, who, method, path, words):
-    answer = http.open(f'{at}{path}', method=method, headers=who, **words)
-    assert (answer.status_code, answer.json['errors'][0]['code']) == (404, 'nova_sched.not-found')
+def test_a_group_that_is_not_there_for_the_caller(http, backend, at, who):
+    operations = {
+        'show': ('GET', '', {}),
+        'plan': ('GET', '/plan', {}),
+        'replan': ('POST', '/plan', {}),
+        'renew': ('POST', '/renew', {}),
+        'update': ('PUT', '', {'json': {'template': TEMPLATE}}),
+        'delete': ('DELETE', '', {}),
+    }
+    found = {}
+    for name, (method, path, words) in operations.items():
+        answer = http.open(f'{at}{path}', method=method, headers=who, **words)
+        found[name] = answer.status_code, answer.json['errors'][0]['code']
+    assert found == dict.fromkeys(operations, (404, 'nova_sched.not-found'))
     assert {name for name, _ in backend.calls} <= {'show'}

@@ -82,36 +82,38 @@ def test_an_odd_name_is_as_good_as_any(http, manager, name):
     assert name not in manager.flavors
 
 
-@pytest.mark.parametrize(
-    'changes, where, why',
-    [
-        pytest.param({'name': '..'}, 'name', 'cannot stand in an address', id='a step up'),
-        pytest.param({'name': 'a\u2028b'}, 'flavor name', 'printable', id='not printable'),
-        pytest.param({'name': ' a'}, 'flavor name', 'blanks', id='a blank'),
-        pytest.param({'name': ''}, 'name', '', id='no name'),
-        pytest.param({'vcpus': 0}, 'vcpus', 'minimum of 1', id='no CPU'),
-        pytest.param({'vcpus': 2**16 + 1}, 'vcpus', 'maximum of 65536', id='too many CPUs'),
-        pytest.param({'memory_mb': '1'}, 'memory_mb', 'integer', id='no number'),
-        pytest.param(
-            {'vcpus': 1.0}, 'flavor new, vcpus', 'whole number', id='a number with a point'
-        ),
-        pytest.param({'ram': 1}, 'body', "'ram' was unexpected", id='what nobody knows'),
-        pytest.param({'extra_specs': {'a': 1}}, 'extra_specs.a', 'string', id='an extra spec'),
-        pytest.param(
-            {'extra_specs': {'resources:VCPU': 'many'}},
-            'flavor new, resources',
-            'many',
-            id='an extra spec of no sense',
-        ),
-    ],
-)
-def test_what_makes_no_sense_is_refused_with_where_and_why(http, manager, changes, where, why):
-    answer = http.post('/v1/flavors', json={**NEW, **changes}, headers=ADMIN)
-    (told,) = answer.json['errors']
-    assert (answer.status_code, told['code']) == (400, 'nova_sched.invalid')
-    assert where in told['where']
-    assert why in told['detail']
-    assert 'new' not in manager.flavors
+# Changes of a flavor, and the place and the reason that the error names.
+BAD_FLAVORS = {
+    'a step up': ({'name': '..'}, 'name', 'cannot stand in an address'),
+    'not printable': ({'name': 'a\u2028b'}, 'flavor name', 'printable'),
+    'a blank': ({'name': ' a'}, 'flavor name', 'blanks'),
+    'no name': ({'name': ''}, 'name', ''),
+    'no CPU': ({'vcpus': 0}, 'vcpus', 'minimum of 1'),
+    'too many CPUs': ({'vcpus': 2**16 + 1}, 'vcpus', 'maximum of 65536'),
+    'no number': ({'memory_mb': '1'}, 'memory_mb', 'integer'),
+    'a number with a point': ({'vcpus': 1.0}, 'flavor new, vcpus', 'whole number'),
+    'what nobody knows': ({'ram': 1}, 'body', "'ram' was unexpected"),
+    'an extra spec': ({'extra_specs': {'a': 1}}, 'extra_specs.a', 'string'),
+    'an extra spec of no sense': (
+        {'extra_specs': {'resources:VCPU': 'many'}},
+        'flavor new, resources',
+        'many',
+    ),
+}
+
+
+def test_what_makes_no_sense_is_refused_with_where_and_why(http, manager):
+    known = {*manager.flavors}
+    found, expected = {}, {}
+    for name, (changes, where, why) in BAD_FLAVORS.items():
+        answer = http.post('/v1/flavors', json={**NEW, **changes}, headers=ADMIN)
+        (told,) = answer.json['errors']
+        place = where if where in told['where'] else told['where']
+        said = why if why in told['detail'] else told['detail']
+        found[name] = answer.status_code, told['code'], place, said
+        expected[name] = 400, 'nova_sched.invalid', where, why
+    assert found == expected
+    assert manager.flavors.keys() == known
 
 
 def test_another_flavor_of_that_name(http):
@@ -123,19 +125,22 @@ def test_another_flavor_of_that_name(http):
     assert 'new' in told['detail']
 
 
-@pytest.mark.parametrize(
-    'method, path, status',
-    [
-        pytest.param('GET', '/v1/flavors/nobody', 404, id='show'),
-        pytest.param('DELETE', '/v1/flavors/nobody', 404, id='delete'),
-        pytest.param('DELETE', '/v1/flavors/a%00b', 404, id='delete what is no name'),
-        pytest.param('GET', '/v1/flavors/a%0Ab', 404, id='show what is no name'),
-        pytest.param('GET', '/v1/flavors/', 404, id='show without a name'),
-        pytest.param('PUT', '/v1/flavors/tiny', 405, id='change'),
-    ],
-)
-def test_a_flavor_that_is_not_there(http, method, path, status):
-    assert http.open(path, method=method, headers=ADMIN).status_code == status
+NO_FLAVORS = {
+    'show': ('GET', '/v1/flavors/nobody', 404),
+    'delete': ('DELETE', '/v1/flavors/nobody', 404),
+    'delete what is no name': ('DELETE', '/v1/flavors/a%00b', 404),
+    'show what is no name': ('GET', '/v1/flavors/a%0Ab', 404),
+    'show without a name': ('GET', '/v1/flavors/', 404),
+    'change': ('PUT', '/v1/flavors/tiny', 405),
+}
+
+
+def test_a_flavor_that_is_not_there(http):
+    found = {
+        name: http.open(path, method=method, headers=ADMIN).status_code
+        for name, (method, path, _) in NO_FLAVORS.items()
+    }
+    assert found == {name: status for name, (*_, status) in NO_FLAVORS.items()}
 
 
 def test_queues_page_by_page(http):

@@ -51,26 +51,28 @@ def test_a_thorough_plan(http, planner, more, thorough_s):
     assert planner.calls[0].get('thorough_s') == thorough_s
 
 
-@pytest.mark.parametrize(
-    'body, where',
-    [
-        pytest.param({'goal': 'empty', 'time_limit': 601}, 'time_limit', id='too long a search'),
-        pytest.param({}, 'body', id='no goal'),
-        pytest.param({'goal': 'full'}, 'goal', id='no such goal'),
-        pytest.param({'goal': 'drain:'}, 'goal', id='no name'),
-        pytest.param({'goal': 'drain: '}, 'goal', id='a name of blanks'),
-        pytest.param({'goal': 'fit:a,b'}, 'goal', id='two flavors'),
-        pytest.param({'goal': 'empty', 'moves': 0}, 'moves', id='no move'),
-        pytest.param({'goal': 'empty', 'moves': '0%'}, 'moves', id='no share'),
-        pytest.param({'goal': 'empty', 'moves': 1.5}, 'moves', id='a part of a move'),
-        pytest.param({'goal': 'empty', 'zone': ''}, 'zone', id='no zone'),
-        pytest.param({'goal': 'empty', 'hosts': []}, 'body', id='an unknown key'),
-    ],
-)
-def test_plans_that_make_no_sense(http, body, where):
-    answer = http.post(PLANS, json=body, headers=ADMIN)
-    assert (answer.status_code, error_of(answer)['code']) == (400, 'nova_sched.invalid')
-    assert error_of(answer)['where'] == where
+BAD_PLANS = {
+    'too long a search': ({'goal': 'empty', 'time_limit': 601}, 'time_limit'),
+    'no goal': ({}, 'body'),
+    'no such goal': ({'goal': 'full'}, 'goal'),
+    'no name': ({'goal': 'drain:'}, 'goal'),
+    'a name of blanks': ({'goal': 'drain: '}, 'goal'),
+    'two flavors': ({'goal': 'fit:a,b'}, 'goal'),
+    'no move': ({'goal': 'empty', 'moves': 0}, 'moves'),
+    'no share': ({'goal': 'empty', 'moves': '0%'}, 'moves'),
+    'a part of a move': ({'goal': 'empty', 'moves': 1.5}, 'moves'),
+    'no zone': ({'goal': 'empty', 'zone': ''}, 'zone'),
+    'an unknown key': ({'goal': 'empty', 'hosts': []}, 'body'),
+}
+
+
+def test_plans_that_make_no_sense(http):
+    found, expected = {}, {}
+    for name, (body, where) in BAD_PLANS.items():
+        answer = http.post(PLANS, json=body, headers=ADMIN)
+        found[name] = answer.status_code, error_of(answer)['code'], error_of(answer)['where']
+        expected[name] = 400, 'nova_sched.invalid', where
+    assert found == expected
 
 
 def test_hosts_that_come_and_go_while_a_plan_is_made(http, planner):
@@ -131,22 +133,22 @@ def test_a_plan_is_carried_out(http, rebalances):
     assert [one['server'] for one in answer.json['plan']] == [PLANNED['server']]
 
 
-@pytest.mark.parametrize(
-    'body, where',
-    [
-        pytest.param({}, 'body', id='no moves'),
-        pytest.param({'moves': [1]}, 'moves.0', id='no move'),
-        pytest.param({'moves': [{**PLANNED, 'server': 'a'}]}, 'moves.0.server', id='no UUID'),
-        pytest.param({'moves': [PLANNED, PLANNED]}, 'moves[1]', id='twice'),
-        pytest.param(
-            {'moves': [{**PLANNED, 'source': PLANNED['destination']}]}, 'moves[0]', id='nowhere'
-        ),
-        pytest.param({'moves': [], 'close': 0}, 'close', id='no time'),
-    ],
-)
-def test_moves_that_make_no_sense(http, rebalances, body, where):
-    answer = http.post(PATH, json=body, headers=ADMIN)
-    assert (answer.status_code, error_of(answer)['where']) == (400, where)
+BAD_MOVES = {
+    'no moves': ({}, 'body'),
+    'no move': ({'moves': [1]}, 'moves.0'),
+    'no UUID': ({'moves': [{**PLANNED, 'server': 'a'}]}, 'moves.0.server'),
+    'twice': ({'moves': [PLANNED, PLANNED]}, 'moves[1]'),
+    'nowhere': ({'moves': [{**PLANNED, 'source': PLANNED['destination']}]}, 'moves[0]'),
+    'no time': ({'moves': [], 'close': 0}, 'close'),
+}
+
+
+def test_moves_that_make_no_sense(http, rebalances):
+    found = {}
+    for name, (body, _) in BAD_MOVES.items():
+        answer = http.post(PATH, json=body, headers=ADMIN)
+        found[name] = answer.status_code, error_of(answer)['where']
+    assert found == {name: (400, where) for name, (_, where) in BAD_MOVES.items()}
     assert len(rebalances.rows) == 4
 
 

@@ -20,12 +20,13 @@ import types
 import pytest
 from werkzeug.test import Client
 
-from nova_sched import dashboard, errors
+from nova_sched import errors
 from nova_sched.api.limits import Limits
 from nova_sched.cmd import api
 from nova_sched.cmd.manage import store
 from nova_sched.conf import MODULES
 from nova_sched.dashboard import app, decisions, queues, sessions
+from nova_sched.dashboard.parts import Clients
 from nova_sched.dashboard.sessions import Authenticator
 from nova_sched.db.jobs import JobEntry
 from nova_sched.rpc import client as client_module
@@ -38,7 +39,7 @@ TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 FORM = {'user': 'admin', 'project': 'operators'}
 
 
-NOBODY = dashboard.Clients(None, None, None)
+NOBODY = Clients(None, None, None)
 
 
 def no_database():
@@ -109,7 +110,7 @@ def test_what_a_caller_says_of_its_address_does_not_lift_the_limit():
 def test_plans_of_the_api_and_the_dashboard_are_counted_together(method, path, is_counted):
     """Before a form is read: this one has no token."""
     limits = Limits(configuration(plan_rate='1/minute'))
-    caller = client(dashboard.Clients(Silent(), Silent(), Silent()), limits)
+    caller = client(Clients(Silent(), Silent(), Silent()), limits)
     sent(caller, '/login', {'user': 'ann', 'project': 'red'})
     limits.plans.take('red')
     answer = caller.open(path, method=method)
@@ -147,7 +148,7 @@ def test_ages_are_by_the_clock_of_the_database(monkeypatch):
     rules = decisions.RULE, decisions.ALL, queues.RULE, queues.JOBS, queues.ALL_JOBS
     monkeypatch.setattr(app, 'AccessPolicy', lambda conf: Policy(*rules))
     monkeypatch.setattr(app, 'Sources', lambda *_: sources)
-    caller = client(clients=dashboard.Clients(Silent(), Silent(), Silent()))
+    caller = client(clients=Clients(Silent(), Silent(), Silent()))
     sent(caller, '/login', FORM)
     assert '>30 s ago<' in caller.get('/decisions').text
     assert '>60 s ago<' in caller.get('/queues').text

@@ -19,9 +19,10 @@ import flask
 import pytest
 from oslo_context.context import RequestContext
 
-from nova_sched import dashboard, errors
+from nova_sched import errors
 from nova_sched.claims.values import ServiceFacts
 from nova_sched.dashboard.cluster import ClusterPages
+from nova_sched.dashboard.parts import Parts
 from nova_sched.tests.unit.dashboard.test_fleet import World, report
 from nova_sched.tests.unit.dashboard.test_queues import Policy
 
@@ -33,7 +34,7 @@ def made_pages(sources, source='reports'):
     conf = types.SimpleNamespace(
         dashboard=types.SimpleNamespace(streams=0), cluster=types.SimpleNamespace(source=source)
     )
-    return ClusterPages(dashboard.Parts(conf, Policy(*RULES), None, sources))
+    return ClusterPages(Parts(conf, Policy(*RULES), None, sources))
 
 
 @contextlib.contextmanager

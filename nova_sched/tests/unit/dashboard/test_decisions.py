@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Decisions that a caller sees, by its rights and its project, and how many are read for them."""
+"""Decisions that a caller sees, by its rights and its project, how many are read for them, and
+how they are drawn."""
 
 import types
 
@@ -18,8 +19,10 @@ import flask
 import pytest
 from oslo_context.context import RequestContext
 
-from nova_sched import dashboard, errors
+from nova_sched import errors
 from nova_sched.dashboard import decisions
+from nova_sched.dashboard.decisions import THIN, WIDTH, funnel, stacks
+from nova_sched.dashboard.parts import Parts
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED
 from nova_sched.tests.unit.dashboard.test_queues import Policy
 
@@ -57,7 +60,7 @@ class Log:
 
 def pages(log, *rules):
     sources = types.SimpleNamespace(decisions=log)
-    return decisions.DecisionPages(dashboard.Parts(None, Policy(*rules), None, sources))
+    return decisions.DecisionPages(Parts(None, Policy(*rules), None, sources))
 
 
 @pytest.mark.parametrize(
@@ -87,5 +90,45 @@ def test_no_more_is_read_than_is_shown(monkeypatch):
     log = Log()
     with flask.Flask('test').test_request_context('/'):
         flask.g.context = RequestContext(project_id='red')
-        assert len(pages(log, decisions.RULE).show()) == decisions.SHOWN
-    assert log.count == decisions.SHOWN
+        assert len(pages(log, decisions.RULE).show()) == decisions.MAX_SHOWN
+    assert log.count == decisions.MAX_SHOWN
+
+
+def step(name, seen, left):
+    return {'filter': name, 'seen': seen, 'left': left}
+
+
+def candidate(host, *weights, alternates=()):
+    named = [{'weigher': f'W{number}', 'weight': weight} for number, weight in enumerate(weights)]
+    total = sum(weight or 0 for weight in weights)
+    return {'host': host, 'weight': total, 'weights': named, 'alternates': list(alternates)}
+
+
+def test_a_funnel():
+    found = funnel({'hosts': 1000, 'filters': [step('A', 1000, 1000), step('B', 1000, 1)]})
+    assert found['idle'] == ['A']
+    (one,) = found['steps']
+    assert (one['gone'], one['seen_width'], one['left_width']) == (999, WIDTH, THIN)
+
+
+def test_the_last_host_has_no_bar():
+    (one,) = funnel({'hosts': 2, 'filters': [step('A', 2, 0)]})['steps']
+    assert one['left_width'] == 0
+
+
+@pytest.mark.parametrize('placed', [[], [{'host': 'a', 'alternates': []}]], ids=['none', 'alone'])
+def test_nothing_was_weighed(placed):
+    assert stacks(placed) is None
+
+
+def test_stacks():
+    found = stacks([candidate('a', 1.0, -1.0, alternates=[candidate('b', 0.5, None)])])
+    best, other = found['rows']
+    assert found['zero'] == WIDTH / 2
+    assert [(bar['x'], bar['width']) for bar in best['bars']] == [(500, 500), (0, 500)]
+    assert [(bar['x'], bar['width']) for bar in other['bars']] == [(500, 250)]
+    assert [name for name, _ in found['legend']] == ['W0', 'W1']
+
+
+def test_weights_of_zero():
+    assert stacks([candidate('a', 0.0)])['rows'][0]['bars'] == []

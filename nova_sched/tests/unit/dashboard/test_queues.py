@@ -18,8 +18,8 @@ import flask
 import pytest
 from oslo_context.context import RequestContext
 
-from nova_sched import dashboard
 from nova_sched.dashboard import queues
+from nova_sched.dashboard.parts import Clients, Parts
 
 JOBS = {'red': ['job of red'], None: ['job of red', 'job of blue']}
 
@@ -30,10 +30,10 @@ class Policy:
     def __init__(self, *rules):
         self.rules = rules
 
-    def allows(self, context, rule, project_id, user_id):
+    def allows(self, context, rule, owner=None):
         return rule in self.rules
 
-    def demand(self, context, rule, project_id, user_id):
+    def demand(self, context, rule, owner=None):
         assert rule in self.rules
 
 
@@ -44,13 +44,13 @@ class Table:
 
 def parts(*rules):
     conf = types.SimpleNamespace(api=types.SimpleNamespace(max_limit=10))
-    clients = dashboard.Clients(None, None, None)
-    return dashboard.Parts(conf, Policy(*rules), clients, types.SimpleNamespace(jobs=Table()))
+    clients = Clients(None, None, None)
+    return Parts(conf, Policy(*rules), clients, types.SimpleNamespace(jobs=Table()))
 
 
 @pytest.fixture
 def caller():
-    """Makes the caller of the page one of a project."""
+    """Make the caller of the page one of a project."""
     with flask.Flask('test').test_request_context('/'):
 
         def made(project_id):

@@ -62,71 +62,68 @@ def server(found):
     return {name: value for name, value in one.items() if name != 'instance_uuid'}
 
 
-@pytest.mark.parametrize(
-    'ours, cloud, expected',
-    [
-        pytest.param(['host-1'], placed('host-1'), {'outcome': 'same'}, id='same host'),
-        pytest.param(
-            ['host-1'],
-            placed('host-3'),
-            {'outcome': 'passed', 'rank': 3, 'of': 3, 'weigher': 'Score', 'lead': 1.0},
-            id='a worse host',
-        ),
-        pytest.param(
-            ['host-2'],
-            placed('host-1'),
-            {'outcome': 'among_best', 'rank': 1, 'of': 3},
-            id='the shadow has taken the second best',
-        ),
-        pytest.param(
-            ['host-1'],
-            placed('host-0'),
-            {'outcome': 'filtered', 'filter': 'Named'},
-            id='a host that a filter removes',
-        ),
-        pytest.param(
-            ['host-1'],
-            placed('host-9'),
-            {'outcome': 'left_out', 'why': 'no inventory'},
-            id='a host that is left out',
-        ),
-        pytest.param(
-            ['host-1'],
-            placed('host-8'),
-            {'outcome': 'left_out', 'why': 'its node was not known'},
-            id='an unknown host',
-        ),
-        pytest.param(['host-1'], Choice(REFUSED), {'outcome': 'cloud_refused'}, id='refused'),
-        pytest.param([], Choice(REFUSED), {'outcome': 'both_refused'}, id='refused by both'),
-        pytest.param(
-            [],
-            placed('host-0'),
-            {'outcome': 'shadow_refused', 'filter': 'Named'},
-            id='refused by the shadow',
-        ),
-        pytest.param(
-            [],
-            Choice(PLACED, None, 'host-1'),
-            {'outcome': 'shadow_refused'},
-            id='refused by the shadow, and gone',
-        ),
-        pytest.param(
-            ['host-1'],
-            Choice(PLACED, None, 'host-1'),
-            {'outcome': 'same'},
-            id='same host, which the server has left',
-        ),
-        pytest.param(['host-1'], Choice(UNKNOWN), {'outcome': 'not_known'}, id='unknown'),
-        pytest.param(['host-1'], None, {'outcome': 'not_known'}, id='not found in time'),
-    ],
-)
-def test_one_server(ours, cloud, expected):
-    choices = {} if cloud is None else {A: cloud}
-    found = compared(decision(*ours), choices, {'host-9': 'no inventory'})
-    hosts = {'shadow': ours[0] if ours else None, 'cloud': cloud and cloud.host}
-    assert server(found) == {**hosts, **expected}
-    assert found['outcome'] == expected['outcome']
-    assert json.loads(json.dumps(found)) == found
+# Hosts of the shadow, the choice of the cloud, and what the comparison says.
+SERVERS = {
+    'same host': (['host-1'], placed('host-1'), {'outcome': 'same'}),
+    'a worse host': (
+        ['host-1'],
+        placed('host-3'),
+        {'outcome': 'passed', 'rank': 3, 'of': 3, 'weigher': 'Score', 'lead': 1.0},
+    ),
+    'the shadow has taken the second best': (
+        ['host-2'],
+        placed('host-1'),
+        {'outcome': 'among_best', 'rank': 1, 'of': 3},
+    ),
+    'a host that a filter removes': (
+        ['host-1'],
+        placed('host-0'),
+        {'outcome': 'filtered', 'filter': 'Named'},
+    ),
+    'a host that is left out': (
+        ['host-1'],
+        placed('host-9'),
+        {'outcome': 'left_out', 'why': 'no inventory'},
+    ),
+    'an unknown host': (
+        ['host-1'],
+        placed('host-8'),
+        {'outcome': 'left_out', 'why': 'its node was not known'},
+    ),
+    'refused': (['host-1'], Choice(REFUSED), {'outcome': 'cloud_refused'}),
+    'refused by both': ([], Choice(REFUSED), {'outcome': 'both_refused'}),
+    'refused by the shadow': (
+        [],
+        placed('host-0'),
+        {'outcome': 'shadow_refused', 'filter': 'Named'},
+    ),
+    'refused by the shadow, and gone': (
+        [],
+        Choice(PLACED, None, 'host-1'),
+        {'outcome': 'shadow_refused'},
+    ),
+    'same host, which the server has left': (
+        ['host-1'],
+        Choice(PLACED, None, 'host-1'),
+        {'outcome': 'same'},
+    ),
+    'unknown': (['host-1'], Choice(UNKNOWN), {'outcome': 'not_known'}),
+    'not found in time': (['host-1'], None, {'outcome': 'not_known'}),
+}
+
+
+def test_one_server():
+    found, calls, lines = {}, {}, {}
+    for name, (ours, cloud, _) in SERVERS.items():
+        choices = {} if cloud is None else {A: cloud}
+        line = compared(decision(*ours), choices, {'host-9': 'no inventory'})
+        found[name], calls[name], lines[name] = server(line), line['outcome'], line
+    assert found == {
+        name: {'shadow': ours[0] if ours else None, 'cloud': cloud and cloud.host, **expected}
+        for name, (ours, cloud, expected) in SERVERS.items()
+    }
+    assert calls == {name: expected['outcome'] for name, (*_, expected) in SERVERS.items()}
+    assert json.loads(json.dumps(lines)) == lines
 
 
 def test_a_host_that_is_left_out_since_it_was_known():

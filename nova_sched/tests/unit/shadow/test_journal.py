@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched.shadow.comparison import OUTCOMES
-from nova_sched.shadow.journal import EXAMPLES, MIB, NAME, Journal, lines, summed
+from nova_sched.shadow.journal import MAX_EXAMPLES, MIB, NAME, Journal, lines, summed
 
 T1, T2, T3 = (f'2026-01-0{day}T00:00:00.000+00:00' for day in (1, 2, 3))
 
@@ -141,7 +141,7 @@ def test_rules_by_how_often_they_make_a_difference():
             'kind': 'weigher',
             'rule': 'RAMWeigher',
             'servers': 9,
-            'requests': [f'req-{number}' for number in range(EXAMPLES)],
+            'requests': [f'req-{number}' for number in range(MAX_EXAMPLES)],
         },
         {'kind': 'filter', 'rule': 'CoreFilter', 'servers': 1, 'requests': ['req-0']},
     ]

@@ -10,10 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What the pages read from the database. It is opened when a page first needs it."""
+"""What all pages are made of: the rights of their callers, the clients of the bus, the database,
+and the handlers of the REST API."""
 
+import dataclasses
 import functools
+import json
+from typing import Any
 
+import flask
+
+from nova_sched.api.policies import AccessPolicy
 from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf.cluster import reads_nova
@@ -25,8 +32,20 @@ from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.groups.topology import DomainTopology
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Clients:
+    """Clients of the RPC namespaces `groups`, `queues` and `explain`, or objects with the same
+    methods."""
+
+    groups: Any
+    queues: Any
+    explain: Any
+
+
 class Sources:
-    """``database()`` returns an SQLAlchemy engine on the schema of this release. It may raise
+    """What the pages read from the database, which is opened when a page first needs it.
+
+    ``database()`` returns an SQLAlchemy engine on the schema of this release. It may raise
     BadConfig or StoreUnavailable; then each property does, and the next one tries again."""
 
     def __init__(self, conf, database):
@@ -71,3 +90,48 @@ class Sources:
     def store(self):
         """A claim store for one change."""
         return SqlClaimStore(self._engine)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """The options, the rules of access, the clients, and the Sources of all pages. The caller of
+    the present request is ``flask.g.context``, a RequestContext."""
+
+    conf: Any
+    policy: AccessPolicy
+    clients: Clients
+    sources: Any
+
+    def may(self, rule):
+        """Whether the caller has a right (such as `dashboard:hosts`) in its own project."""
+        return self.policy.allows(flask.g.context, rule)
+
+    def demand(self, rule):
+        """Raise Forbidden if ``may`` returns False."""
+        self.policy.demand(flask.g.context, rule)
+
+
+@dataclasses.dataclass(frozen=True)
+class PageCall:
+    """What a handler reads of ``api.calls.ApiCall``. ``request`` has the UUID of the address."""
+
+    context: Any
+    request: Any
+    query: dict[str, Any] = dataclasses.field(default_factory=dict)
+    body: dict[str, Any] = dataclasses.field(default_factory=dict)
+    dry_run: bool = False
+    root: str = ''
+
+    def has(self, tag):
+        """Pages are always drawn from a whole answer."""
+        return False
+
+    def following(self, marker, limit):
+        """Pages show no links of the API."""
+        return {'marker': marker, 'limit': limit}
+
+
+def answer(handler, **given):
+    """What a handler of the API answers to the caller of this page: its document."""
+    call = PageCall(flask.g.context, flask.request, **given)
+    return json.loads(handler(call).get_data())

@@ -17,7 +17,7 @@ import uuid
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent import identity
+from nova_sched.agent import machine
 
 FIRST = '5b0e6a35-1b5c-4c8f-9a53-6a0c51f0a1d4'
 SECOND = 'c7a4f2d1-90a5-4a0e-8a55-0d5a2f3f7e11'
@@ -25,15 +25,15 @@ SECOND = 'c7a4f2d1-90a5-4a0e-8a55-0d5a2f3f7e11'
 
 def test_made_once_and_kept(tmp_path):
     path = tmp_path / 'state' / 'compute_id'
-    made = identity.node_uuid(path, new=lambda: uuid.UUID(FIRST))
-    again = identity.node_uuid(path, new=lambda: uuid.UUID(SECOND))
+    made = machine.node_uuid(path, new=lambda: uuid.UUID(FIRST))
+    again = machine.node_uuid(path, new=lambda: uuid.UUID(SECOND))
     assert made == again == FIRST
     assert path.read_text() == f'{FIRST}\n'
     assert [entry.name for entry in path.parent.iterdir()] == ['compute_id']
 
 
 def test_each_node_gets_its_own(tmp_path):
-    assert identity.node_uuid(tmp_path / 'one') != identity.node_uuid(tmp_path / 'two')
+    assert machine.node_uuid(tmp_path / 'one') != machine.node_uuid(tmp_path / 'two')
 
 
 def test_another_process_that_was_first_wins(tmp_path):
@@ -43,14 +43,14 @@ def test_another_process_that_was_first_wins(tmp_path):
         path.write_text(SECOND)
         return uuid.UUID(FIRST)
 
-    assert identity.node_uuid(path, new=late) == SECOND
+    assert machine.node_uuid(path, new=late) == SECOND
     assert path.read_text() == SECOND
 
 
 def test_other_spellings_are_read(tmp_path):
     path = tmp_path / 'compute_id'
     path.write_text(f'  {FIRST.upper()}\n\n')
-    assert identity.node_uuid(path) == FIRST
+    assert machine.node_uuid(path) == FIRST
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_corrupted_file_is_told_and_left_as_it_is(tmp_path, content):
     path = tmp_path / 'compute_id'
     path.write_bytes(content)
     with pytest.raises(errors.BadMachineFacts) as error:
-        identity.node_uuid(path)
+        machine.node_uuid(path)
     assert error.value.what == str(path)
     assert 'restore the file' in error.value.why
     assert path.read_bytes() == content
@@ -82,5 +82,5 @@ def test_a_corrupted_file_is_told_and_left_as_it_is(tmp_path, content):
 def test_a_file_that_cannot_be_is_told(tmp_path, name):
     (tmp_path / 'file').touch()
     with pytest.raises(errors.BadMachineFacts) as error:
-        identity.node_uuid(tmp_path / name)
+        machine.node_uuid(tmp_path / name)
     assert error.value.what == str(tmp_path / name)
