@@ -45,10 +45,10 @@ def main():
 
 def _run():
     from nova_sched import queue_service, rpc, service
-    from nova_sched.cmd import metrics_export, startup, systemd, trace_export
+    from nova_sched.cmd import metrics_export, monitor, startup, trace_export
     from nova_sched.conf.metrics_export import API
 
-    manager = systemd.Systemd()
+    manager = monitor.Systemd()
     conf = startup.configure()
     check_address(conf)
     with contextlib.ExitStack() as stack:
@@ -74,9 +74,9 @@ def _run():
 def _monitored(served, bus, systemd):
     """A monitor that tells systemd whether this server answers."""
     from nova_sched import rpc
-    from nova_sched.cmd import api_signs, monitor
+    from nova_sched.cmd import monitor
 
-    signs = api_signs.ApiSigns(served.bind_addr, lambda: rpc.try_once(bus))
+    signs = monitor.ApiSigns(served.bind_addr, lambda: rpc.try_once(bus))
     if systemd.is_there:
         signs.start()
     made = monitor.Monitor(systemd, signs, 1)
