@@ -442,9 +442,9 @@ def test_the_program_itself(tmp_path, words, status, out, err):
 READ = """\
 import sys
 from nova_sched import errors
-from nova_sched.cmd.manage import rebalance_run, spec_objects
+from nova_sched.cmd.manage import rebalance, spec_objects
 from nova_sched.osc import groups
-assert rebalance_run.read(sys.argv[1]) == []
+assert rebalance.read(sys.argv[1]) == []
 try:
     spec_objects._read(sys.argv[1])
 except errors.InvalidRequest as error:
