@@ -11,6 +11,7 @@
 # under the License.
 """`group`: groups of servers, planned together before the first one exists."""
 
+import contextlib
 import sys
 
 from nova_sched import errors
@@ -180,9 +181,33 @@ def validate(args, conf):
     others, weight (null: required), most, min_domains, max_skew), warnings, contradiction (text;
     null: none was found).
     """
-    from nova_sched.cmd.manage import group_validation  # late: it imports the solver
+    from nova_sched.engine.groups import reading  # late: these import the solver
+    from nova_sched.groups import why
+    from nova_sched.groups.exact import worker
+    from nova_sched.groups.topology import DomainTopology
 
-    return group_validation.validate(args, conf, _description(args))
+    given = _description(args)
+    topology = DomainTopology(conf.topology.levels, conf.topology.orders)
+    try:
+        rules = reading.ReadingRules.of(conf.groups, topology.levels)
+        definition = reading.read(reading.Given(**given), rules, rules.seconds).definition
+    except (errors.TemplateError, errors.InvalidRequest) as error:
+        place = {name: getattr(error, name, None) for name in errors.TemplateError.facts}
+        if args.format == output.TABLE:
+            output.complain(group_pages.mistake(args.file, **place))
+        else:
+            output.show(args, {'ok': False, 'error': place})
+        return 1
+    with worker.Solver() if conf.groups.solver else contextlib.nullcontext() as solver:
+        collision = why.contradiction_anywhere(definition, topology.levels, solver=solver)
+    found = {
+        'ok': collision is None,
+        'error': None,
+        **definition.summary(),
+        'contradiction': collision,
+    }
+    output.show(args, found, text=group_pages.validated)
+    return 0 if found['ok'] else 1
 
 
 # Calls to the scheduler.
