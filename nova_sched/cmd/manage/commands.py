@@ -15,10 +15,11 @@ import argparse
 import importlib
 import logging
 import sys
-import time
+import threading
+from time import monotonic, sleep
 
-from nova_sched import logs
-from nova_sched.cmd.manage import numbers, output, progress, watch
+from nova_sched import errors, logs
+from nova_sched.cmd.manage import numbers, output
 from nova_sched.conf import CONF
 
 NOUNS = {
@@ -43,6 +44,8 @@ NOUNS = {
 
 WATCHED = ('list', 'show')
 WATCH_S = 2
+CLEAR = '\033[H\033[2J'  # ECMA-48: the cursor to the top left, and the screen empty
+QUIET_S = 2  # seconds until a sign is shown
 
 DESCRIPTION = """\
 Manage nova_sched: its database, its hosts, claims, groups, queues and decisions, and its
@@ -78,14 +81,75 @@ def run(args):
     CONF(files, project='nova_sched')
     if getattr(args, 'watch', None) is None:
         return _once(args)
-    return watch.repeat(lambda: _once(args), args.watch, args.format == output.TABLE)
+    return repeat(lambda: _once(args), args.watch, args.format == output.TABLE)
 
 
 def _once(args):
     """Run the verb. Returns the exit status."""
-    args.begun_s = time.monotonic()
-    with progress.shown(args, 'working'):
+    args.begun_s, args.sign = monotonic(), Sign('working')
+    try:
         return args.verb(args, CONF)
+    finally:
+        args.sign.end()
+
+
+def repeat(verb, each_s, clears):
+    """Run ``verb`` each so many seconds. A failure is printed, and the next run follows. Returns
+    the exit status of the last run."""
+    status = 0
+    try:
+        while True:
+            if clears and sys.stdout.isatty():
+                print(CLEAR, end='')
+            try:
+                status = verb()
+            except errors.BadConfig:
+                raise
+            except errors.SchedError as error:
+                status = 1
+                output.complain(error)
+            sleep(each_s)
+    except KeyboardInterrupt:
+        return status
+
+
+class Sign:
+    """A moving sign on standard error, if that is a terminal, until the first output. It starts
+    after QUIET_S."""
+
+    def __init__(self, what, after_s=QUIET_S):
+        self._what, self._shown = what, None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(after_s, self._show)
+        self._timer.daemon = True
+        if sys.stderr.isatty():
+            self._timer.start()
+
+    @property
+    def is_shown(self):
+        return self._shown is not None
+
+    def _show(self):
+        from rich.console import Console  # late: most commands are done at once
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        with self._lock:
+            if self._timer.finished.is_set():
+                return
+            columns = SpinnerColumn(), TextColumn('{task.description}'), TimeElapsedColumn()
+            self._shown = Progress(
+                *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
+            )
+            self._shown.add_task(self._what, total=None)
+            self._shown.start()
+
+    def end(self):
+        """Remove the sign, or do not show it at all."""
+        self._timer.cancel()
+        with self._lock:
+            if self._shown is not None:
+                self._shown.stop()
+                self._shown = None
 
 
 def parser(complete=()):
