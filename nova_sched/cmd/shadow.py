@@ -94,7 +94,7 @@ def _report(argv):
 
 def report_parser():
     """The command line of the report."""
-    from nova_sched.cmd.manage import numbers, output
+    from nova_sched.cmd.manage import arguments, output
 
     made = argparse.ArgumentParser(
         prog='nova-sched-shadow report',
@@ -114,7 +114,7 @@ def report_parser():
     made.add_argument(
         '--since',
         metavar='TIME',
-        type=numbers.span,
+        type=arguments.span,
         default=DAY_S,
         help='only of the last seconds, or 15m, 2h, 7d (1d)',
     )

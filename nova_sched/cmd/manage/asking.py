@@ -17,9 +17,7 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.cmd.manage import numbers
 
-TIMEOUT_S = 60
 SLACK_S = 0.5  # seconds that the bus may take to say that there was no answer
 
 
@@ -59,21 +57,3 @@ def ask(args, conf, client, question):
     finally:
         if answer.done():
             bus.cleanup()
-
-
-def add_timeout(parser):
-    """The option for the time to wait for an answer."""
-    parser.add_argument(
-        '--timeout',
-        metavar='SECONDS',
-        type=numbers.from_1,
-        default=TIMEOUT_S,
-        help=f'how long to wait for an answer ({TIMEOUT_S})',
-    )
-
-
-def add_shadow(parser):
-    """The option that asks a shadow."""
-    parser.add_argument(
-        '--shadow', action='store_true', help='ask nova-sched-shadow, and not a scheduler'
-    )

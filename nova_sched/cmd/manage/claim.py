@@ -18,7 +18,7 @@ from nova_sched import errors
 from nova_sched.claims.audit import audit
 from nova_sched.claims.findings import UNLISTED
 from nova_sched.claims.maintenance import StillThere
-from nova_sched.cmd.manage import asking, cloud_facts, output, rows, specs, tables
+from nova_sched.cmd.manage import arguments, asking, cloud_facts, output, rows, tables
 from nova_sched.conf.cluster import reads_nova
 
 
@@ -76,7 +76,7 @@ def create(args, conf):
 
     Keys: those of 'claim list', for the claim that was made.
     """
-    spec, maintenance = specs.spec(args, conf), cloud_facts.maintenance(conf)
+    spec, maintenance = arguments.request_spec(args, conf), cloud_facts.maintenance(conf)
     consumer = args.consumer or spec.instance_uuid
     made = asking.ask(
         args,
@@ -351,8 +351,8 @@ def _create_arguments(parser):
     parser.add_argument('host', metavar='HOST', help='name of the host')
     parser.add_argument('--node', metavar='NAME', help='its node, if that has another name')
     parser.add_argument('--consumer', metavar='UUID', help='the instance; a new UUID by default')
-    specs.add_arguments(parser)
-    asking.add_timeout(parser)
+    arguments.add_request(parser)
+    arguments.add_timeout(parser)
 
 
 def _release_arguments(parser):

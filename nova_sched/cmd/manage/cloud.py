@@ -13,7 +13,7 @@
 
 import textwrap
 
-from nova_sched.cmd.manage import asking, output, tables
+from nova_sched.cmd.manage import arguments, asking, output, tables
 
 WHY = 72  # columns of a reason in a table
 MOST = 50  # hosts in a table
@@ -76,8 +76,8 @@ def _with_why(state, why):
 
 
 def _arguments(parser):
-    asking.add_timeout(parser)
-    asking.add_shadow(parser)
+    arguments.add_timeout(parser)
+    arguments.add_shadow(parser)
 
 
 VERBS = (('status', status, _arguments),)

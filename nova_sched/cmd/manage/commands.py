@@ -19,7 +19,7 @@ import threading
 from time import monotonic, sleep
 
 from nova_sched import errors, logs
-from nova_sched.cmd.manage import numbers, output
+from nova_sched.cmd.manage import arguments, output
 from nova_sched.conf import CONF
 
 NOUNS = {
@@ -227,7 +227,7 @@ def _add_verb(verbs, verb):
         parser.add_argument(
             '--watch',
             metavar='SECONDS',
-            type=numbers.seconds,
+            type=arguments.seconds,
             nargs='?',
             const=WATCH_S,
             help=f'repeat until it is interrupted, each {WATCH_S} seconds by default',

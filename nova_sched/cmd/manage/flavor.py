@@ -12,7 +12,7 @@
 """`flavor`: the flavors of servers, each of which is a queue."""
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, output, specs, store, tables
+from nova_sched.cmd.manage import arguments, asking, output, store, tables
 from nova_sched.db.flavors import SqlFlavors
 
 TELL_S = 3  # seconds to wait for the bus: a process that gets no message polls by itself
@@ -173,7 +173,7 @@ def _create_arguments(parser):
     parser.add_argument(
         '--property',
         metavar='KEY=VALUE',
-        type=specs.pair,
+        type=arguments.pair,
         action='append',
         default=[],
         help='an extra spec, such as trait:HW_CPU_X86_AVX2=required; may be repeated',

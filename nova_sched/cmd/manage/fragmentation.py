@@ -13,7 +13,7 @@
 
 import argparse
 
-from nova_sched.cmd.manage import asking, numbers, output, tables
+from nova_sched.cmd.manage import arguments, asking, output, tables
 
 MOST = 10
 LIMIT = 100  # of a scheduler's answer
@@ -91,7 +91,7 @@ HOSTS = {
 
 
 def _limit(text):
-    number = numbers.from_1(text)
+    number = arguments.from_1(text)
     if number > LIMIT:
         raise argparse.ArgumentTypeError(f'it is more than {LIMIT}')
     return number
@@ -109,7 +109,7 @@ def _arguments(parser):
         default=MOST,
         help=f'how many sizes and hosts to show ({MOST})',
     )
-    asking.add_timeout(parser)
+    arguments.add_timeout(parser)
 
 
 VERBS = (('show', show, _arguments),)

@@ -15,7 +15,7 @@ import contextlib
 import sys
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, group_pages, output, specs
+from nova_sched.cmd.manage import arguments, asking, group_pages, output
 
 
 class BadFile(errors.InvalidRequest):
@@ -307,7 +307,7 @@ def _description_arguments(parser):
     parser.add_argument(
         '--parameter',
         metavar='KEY=VALUE',
-        type=specs.pair,
+        type=arguments.pair,
         action='append',
         default=[],
         help='a parameter of the template; may be repeated, and goes before those of --parameters',
@@ -327,7 +327,7 @@ def _create_arguments(parser):
     parser.add_argument('--user', metavar='ID', help='user that creates the group')
     _ttl_option(parser)
     _trial_option(parser)
-    asking.add_timeout(parser)
+    arguments.add_timeout(parser)
 
 
 def _update_arguments(parser):
@@ -337,13 +337,13 @@ def _update_arguments(parser):
     _generation_option(parser)
     _ttl_option(parser)
     _trial_option(parser)
-    asking.add_timeout(parser)
+    arguments.add_timeout(parser)
 
 
 def _show_arguments(parser):
     _uuid_argument(parser)
     _project_option(parser)
-    asking.add_timeout(parser)
+    arguments.add_timeout(parser)
 
 
 def _list_arguments(parser):
@@ -351,7 +351,7 @@ def _list_arguments(parser):
     parser.add_argument('--name', metavar='NAME', help='only groups of this name')
     parser.add_argument('--marker', metavar='UUID', help='only groups after this one')
     parser.add_argument('--limit', metavar='N', type=int, help='maximum number')
-    asking.add_timeout(parser)
+    arguments.add_timeout(parser)
 
 
 def _plan_arguments(parser):
@@ -383,5 +383,5 @@ VERBS = (
     ('plan', plan, _plan_arguments),
     ('validate', validate, _description_arguments),
     ('renew', renew, _renew_arguments),
-    ('topology', topology, asking.add_timeout),
+    ('topology', topology, arguments.add_timeout),
 )

@@ -18,7 +18,7 @@ import urllib.parse
 
 from nova_sched import errors, rpc, urls
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.cmd.manage import at_once, numbers, output, store, tables
+from nova_sched.cmd.manage import arguments, at_once, output, store, tables
 from nova_sched.conf.cluster import reads_nova
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine.sync.membership import SILENT_S
@@ -171,7 +171,7 @@ def _options(parser):
     parser.add_argument(
         '--nodes',
         metavar='N',
-        type=numbers.from_1,
+        type=arguments.from_1,
         default=1,
         help='how many compute nodes must have reported, for --part nodes (1)',
     )

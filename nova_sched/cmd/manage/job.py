@@ -12,7 +12,7 @@
 """`job`: the jobs that were sent to compute nodes through queues, and their results."""
 
 from nova_sched import errors
-from nova_sched.cmd.manage import numbers, output, store, tables
+from nova_sched.cmd.manage import arguments, output, store, tables
 from nova_sched.db.jobs import CREATE, STATES, SqlJobTable
 from nova_sched.queues import failures
 
@@ -139,7 +139,11 @@ def _list_arguments(parser):
     parser.add_argument('--instance', metavar='UUID', help='only jobs for this instance')
     parser.add_argument('--marker', metavar='UUID', help='only jobs after this one')
     parser.add_argument(
-        '--limit', metavar='N', type=numbers.from_1, default=MOST, help=f'maximum number ({MOST})'
+        '--limit',
+        metavar='N',
+        type=arguments.from_1,
+        default=MOST,
+        help=f'maximum number ({MOST})',
     )
 
 

@@ -11,7 +11,7 @@
 # under the License.
 """`queue`: the queues on the broker, and their waiting jobs."""
 
-from nova_sched.cmd.manage import asking, output
+from nova_sched.cmd.manage import arguments, asking, output
 
 PAGE = 500  # queues in one answer: a manager asks the broker for each
 
@@ -56,7 +56,7 @@ def _count(number):
 
 def _list_arguments(parser):
     parser.add_argument('--waiting', action='store_true', help='only queues where jobs wait')
-    asking.add_timeout(parser)
+    arguments.add_timeout(parser)
 
 
 VERBS = (('list', list_queues, _list_arguments),)

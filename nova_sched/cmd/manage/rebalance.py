@@ -19,7 +19,7 @@ import sys
 import time
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, numbers, output, specs, store, tables
+from nova_sched.cmd.manage import arguments, asking, output, store, tables
 from nova_sched.conf import cluster, nova_api
 from nova_sched.db.rebalances import ENDS, REFUSED, REVERTED, STATES, SqlRebalances
 from nova_sched.rebalance import (
@@ -87,8 +87,8 @@ def planned(args, conf):
 def _spec_of(flavor, conf):
     """A RequestSpec of a server of the flavor. Raises FlavorNotFound."""
     parser = argparse.ArgumentParser()
-    specs.add_arguments(parser)
-    return specs.spec(parser.parse_args(['--flavor', flavor]), conf)
+    arguments.add_request(parser)
+    return arguments.request_spec(parser.parse_args(['--flavor', flavor]), conf)
 
 
 PLANNED_MOVES = {
@@ -183,11 +183,11 @@ def _plan_arguments(parser, required=True):
     parser.add_argument(
         '--time-limit',
         metavar='SECONDS',
-        type=numbers.from_1,
+        type=arguments.from_1,
         default=SEARCH_S,
         help=f'the most seconds that --thorough takes, up to {LONGEST_SEARCH_S} ({SEARCH_S})',
     )
-    asking.add_timeout(parser)
+    arguments.add_timeout(parser)
 
 
 # Rebalances in the database.
@@ -364,7 +364,7 @@ def _run_arguments(parser):
     parser.add_argument(
         '--close',
         metavar='TIME',
-        type=numbers.span,
+        type=arguments.span,
         help='for this time (90, 15m, 2h, 7d) from now on, the sources of the moves take no new '
         'servers; their services are disabled, with the reason, and then enabled again',
     )

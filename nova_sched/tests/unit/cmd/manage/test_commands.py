@@ -442,11 +442,11 @@ def test_the_program_itself(tmp_path, words, status, out, err):
 READ = """\
 import sys
 from nova_sched import errors
-from nova_sched.cmd.manage import rebalance, spec_objects
+from nova_sched.cmd.manage import arguments, rebalance
 from nova_sched.osc import groups
 assert rebalance.read(sys.argv[1]) == []
 try:
-    spec_objects._read(sys.argv[1])
+    arguments.read_spec(sys.argv[1])
 except errors.InvalidRequest as error:
     assert 'it holds no RequestSpec' in str(error), error
 assert 'gr\\xf6\\xdfe' in groups._text(sys.argv[1])
