@@ -80,4 +80,4 @@ def _arguments(parser):
     arguments.add_shadow(parser)
 
 
-VERBS = (('status', status, _arguments),)
+VERBS = {'cloud': (('status', status, _arguments),)}

@@ -41,6 +41,8 @@ NOUNS = {
     'health': 'check whether the services work',
     'completion': 'complete this command in a shell',
 }
+# The module of a noun that has none of its name.
+MODULES = {'completion': 'commands', 'db': 'store', 'flavor': 'queues', 'queue': 'queues'}
 
 WATCHED = ('list', 'show')
 WATCH_S = 2
@@ -185,9 +187,10 @@ class Version(argparse.Action):
         parser.exit(message=metadata.version('nova-sched') + '\n')
 
 
-def module_of(noun):
-    """The module with the verbs of a noun."""
-    return importlib.import_module(f'{__package__}.{noun}')
+def verbs_of(noun):
+    """The verbs of a noun; only now is their module imported."""
+    module = importlib.import_module(f'{__package__}.{MODULES.get(noun, noun)}')
+    return module.VERBS[noun]
 
 
 class NounParser(argparse.ArgumentParser):
@@ -205,7 +208,7 @@ class NounParser(argparse.ArgumentParser):
         verbs = self.add_subparsers(
             title='verbs', metavar='VERB', required=True, parser_class=argparse.ArgumentParser
         )
-        for verb in module_of(self.prog.rpartition(' ')[2]).VERBS:
+        for verb in verbs_of(self.prog.rpartition(' ')[2]):
             _add_verb(verbs, verb)
 
 
@@ -263,3 +266,47 @@ def _description(function):
     return (
         head + '\n' + '\n'.join(line.removeprefix('    ') for line in rest.splitlines()).rstrip()
     )
+
+
+# Completion in shells.
+
+
+def bash(_args, _conf):
+    """Print the script for bash
+
+    To use it: source <(nova-sched-manage completion bash)
+    """
+    return _print('bash')
+
+
+def zsh(_args, _conf):
+    """Print the script for zsh
+
+    To use it: source <(nova-sched-manage completion zsh)
+    """
+    return _print('zsh')
+
+
+def fish(_args, _conf):
+    """Print the script for fish
+
+    To use it: nova-sched-manage completion fish | source
+    """
+    return _print('fish')
+
+
+def complete(words):
+    """Write the words that may come next where the shell reads them, and end the process."""
+    import argcomplete  # late: a command that runs does not need it
+
+    argcomplete.autocomplete(parser(words))
+
+
+def _print(shell):
+    import argcomplete  # late, as above
+
+    print(argcomplete.shellcode(['nova-sched-manage'], shell=shell))
+    return 0
+
+
+VERBS = {'completion': (('bash', bash), ('zsh', zsh), ('fish', fish))}

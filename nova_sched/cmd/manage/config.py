@@ -364,4 +364,4 @@ def _connect(parser):
     )
 
 
-VERBS = (('check', check, _connect),)
+VERBS = {'config': (('check', check, _connect),)}

@@ -336,10 +336,12 @@ def _list_arguments(parser):
     )
 
 
-VERBS = (
-    ('list', list_decisions, _list_arguments),
-    ('dry-run', dry_run, _ask_arguments),
-    ('why-not', why_not, _host_arguments),
-    ('capacity', capacity, _ask_arguments),
-    ('show', show, _show_arguments),
-)
+VERBS = {
+    'explain': (
+        ('list', list_decisions, _list_arguments),
+        ('dry-run', dry_run, _ask_arguments),
+        ('why-not', why_not, _host_arguments),
+        ('capacity', capacity, _ask_arguments),
+        ('show', show, _show_arguments),
+    )
+}

@@ -112,4 +112,4 @@ def _arguments(parser):
     arguments.add_timeout(parser)
 
 
-VERBS = (('show', show, _arguments),)
+VERBS = {'fragmentation': (('show', show, _arguments),)}

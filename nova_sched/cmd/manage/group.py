@@ -374,14 +374,16 @@ def _delete_arguments(parser):
     _trial_option(parser)
 
 
-VERBS = (
-    ('create', create, _create_arguments),
-    ('show', show, _show_arguments),
-    ('list', list_groups, _list_arguments),
-    ('update', update, _update_arguments),
-    ('delete', delete, _delete_arguments),
-    ('plan', plan, _plan_arguments),
-    ('validate', validate, _description_arguments),
-    ('renew', renew, _renew_arguments),
-    ('topology', topology, arguments.add_timeout),
-)
+VERBS = {
+    'group': (
+        ('create', create, _create_arguments),
+        ('show', show, _show_arguments),
+        ('list', list_groups, _list_arguments),
+        ('update', update, _update_arguments),
+        ('delete', delete, _delete_arguments),
+        ('plan', plan, _plan_arguments),
+        ('validate', validate, _description_arguments),
+        ('renew', renew, _renew_arguments),
+        ('topology', topology, arguments.add_timeout),
+    )
+}

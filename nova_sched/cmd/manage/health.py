@@ -178,4 +178,4 @@ def _options(parser):
     parser.add_argument('--api', metavar='URL', help='the REST API, such as http://127.0.0.1:8790')
 
 
-VERBS = (('check', check, _options),)
+VERBS = {'health': (('check', check, _options),)}

@@ -151,8 +151,10 @@ def _show_arguments(parser):
     parser.add_argument('uuid', metavar='UUID', help='UUID of the job')
 
 
-VERBS = (
-    ('list', list_jobs, _list_arguments),
-    ('show', show, _show_arguments),
-    ('cancel', cancel, _show_arguments),
-)
+VERBS = {
+    'job': (
+        ('list', list_jobs, _list_arguments),
+        ('show', show, _show_arguments),
+        ('cancel', cancel, _show_arguments),
+    )
+}

@@ -189,8 +189,10 @@ def _set_arguments(parser):
     )
 
 
-VERBS = (
-    ('show', show, _project_argument),
-    ('set', set_limit, _set_arguments),
-    ('list', list_projects),
-)
+VERBS = {
+    'quota': (
+        ('show', show, _project_argument),
+        ('set', set_limit, _set_arguments),
+        ('list', list_projects),
+    )
+}

@@ -375,10 +375,12 @@ def _rebalance_argument(parser):
     parser.add_argument('rebalance', metavar='UUID', help='UUID of the rebalance')
 
 
-VERBS = (
-    ('plan', plan, _plan_arguments),
-    ('run', run, _run_arguments),
-    ('list', list_rebalances),
-    ('show', show, _rebalance_argument),
-    ('stop', stop, _rebalance_argument),
-)
+VERBS = {
+    'rebalance': (
+        ('plan', plan, _plan_arguments),
+        ('run', run, _run_arguments),
+        ('list', list_rebalances),
+        ('show', show, _rebalance_argument),
+        ('stop', stop, _rebalance_argument),
+    )
+}

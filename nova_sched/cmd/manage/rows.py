@@ -9,17 +9,31 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""Facts of the store as plain rows: what a verb prints for scripts, key by key. Pure functions."""
+"""The cloud as the store has it, and its facts as plain rows: what a verb prints for scripts."""
 
 import collections
 import fnmatch
 
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED
-from nova_sched.cmd.manage import tables
+from nova_sched.claims.cloud_facts import CloudFacts
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cmd.manage import store, tables
+from nova_sched.conf.cluster import reads_nova
 from nova_sched.hardware.machine import HardwareAllocation
 
 STATES = (PLANNED, PENDING, CONFIRMED)
+
+
+def read_cloud(conf):
+    """The cloud as it is now. Raises BadConfig or StoreUnavailable."""
+    claims = SqlClaimStore(store.ready(conf))
+    return CloudFacts(
+        claims.changes({}),
+        claims.now_s(),
+        conf.service_down_time,
+        conf.default_availability_zone,
+        reads_nova=reads_nova(conf),
+    )
 
 
 def nodes(known, hosts=(), zone=None):

@@ -119,4 +119,4 @@ def _place_arguments(parser):
     arguments.add_timeout(parser)
 
 
-VERBS = (('place', place, _place_arguments),)
+VERBS = {'server': (('place', place, _place_arguments),)}

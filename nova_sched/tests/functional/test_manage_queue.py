@@ -16,7 +16,7 @@ import threading
 
 import pytest
 
-from nova_sched.cmd.manage import commands, queue
+from nova_sched.cmd.manage import commands, queues
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.manage import runner
 from nova_sched.tests.functional.queue_cloud import refused
@@ -85,8 +85,8 @@ class Pages:
 
 
 @pytest.mark.parametrize(
-    'count', [0, 1, queue.PAGE - 1, queue.PAGE, queue.PAGE + 1, 2 * queue.PAGE]
+    'count', [0, 1, queues.PAGE - 1, queues.PAGE, queues.PAGE + 1, 2 * queues.PAGE]
 )
 def test_all_of_them_page_by_page(count):
-    found = [row['queue'] for row in queue.everything(Pages(count))]
+    found = [row['queue'] for row in queues.all_queues(Pages(count))]
     assert found == [f'flavor.{number:04}' for number in range(count)]

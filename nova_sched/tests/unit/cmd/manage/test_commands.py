@@ -355,7 +355,7 @@ def test_what_json_holds_is_documented(manage, store, words):
 @pytest.mark.parametrize(
     'words',
     ['', *commands.NOUNS,
-     *(f'{noun} {verb[0]}' for noun in commands.NOUNS for verb in commands.module_of(noun).VERBS)],
+     *(f'{noun} {verb[0]}' for noun in commands.NOUNS for verb in commands.verbs_of(noun))],
 )  # fmt: skip
 def test_help_on_every_level(capsys, words):
     with pytest.raises(SystemExit) as ended:
