@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Calls to a running scheduler, over the bus: for the verbs that cannot be answered from the
-database."""
+"""Questions to running services: to a scheduler, over the bus, for the verbs that cannot be
+answered from the database; and to several services at once."""
 
 import concurrent.futures
 import threading
@@ -57,3 +57,9 @@ def ask(args, conf, client, question):
     finally:
         if answer.done():
             bus.cleanup()
+
+
+def results(works):
+    """Returns what each of these functions returns, in their order. Raises the first error."""
+    with concurrent.futures.ThreadPoolExecutor(max(len(works), 1)) as pool:
+        return list(pool.map(lambda work: work(), works))

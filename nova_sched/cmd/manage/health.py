@@ -18,7 +18,7 @@ import urllib.parse
 
 from nova_sched import errors, rpc, urls
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.cmd.manage import arguments, at_once, output, store, tables
+from nova_sched.cmd.manage import arguments, asking, output, store, tables
 from nova_sched.conf.cluster import reads_nova
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine.sync.membership import SILENT_S
@@ -47,7 +47,7 @@ def check(args, conf):
     trials = [functools.partial(PARTS[name], args, conf) for name in PARTS if name in wanted]
     if args.api:
         trials.append(functools.partial(api, args.api))
-    parts = at_once.results(trials)
+    parts = asking.results(trials)
     shown = {
         'Part': lambda row: row['part'],
         'State': lambda row: 'healthy' if row['healthy'] else 'FAILED',
