@@ -15,7 +15,6 @@ in the same process."""
 import contextlib
 import ipaddress
 import logging
-import os
 import signal
 import sys
 import threading
@@ -36,15 +35,11 @@ QUEUES_S = 15  # to wait for a manager of queues, which plans nothing
 
 
 def main():
-    backend.choose()
-    # Imported after the backend is chosen: these modules import what it patches.
-    from nova_sched.cmd import startup
-
-    return startup.guarded(_run, os.EX_CONFIG)
+    return backend.run_daemon(_run)
 
 
 def _run():
-    from nova_sched import queue_service, rpc, service
+    from nova_sched import queue_service, service
     from nova_sched.cmd import metrics_export, monitor, startup, trace_export
     from nova_sched.conf.metrics_export import API
 
@@ -52,8 +47,7 @@ def _run():
     conf = startup.configure()
     check_address(conf)
     with contextlib.ExitStack() as stack:
-        bus = rpc.transport(conf)
-        stack.callback(bus.cleanup)
+        bus = stack.enter_context(startup.bus(conf))
         startup.try_bus(bus)
         if is_alone(conf):
             startup.check(conf)

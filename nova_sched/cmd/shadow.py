@@ -12,7 +12,6 @@
 """nova-sched-shadow: watches the scheduler of a cloud, and reports how it would have decided."""
 
 import argparse
-import os
 import sys
 import textwrap
 import time
@@ -47,11 +46,7 @@ def main():
         from nova_sched.cmd import startup
 
         return startup.guarded(lambda: _report(sys.argv[2:]))
-    backend.choose()
-    # Imported after the backend is chosen: these modules import what it patches.
-    from nova_sched.cmd import startup
-
-    return startup.guarded(_run, os.EX_CONFIG)
+    return backend.run_daemon(_run)
 
 
 def _run():

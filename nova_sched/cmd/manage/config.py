@@ -22,6 +22,7 @@ from pathlib import Path
 from oslo_config import cfg
 
 from nova_sched import errors, rpc
+from nova_sched.cmd import startup
 from nova_sched.cmd.manage import asking, output, quota, tables
 from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import plug_in_opts
@@ -342,13 +343,10 @@ def _try(trial, conf):
 
 def bus_connection(conf):
     """RabbitMQ of [DEFAULT] transport_url."""
-    made = rpc.transport(conf)
-    try:
+    with startup.bus(conf) as made:
         if conf.transport_url.startswith('fake:'):
             return None
         return _broker('[DEFAULT] transport_url', lambda: rpc.try_once(made))
-    finally:
-        made.cleanup()
 
 
 def queue_broker(conf):

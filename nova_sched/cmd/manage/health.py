@@ -18,6 +18,7 @@ import urllib.parse
 
 from nova_sched import errors, rpc, urls
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cmd import startup
 from nova_sched.cmd.manage import arguments, asking, output, store, tables
 from nova_sched.conf.cluster import reads_nova
 from nova_sched.db.schedulers import SqlSchedulers
@@ -77,13 +78,11 @@ def database(args, conf):
 
 def bus(_args, conf):
     """The message bus of [DEFAULT] transport_url."""
-    made = rpc.transport(conf)
-    try:
-        rpc.try_once(made)
-    except errors.BrokerUnavailable as error:
-        return part('bus', False, str(error))
-    finally:
-        made.cleanup()
+    with startup.bus(conf) as made:
+        try:
+            rpc.try_once(made)
+        except errors.BrokerUnavailable as error:
+            return part('bus', False, str(error))
     return part('bus', True, 'it accepts connections')
 
 
@@ -106,35 +105,38 @@ def nodes(args, conf):
 
 def queues(_args, conf):
     """A manager of queues, and the queues that managers take from."""
-    found = asked('queues', conf, lambda made: QueuesClient(made, TIMEOUT_S).facts(None, MANAGED))
-    if 'detail' in found:
-        return found
-    silent = [one['queue'] for one in found['answer'] if not one['consumers']]
-    words = f'no manager takes from {", ".join(silent)}' if silent else 'a manager answers'
-    return part('queues', not silent, words)
+
+    def ask(made):
+        found = QueuesClient(made, TIMEOUT_S).facts(None, MANAGED)
+        silent = [one['queue'] for one in found if not one['consumers']]
+        words = f'no manager takes from {", ".join(silent)}' if silent else 'a manager answers'
+        return part('queues', not silent, words)
+
+    return asked('queues', conf, ask)
 
 
 def agent(args, conf):
     """The agent of one host."""
     host = args.host or conf.host
-    found = asked('agent', conf, lambda made: AgentClient(made, host, TIMEOUT_S).instances())
-    if 'detail' in found:
-        return found
-    count = tables.count(len(found['answer']), 'instance')
-    return part('agent', True, f'that of host {host} answers; it has {count}')
+
+    def ask(made):
+        count = tables.count(len(AgentClient(made, host, TIMEOUT_S).instances()), 'instance')
+        return part('agent', True, f'that of host {host} answers; it has {count}')
+
+    return asked('agent', conf, ask)
 
 
 def asked(name, conf, ask):
-    """The ``answer`` of a service on the bus; or the part, if there is none."""
-    if not bus(None, conf)['healthy']:
-        return part(name, False, 'the bus does not answer')
-    made = rpc.transport(conf)
-    try:
-        return {'answer': ask(made)}
-    except errors.SchedError as error:
-        return part(name, False, str(error))
-    finally:
-        made.cleanup()
+    """Return the part that ``ask(bus)`` makes of an answer, or that of a failure."""
+    with startup.bus(conf) as made:
+        try:
+            rpc.try_once(made)
+        except errors.BrokerUnavailable:
+            return part(name, False, 'the bus does not answer')
+        try:
+            return ask(made)
+        except errors.SchedError as error:
+            return part(name, False, str(error))
 
 
 PARTS = {'schedulers': database, 'bus': bus, 'nodes': nodes, 'queues': queues, 'agent': agent}
