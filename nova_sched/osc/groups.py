@@ -19,7 +19,7 @@ import yaml
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from nova_sched.osc.client import DICT, DICTS, GROUPS, LIST, at
+from nova_sched.osc.plugin import DICT, DICTS, GROUPS, LIST, api, at
 
 HELD = 'seconds for which the places of members that are not created yet are held'
 BRIEF = ('uuid', 'name', 'project_id', 'status', 'generation', 'created_at', 'expires_at')
@@ -48,7 +48,7 @@ class CreateGroup(command.ShowOne):
     def take_action(self, parsed_args):
         body = {**_description(parsed_args), 'name': parsed_args.name, 'ttl': parsed_args.ttl}
         return _shown(
-            _api(self).ask('POST', GROUPS, {'dry_run': parsed_args.dry_run}, json=body).json()
+            api(self).ask('POST', GROUPS, {'dry_run': parsed_args.dry_run}, json=body).json()
         )
 
 
@@ -74,7 +74,7 @@ class ListGroups(command.Lister):
         return parser
 
     def take_action(self, parsed_args):
-        found = _api(self).pages(
+        found = api(self).pages(
             GROUPS,
             'groups',
             parsed_args.limit,
@@ -94,7 +94,7 @@ class ShowGroup(command.ShowOne):
         return _one(super().get_parser(prog_name))
 
     def take_action(self, parsed_args):
-        return _shown(_api(self).ask('GET', at(GROUPS, parsed_args.group)).json())
+        return _shown(api(self).ask('GET', at(GROUPS, parsed_args.group)).json())
 
 
 class SetGroup(command.ShowOne):
@@ -113,16 +113,17 @@ class SetGroup(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args):
-        body, api = _description(parsed_args), _api(self)
+        body, scheduler = _description(parsed_args), api(self)
         path = at(GROUPS, parsed_args.group)
         if parsed_args.ttl is not None:
             body['ttl'] = parsed_args.ttl
         if parsed_args.generation is None:  # then the one that is there now counts
-            seen = api.ask('GET', path).headers.get('ETag', '*')
+            seen = scheduler.ask('GET', path).headers.get('ETag', '*')
         else:
             seen = _tag(parsed_args.generation)
         query = {'dry_run': parsed_args.dry_run}
-        return _shown(api.ask('PUT', path, query, json=body, headers={'If-Match': seen}).json())
+        answer = scheduler.ask('PUT', path, query, json=body, headers={'If-Match': seen})
+        return _shown(answer.json())
 
 
 class DeleteGroup(command.Command):
@@ -142,7 +143,7 @@ class DeleteGroup(command.Command):
         if parsed_args.generation is not None:
             more['headers'] = {'If-Match': _tag(parsed_args.generation)}
         for group in parsed_args.groups:
-            _api(self).ask('DELETE', at(GROUPS, group), **more)
+            api(self).ask('DELETE', at(GROUPS, group), **more)
 
 
 class PlanGroup(command.Lister):
@@ -159,11 +160,11 @@ class PlanGroup(command.Lister):
     def take_action(self, parsed_args):
         path = at(GROUPS, parsed_args.group, 'plan')
         if parsed_args.replan:
-            answer = _api(self).ask('POST', path, {'dry_run': parsed_args.dry_run})
+            answer = api(self).ask('POST', path, {'dry_run': parsed_args.dry_run})
         elif parsed_args.dry_run:
             raise exceptions.CommandError('--dry-run is for --replan: without it nothing changes')
         else:
-            answer = _api(self).ask('GET', path)
+            answer = api(self).ask('GET', path)
         members = answer.json()['members']
         return MEMBER, [
             [DICT(one[name]) if name == 'domains' else one[name] for name in MEMBER]
@@ -183,7 +184,7 @@ class RenewGroup(command.ShowOne):
     def take_action(self, parsed_args):
         query, body = {'dry_run': parsed_args.dry_run}, {'ttl': parsed_args.ttl}
         path = at(GROUPS, parsed_args.group, 'renew')
-        return _shown(_api(self).ask('POST', path, query, json=body).json())
+        return _shown(api(self).ask('POST', path, query, json=body).json())
 
 
 class ValidateGroup(command.ShowOne):
@@ -196,11 +197,7 @@ class ValidateGroup(command.ShowOne):
 
     def take_action(self, parsed_args):
         body = _description(parsed_args)
-        return _shown(_api(self).ask('POST', at(GROUPS, 'validate'), json=body).json())
-
-
-def _api(action):
-    return action.app.client_manager.server_scheduling
+        return _shown(api(self).ask('POST', at(GROUPS, 'validate'), json=body).json())
 
 
 def _shown(found):

@@ -15,7 +15,7 @@
 from osc_lib.cli import parseractions
 from osc_lib.command import command
 
-from nova_sched.osc.client import DICT, FLAVORS, QUEUES, at
+from nova_sched.osc.plugin import DICT, FLAVORS, QUEUES, api, at
 
 FLAVOR = (
     'name',
@@ -34,7 +34,7 @@ class ListFlavors(command.Lister):
     """List the flavors that are queues"""
 
     def take_action(self, parsed_args):
-        found = _api(self).ask('GET', FLAVORS).json()['flavors']
+        found = api(self).ask('GET', FLAVORS).json()['flavors']
         return FLAVOR, [_values(one) for one in found]
 
 
@@ -47,7 +47,7 @@ class ShowFlavor(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args):
-        return FLAVOR, _values(_api(self).ask('GET', at(FLAVORS, parsed_args.flavor)).json())
+        return FLAVOR, _values(api(self).ask('GET', at(FLAVORS, parsed_args.flavor)).json())
 
 
 class CreateFlavor(command.ShowOne):
@@ -94,7 +94,7 @@ class CreateFlavor(command.ShowOne):
             'swap': parsed_args.swap,
             'extra_specs': parsed_args.property,
         }
-        return FLAVOR, _values(_api(self).ask('POST', FLAVORS, json=body).json())
+        return FLAVOR, _values(api(self).ask('POST', FLAVORS, json=body).json())
 
 
 class DeleteFlavor(command.Command):
@@ -110,7 +110,7 @@ class DeleteFlavor(command.Command):
 
     def take_action(self, parsed_args):
         for name in parsed_args.flavors:
-            _api(self).ask('DELETE', at(FLAVORS, name))
+            api(self).ask('DELETE', at(FLAVORS, name))
 
 
 class ListQueues(command.Lister):
@@ -122,13 +122,9 @@ class ListQueues(command.Lister):
         return parser
 
     def take_action(self, parsed_args):
-        found = _api(self).pages(QUEUES, 'queues')
+        found = api(self).pages(QUEUES, 'queues')
         kept = [one for one in found if one['ready'] or not parsed_args.waiting]
         return QUEUE, [[one[name] for name in QUEUE] for one in kept]
-
-
-def _api(action):
-    return action.app.client_manager.server_scheduling
 
 
 def _values(flavor):
