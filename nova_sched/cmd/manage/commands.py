@@ -216,10 +216,12 @@ def _add_verb(verbs, verb):
     """A verb is its name, a function whose docstring is the help, and a function that adds its
     arguments, if it has any."""
     name, function, *add_arguments = verb
+    first, _, rest = function.__doc__.partition('\n')
+    rest = '\n'.join(line.removeprefix('    ') for line in rest.splitlines()).rstrip()
     parser = verbs.add_parser(
         name,
-        help=_first_line(function),
-        description=_description(function),
+        help=first[:1].lower() + first[1:].rstrip('.'),
+        description=f'{first}\n{rest}',
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -254,18 +256,6 @@ def _add_config(parser, dest):
             type=lambda value, flag=flag: (flag, value),
             help=f'read this configuration {help_}; may be repeated',
         )
-
-
-def _first_line(function):
-    text = function.__doc__.partition('\n')[0].rstrip('.')
-    return text[:1].lower() + text[1:]
-
-
-def _description(function):
-    head, _, rest = function.__doc__.partition('\n')
-    return (
-        head + '\n' + '\n'.join(line.removeprefix('    ') for line in rest.splitlines()).rstrip()
-    )
 
 
 # Completion in shells.

@@ -225,36 +225,24 @@ def waits_for(claim, siblings, place):
     if place(claim.node_uuid) is None:
         return 'its node is gone: nova-sched-manage claim audit --fix ends it'
     elsewhere = [other for other in siblings if other.node_uuid != claim.node_uuid]
+    if claim.state == PLANNED:
+        return 'the request for this member of its group; it ends when it expires'
     if not claim.is_confirmed:
-        return _to_come(claim)
+        return f'the host to report the instance, or {SETTLED}; it ends when it expires'
     if claim.resizing:
         return f'{SETTLED} makes the new size final, {BACK} brings the old one back'
     if claim.move and elsewhere:
-        return _to_settle(claim, _hosts(elsewhere, place))
+        hosts = _hosts(elsewhere, place)
+        if claim.keeps_source:
+            return f'{SETTLED} ends the claim on {hosts}, {BACK} ends this one'
+        return f'{hosts} to report that the instance is gone, or {SETTLED}'
     leaving = next((other for other in elsewhere if other.move), None)
-    if leaving is not None:
-        return _to_leave(leaving, _hosts([leaving], place))
-    return None
-
-
-def _to_come(claim):
-    if claim.state == PLANNED:
-        return 'the request for this member of its group; it ends when it expires'
-    return f'the host to report the instance, or {SETTLED}; it ends when it expires'
-
-
-def _to_settle(claim, hosts):
-    if claim.keeps_source:
-        return f'{SETTLED} ends the claim on {hosts}, {BACK} ends this one'
-    return f'{hosts} to report that the instance is gone, or {SETTLED}'
-
-
-def _to_leave(leaving, hosts):
+    if leaving is None:
+        return None
+    moves = f'the {leaving.move} to {_hosts([leaving], place)}'
     if leaving.keeps_source:
-        return f'the {leaving.move} to {hosts}: {SETTLED} ends this claim, {BACK} keeps it'
-    return (
-        f'the {leaving.move} to {hosts}: it ends when its host reports that the instance is gone'
-    )
+        return f'{moves}: {SETTLED} ends this claim, {BACK} keeps it'
+    return f'{moves}: it ends when its host reports that the instance is gone'
 
 
 def _hosts(claims, place):
