@@ -66,25 +66,21 @@ span.__name__ = 'length of time (90, 15m, 2h, 7d)'
 pair.__name__ = 'KEY=VALUE'
 
 
+def option(*names, **words):
+    """Return a function that adds this argument to a parser: a verb lists its arguments so."""
+    return lambda parser: parser.add_argument(*names, **words)
+
+
 # Calls to a scheduler.
 
-
-def add_timeout(parser):
-    """The option for the time to wait for an answer."""
-    parser.add_argument(
-        '--timeout',
-        metavar='SECONDS',
-        type=from_1,
-        default=TIMEOUT_S,
-        help=f'how long to wait for an answer ({TIMEOUT_S})',
-    )
-
-
-def add_shadow(parser):
-    """The option that asks a shadow."""
-    parser.add_argument(
-        '--shadow', action='store_true', help='ask nova-sched-shadow, and not a scheduler'
-    )
+TIMEOUT = option(
+    '--timeout',
+    metavar='SECONDS',
+    type=from_1,
+    default=TIMEOUT_S,
+    help=f'how long to wait for an answer ({TIMEOUT_S})',
+)
+SHADOW = option('--shadow', action='store_true', help='ask nova-sched-shadow, and not a scheduler')
 
 
 # Requests for servers.

@@ -20,6 +20,7 @@ from nova_sched.claims.findings import UNLISTED
 from nova_sched.claims.maintenance import ClaimMaintenance, StillThere
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import arguments, asking, output, rows, store, tables
+from nova_sched.cmd.manage.arguments import TIMEOUT, option
 from nova_sched.conf.cluster import reads_nova
 
 
@@ -334,54 +335,43 @@ def _outlook(finding, left):
     )
 
 
-# The command line.
-
-
-def _list_arguments(parser):
-    parser.add_argument('--host', metavar='NAME', help='only claims on this host')
-    parser.add_argument('--project', metavar='ID', help='only claims of this project')
-    parser.add_argument('--state', choices=rows.STATES, help='only claims in this state')
-    parser.add_argument('--consumer', metavar='UUID', help='only claims of this instance')
-
-
-def _show_arguments(parser):
-    parser.add_argument('uuid', metavar='UUID', help='UUID of the claim, or of the instance')
-
-
-def _create_arguments(parser):
-    parser.add_argument('host', metavar='HOST', help='name of the host')
-    parser.add_argument('--node', metavar='NAME', help='its node, if that has another name')
-    parser.add_argument('--consumer', metavar='UUID', help='the instance; a new UUID by default')
-    arguments.add_request(parser)
-    arguments.add_timeout(parser)
-
-
-def _release_arguments(parser):
-    parser.add_argument('consumer', metavar='CONSUMER', help='UUID of the instance')
-    parser.add_argument('--host', metavar='NAME', help='only its claims on this host')
-    parser.add_argument('--force', action='store_true', help='confirmed claims too')
-
-
-def _audit_arguments(parser):
-    parser.add_argument(
-        '--fix', action='store_true', help='repair the findings that can be repaired'
-    )
-    parser.add_argument(
-        '--wait',
-        metavar='SECONDS',
-        type=float,
-        default=0,
-        help='check again after that time if a host does not list a confirmed instance: an '
-        'error only if it has reported again since',
-    )
-
-
-VERBS = {
-    'claim': (
-        ('list', list_claims, _list_arguments),
-        ('show', show, _show_arguments),
-        ('create', create, _create_arguments),
-        ('release', release, _release_arguments),
-        ('audit', audit_claims, _audit_arguments),
-    )
-}
+VERBS = (
+    (
+        'list',
+        list_claims,
+        option('--host', metavar='NAME', help='only claims on this host'),
+        option('--project', metavar='ID', help='only claims of this project'),
+        option('--state', choices=rows.STATES, help='only claims in this state'),
+        option('--consumer', metavar='UUID', help='only claims of this instance'),
+    ),
+    ('show', show, option('uuid', metavar='UUID', help='UUID of the claim, or of the instance')),
+    (
+        'create',
+        create,
+        option('host', metavar='HOST', help='name of the host'),
+        option('--node', metavar='NAME', help='its node, if that has another name'),
+        option('--consumer', metavar='UUID', help='the instance; a new UUID by default'),
+        arguments.add_request,
+        TIMEOUT,
+    ),
+    (
+        'release',
+        release,
+        option('consumer', metavar='CONSUMER', help='UUID of the instance'),
+        option('--host', metavar='NAME', help='only its claims on this host'),
+        option('--force', action='store_true', help='confirmed claims too'),
+    ),
+    (
+        'audit',
+        audit_claims,
+        option('--fix', action='store_true', help='repair the findings that can be repaired'),
+        option(
+            '--wait',
+            metavar='SECONDS',
+            type=float,
+            default=0,
+            help='check again after that time if a host does not list a confirmed instance: '
+            'an error only if it has reported again since',
+        ),
+    ),
+)

@@ -41,8 +41,13 @@ NOUNS = {
     'health': 'check whether the services work',
     'completion': 'complete this command in a shell',
 }
-# The module of a noun that has none of its name.
-MODULES = {'completion': 'commands', 'db': 'store', 'flavor': 'queues', 'queue': 'queues'}
+# Where the verbs of a noun are that has no module of its name.
+PLACES = {
+    'completion': ('commands', 'VERBS'),
+    'db': ('store', 'VERBS'),
+    'flavor': ('queues', 'VERBS'),
+    'queue': ('queues', 'QUEUE_VERBS'),
+}
 
 WATCHED = ('list', 'show')
 WATCH_S = 2
@@ -189,8 +194,8 @@ class Version(argparse.Action):
 
 def verbs_of(noun):
     """The verbs of a noun; only now is their module imported."""
-    module = importlib.import_module(f'{__package__}.{MODULES.get(noun, noun)}')
-    return module.VERBS[noun]
+    module, name = PLACES.get(noun, (noun, 'VERBS'))
+    return getattr(importlib.import_module(f'{__package__}.{module}'), name)
 
 
 class NounParser(argparse.ArgumentParser):
@@ -213,8 +218,8 @@ class NounParser(argparse.ArgumentParser):
 
 
 def _add_verb(verbs, verb):
-    """A verb is its name, a function whose docstring is the help, and a function that adds its
-    arguments, if it has any."""
+    """A verb is its name, a function whose docstring is the help, and functions that add its
+    arguments."""
     name, function, *add_arguments = verb
     first, _, rest = function.__doc__.partition('\n')
     rest = '\n'.join(line.removeprefix('    ') for line in rest.splitlines()).rstrip()
@@ -299,4 +304,4 @@ def _print(shell):
     return 0
 
 
-VERBS = {'completion': (('bash', bash), ('zsh', zsh), ('fish', fish))}
+VERBS = (('bash', bash), ('zsh', zsh), ('fish', fish))

@@ -24,6 +24,7 @@ from oslo_config import cfg
 from nova_sched import errors, rpc
 from nova_sched.cmd import startup
 from nova_sched.cmd.manage import asking, output, quota, tables
+from nova_sched.cmd.manage.arguments import option
 from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import plug_in_opts
 from nova_sched.conf import quota as quota_conf
@@ -119,10 +120,10 @@ def known_options(sections=frozenset(ASKING_KEYSTONE)):
     found = {}
     for group, options in listed:
         group = str(group or 'DEFAULT')
-        for option in options:
-            found[group, option.dest] = option
-            for old in option.deprecated_opts:
-                found[old.group or group, (old.name or option.name).replace('-', '_')] = option
+        for opt in options:
+            found[group, opt.dest] = opt
+            for old in opt.deprecated_opts:
+                found[old.group or group, (old.name or opt.name).replace('-', '_')] = opt
     return found
 
 
@@ -479,10 +480,12 @@ def page(files, findings, reached=()):
     return '\n'.join([*lines, '', f'{", ".join(counts)}.'])
 
 
-def _connect(parser):
-    parser.add_argument(
-        '--connect', action='store_true', help='also try the bus, the database and Keystone'
-    )
-
-
-VERBS = {'config': (('check', check, _connect),)}
+VERBS = (
+    (
+        'check',
+        check,
+        option(
+            '--connect', action='store_true', help='also try the bus, the database and Keystone'
+        ),
+    ),
+)

@@ -16,6 +16,7 @@ import textwrap
 
 from nova_sched import errors
 from nova_sched.cmd.manage import arguments, asking, output, store, tables
+from nova_sched.cmd.manage.arguments import SHADOW, TIMEOUT, option
 from nova_sched.db.decision_log import SqlDecisionLog
 
 
@@ -300,48 +301,29 @@ def _record(one, now_s):
     return '\n'.join([*lines, '', decision_page(one)])
 
 
-# The command line.
-
-
-def _ask_arguments(parser):
-    arguments.add_request(parser)
-    arguments.add_timeout(parser)
-    arguments.add_shadow(parser)
-
-
-def _host_arguments(parser):
-    parser.add_argument('host', metavar='HOST', help='name of the host')
-    _ask_arguments(parser)
-
-
-def _show_arguments(parser):
-    parser.add_argument('request_id', metavar='REQUEST', help='the request id, req-…')
-
-
-def _list_arguments(parser):
-    parser.add_argument('--refused', action='store_true', help='only refusals')
-    parser.add_argument(
-        '--since',
-        metavar='TIME',
-        type=arguments.span,
-        help='only of the last seconds, or 15m, 2h, 7d',
-    )
-    parser.add_argument('--project', metavar='ID', help='only of this project')
-    parser.add_argument(
-        '--limit',
-        metavar='N',
-        type=arguments.from_1,
-        default=MOST,
-        help=f'maximum number ({MOST})',
-    )
-
-
-VERBS = {
-    'explain': (
-        ('list', list_decisions, _list_arguments),
-        ('dry-run', dry_run, _ask_arguments),
-        ('why-not', why_not, _host_arguments),
-        ('capacity', capacity, _ask_arguments),
-        ('show', show, _show_arguments),
-    )
-}
+ASKED = (arguments.add_request, TIMEOUT, SHADOW)
+VERBS = (
+    (
+        'list',
+        list_decisions,
+        option('--refused', action='store_true', help='only refusals'),
+        option(
+            '--since',
+            metavar='TIME',
+            type=arguments.span,
+            help='only of the last seconds, or 15m, 2h, 7d',
+        ),
+        option('--project', metavar='ID', help='only of this project'),
+        option(
+            '--limit',
+            metavar='N',
+            type=arguments.from_1,
+            default=MOST,
+            help=f'maximum number ({MOST})',
+        ),
+    ),
+    ('dry-run', dry_run, *ASKED),
+    ('why-not', why_not, option('host', metavar='HOST', help='name of the host'), *ASKED),
+    ('capacity', capacity, *ASKED),
+    ('show', show, option('request_id', metavar='REQUEST', help='the request id, req-…')),
+)

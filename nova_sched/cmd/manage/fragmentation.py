@@ -14,6 +14,7 @@
 import argparse
 
 from nova_sched.cmd.manage import arguments, asking, output, tables
+from nova_sched.cmd.manage.arguments import TIMEOUT, option
 
 MOST = 10
 LIMIT = 100  # of a scheduler's answer
@@ -97,19 +98,21 @@ def _limit(text):
     return number
 
 
-def _arguments(parser):
-    parser.add_argument('--zone', metavar='NAME', help='only hosts of this availability zone')
-    parser.add_argument(
-        '--aggregate', metavar='AGGREGATE', help='only hosts of this aggregate, by id or name'
-    )
-    parser.add_argument(
-        '--limit',
-        metavar='N',
-        type=_limit,
-        default=MOST,
-        help=f'how many sizes and hosts to show ({MOST})',
-    )
-    arguments.add_timeout(parser)
-
-
-VERBS = {'fragmentation': (('show', show, _arguments),)}
+VERBS = (
+    (
+        'show',
+        show,
+        option('--zone', metavar='NAME', help='only hosts of this availability zone'),
+        option(
+            '--aggregate', metavar='AGGREGATE', help='only hosts of this aggregate, by id or name'
+        ),
+        option(
+            '--limit',
+            metavar='N',
+            type=_limit,
+            default=MOST,
+            help=f'how many sizes and hosts to show ({MOST})',
+        ),
+        TIMEOUT,
+    ),
+)

@@ -20,6 +20,7 @@ from nova_sched import errors, rpc, urls
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd import startup
 from nova_sched.cmd.manage import arguments, asking, output, store, tables
+from nova_sched.cmd.manage.arguments import option
 from nova_sched.conf.cluster import reads_nova
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine.sync.membership import SILENT_S
@@ -156,28 +157,31 @@ def api(url):
         return part('api', False, f'{urls.shown(url)}: {error or type(error).__name__}')
 
 
-def _options(parser):
-    parser.add_argument(
-        '--host', help='count only schedulers of this host; for --part agent: the host'
-    )
-    parser.add_argument(
-        '--within',
-        metavar='SECONDS',
-        type=float,
-        default=SILENT_S,
-        help=f'how long ago a scheduler may have been heard ({SILENT_S:g})',
-    )
-    parser.add_argument(
-        '--part', choices=tuple(PARTS), action='append', help='check this part; may be repeated'
-    )
-    parser.add_argument(
-        '--nodes',
-        metavar='N',
-        type=arguments.from_1,
-        default=1,
-        help='how many compute nodes must have reported, for --part nodes (1)',
-    )
-    parser.add_argument('--api', metavar='URL', help='the REST API, such as http://127.0.0.1:8790')
-
-
-VERBS = {'health': (('check', check, _options),)}
+VERBS = (
+    (
+        'check',
+        check,
+        option('--host', help='count only schedulers of this host; for --part agent: the host'),
+        option(
+            '--within',
+            metavar='SECONDS',
+            type=float,
+            default=SILENT_S,
+            help=f'how long ago a scheduler may have been heard ({SILENT_S:g})',
+        ),
+        option(
+            '--part',
+            choices=tuple(PARTS),
+            action='append',
+            help='check this part; may be repeated',
+        ),
+        option(
+            '--nodes',
+            metavar='N',
+            type=arguments.from_1,
+            default=1,
+            help='how many compute nodes must have reported, for --part nodes (1)',
+        ),
+        option('--api', metavar='URL', help='the REST API, such as http://127.0.0.1:8790'),
+    ),
+)

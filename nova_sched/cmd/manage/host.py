@@ -20,6 +20,7 @@ from nova_sched.claims.cloud_facts import UNKNOWN, UP, CloudFacts
 from nova_sched.claims.maintenance import ClaimMaintenance, HasClaims
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import claim, output, rows, store, tables
+from nova_sched.cmd.manage.arguments import option
 from nova_sched.conf.cluster import READ_FROM_NOVA, SET_BY_NOVA, reads_nova
 from nova_sched.suggestion import suggestion
 
@@ -273,49 +274,37 @@ INVENTORY = {
 }
 
 
-# The command line.
-
-
-def _list_arguments(parser):
-    parser.add_argument('--zone', help='only hosts of this availability zone')
-    parser.add_argument(
-        '--host',
-        metavar='NAME',
-        action='append',
-        default=[],
-        help="only this host; a pattern such as 'rack1-*' names several; may be repeated",
-    )
-
-
-def _show_arguments(parser):
-    parser.add_argument('host', metavar='HOST', help='name of the host')
-
-
-def _enable_arguments(parser):
-    parser.add_argument(
-        'hosts',
-        metavar='HOST',
-        nargs='+',
-        help="name of a host; a pattern such as 'rack1-*' names several",
-    )
-
-
-def _disable_arguments(parser):
-    _enable_arguments(parser)
-    parser.add_argument('--reason', metavar='TEXT', help='reason, shown with the host')
-
-
-def _remove_arguments(parser):
-    _enable_arguments(parser)
-    parser.add_argument('--force', action='store_true', help='hosts with claims, too')
-
-
-VERBS = {
-    'host': (
-        ('list', list_hosts, _list_arguments),
-        ('show', show, _show_arguments),
-        ('disable', disable, _disable_arguments),
-        ('enable', enable, _enable_arguments),
-        ('remove', remove, _remove_arguments),
-    )
-}
+HOSTS = option(
+    'hosts',
+    metavar='HOST',
+    nargs='+',
+    help="name of a host; a pattern such as 'rack1-*' names several",
+)
+VERBS = (
+    (
+        'list',
+        list_hosts,
+        option('--zone', help='only hosts of this availability zone'),
+        option(
+            '--host',
+            metavar='NAME',
+            action='append',
+            default=[],
+            help="only this host; a pattern such as 'rack1-*' names several; may be repeated",
+        ),
+    ),
+    ('show', show, option('host', metavar='HOST', help='name of the host')),
+    (
+        'disable',
+        disable,
+        HOSTS,
+        option('--reason', metavar='TEXT', help='reason, shown with the host'),
+    ),
+    ('enable', enable, HOSTS),
+    (
+        'remove',
+        remove,
+        HOSTS,
+        option('--force', action='store_true', help='hosts with claims, too'),
+    ),
+)

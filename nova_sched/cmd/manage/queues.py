@@ -14,6 +14,7 @@ queues knows how many jobs wait."""
 
 from nova_sched import errors
 from nova_sched.cmd.manage import arguments, asking, output, tables
+from nova_sched.cmd.manage.arguments import TIMEOUT, option
 
 TELL_S = 3  # seconds to wait for the bus: a process that gets no message polls by itself
 PAGE = 500  # queues in one answer: a manager asks the broker for each
@@ -155,38 +156,6 @@ def page(row, now_s):
     return '\n'.join(lines)
 
 
-def _flavor_argument(parser):
-    parser.add_argument('name', metavar='NAME', help='name of the flavor')
-
-
-def _delete_flavor_arguments(parser):
-    _flavor_argument(parser)
-    parser.set_defaults(timeout=TELL_S)
-
-
-def _create_flavor_arguments(parser):
-    _delete_flavor_arguments(parser)
-    parser.add_argument('--id', metavar='ID', help='its ID, if that is not its name')
-    for name, default, help_ in (
-        ('vcpus', 1, 'vCPUs'),
-        ('ram', 256, 'memory, MiB'),
-        ('disk', 0, 'root disk, GiB'),
-        ('ephemeral', 0, 'ephemeral disk, GiB'),
-        ('swap', 0, 'swap, MiB'),
-    ):
-        parser.add_argument(
-            f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})'
-        )
-    parser.add_argument(
-        '--property',
-        metavar='KEY=VALUE',
-        type=arguments.pair,
-        action='append',
-        default=[],
-        help='an extra spec, such as trait:HW_CPU_X86_AVX2=required; may be repeated',
-    )
-
-
 # Queues.
 
 
@@ -228,17 +197,52 @@ def _count(number):
     return '-' if number is None else number
 
 
-def _list_queues_arguments(parser):
-    parser.add_argument('--waiting', action='store_true', help='only queues where jobs wait')
-    arguments.add_timeout(parser)
+NAME = option('name', metavar='NAME', help='name of the flavor')
+SIZES = (
+    ('vcpus', 1, 'vCPUs'),
+    ('ram', 256, 'memory, MiB'),
+    ('disk', 0, 'root disk, GiB'),
+    ('ephemeral', 0, 'ephemeral disk, GiB'),
+    ('swap', 0, 'swap, MiB'),
+)
 
 
-VERBS = {
-    'flavor': (
-        ('create', create, _create_flavor_arguments),
-        ('list', list_flavors),
-        ('show', show, _flavor_argument),
-        ('delete', delete, _delete_flavor_arguments),
+def _tells(parser):
+    """The verb sends a message when it is done."""
+    parser.set_defaults(timeout=TELL_S)
+
+
+VERBS = (
+    (
+        'create',
+        create,
+        NAME,
+        _tells,
+        option('--id', metavar='ID', help='its ID, if that is not its name'),
+        *(
+            option(
+                f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})'
+            )
+            for name, default, help_ in SIZES
+        ),
+        option(
+            '--property',
+            metavar='KEY=VALUE',
+            type=arguments.pair,
+            action='append',
+            default=[],
+            help='an extra spec, such as trait:HW_CPU_X86_AVX2=required; may be repeated',
+        ),
     ),
-    'queue': (('list', list_queues, _list_queues_arguments),),
-}
+    ('list', list_flavors),
+    ('show', show, NAME),
+    ('delete', delete, NAME, _tells),
+)
+QUEUE_VERBS = (
+    (
+        'list',
+        list_queues,
+        option('--waiting', action='store_true', help='only queues where jobs wait'),
+        TIMEOUT,
+    ),
+)

@@ -20,6 +20,7 @@ import time
 
 from nova_sched import errors
 from nova_sched.cmd.manage import arguments, asking, output, store, tables
+from nova_sched.cmd.manage.arguments import TIMEOUT, option
 from nova_sched.conf import cluster, nova_api
 from nova_sched.db.rebalances import ENDS, REFUSED, REVERTED, STATES, SqlRebalances
 from nova_sched.rebalance import (
@@ -160,34 +161,6 @@ def _goal(text):
     except errors.InvalidRequest as error:
         raise argparse.ArgumentTypeError(error.why) from None
     return text
-
-
-def _plan_arguments(parser, required=True):
-    parser.add_argument(
-        '--goal',
-        metavar='GOAL',
-        type=_goal,
-        required=required,
-        help=f'{", ".join(GOALS)}: see above',
-    )
-    parser.add_argument(
-        '--moves', metavar='N', help='the most moves: a number, or a share of the servers: 1%%'
-    )
-    parser.add_argument('--zone', metavar='NAME', help='only hosts of this availability zone')
-    parser.add_argument(
-        '--aggregate', metavar='NAME', help='only hosts of this aggregate, by name or UUID'
-    )
-    parser.add_argument(
-        '--thorough', action='store_true', help='search for a better plan, for empty and fit'
-    )
-    parser.add_argument(
-        '--time-limit',
-        metavar='SECONDS',
-        type=arguments.from_1,
-        default=SEARCH_S,
-        help=f'the most seconds that --thorough takes, up to {LONGEST_SEARCH_S} ({SEARCH_S})',
-    )
-    arguments.add_timeout(parser)
 
 
 # Rebalances in the database.
@@ -356,31 +329,43 @@ def rebalance_page(found):
     return '\n'.join(lines)
 
 
-def _run_arguments(parser):
-    parser.add_argument(
-        'plan', metavar='PLAN', nargs='?', help='file with the plan; - is standard input'
-    )
-    _plan_arguments(parser, required=False)
-    parser.add_argument(
-        '--close',
-        metavar='TIME',
-        type=arguments.span,
-        help='for this time (90, 15m, 2h, 7d) from now on, the sources of the moves take no new '
-        'servers; their services are disabled, with the reason, and then enabled again',
-    )
-    parser.add_argument('--wait', action='store_true', help='wait until all moves have ended')
-
-
-def _rebalance_argument(parser):
-    parser.add_argument('rebalance', metavar='UUID', help='UUID of the rebalance')
-
-
-VERBS = {
-    'rebalance': (
-        ('plan', plan, _plan_arguments),
-        ('run', run, _run_arguments),
-        ('list', list_rebalances),
-        ('show', show, _rebalance_argument),
-        ('stop', stop, _rebalance_argument),
-    )
-}
+GOAL = {'metavar': 'GOAL', 'type': _goal, 'help': f'{", ".join(GOALS)}: see above'}
+PLANNING = (
+    option(
+        '--moves', metavar='N', help='the most moves: a number, or a share of the servers: 1%%'
+    ),
+    option('--zone', metavar='NAME', help='only hosts of this availability zone'),
+    option('--aggregate', metavar='NAME', help='only hosts of this aggregate, by name or UUID'),
+    option('--thorough', action='store_true', help='search for a better plan, for empty and fit'),
+    option(
+        '--time-limit',
+        metavar='SECONDS',
+        type=arguments.from_1,
+        default=SEARCH_S,
+        help=f'the most seconds that --thorough takes, up to {LONGEST_SEARCH_S} ({SEARCH_S})',
+    ),
+    TIMEOUT,
+)
+UUID = option('rebalance', metavar='UUID', help='UUID of the rebalance')
+VERBS = (
+    ('plan', plan, option('--goal', required=True, **GOAL), *PLANNING),
+    (
+        'run',
+        run,
+        option('plan', metavar='PLAN', nargs='?', help='file with the plan; - is standard input'),
+        option('--goal', **GOAL),
+        *PLANNING,
+        option(
+            '--close',
+            metavar='TIME',
+            type=arguments.span,
+            help='for this time (90, 15m, 2h, 7d) from now on, the sources of the moves take '
+            'no new servers; their services are disabled, with the reason, and then enabled '
+            'again',
+        ),
+        option('--wait', action='store_true', help='wait until all moves have ended'),
+    ),
+    ('list', list_rebalances),
+    ('show', show, UUID),
+    ('stop', stop, UUID),
+)

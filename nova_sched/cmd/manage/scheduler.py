@@ -102,4 +102,4 @@ def _share(count, rate):
     return str(count) if rate is None else f'{count} ({rate:.2%})'
 
 
-VERBS = {'scheduler': (('list', list_schedulers),)}
+VERBS = (('list', list_schedulers),)

@@ -18,6 +18,7 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.cmd.manage import arguments, asking, explain, output, tables
+from nova_sched.cmd.manage.arguments import TIMEOUT, option
 
 RECORD_S, PAUSE_S = 2.0, 0.2  # seconds to wait for a record, and between two queries
 
@@ -112,11 +113,13 @@ def _page(rows):
     return f'{tables.table(COLUMNS, rows)}\n\n{explain.decision_page(rows[0]["why"])}'
 
 
-def _place_arguments(parser):
-    arguments.add_request(parser)
-    parser.add_argument('--dry-run', action='store_true', help='claim nothing')
-    parser.add_argument('--why', action='store_true', help='show the reasons, too')
-    arguments.add_timeout(parser)
-
-
-VERBS = {'server': (('place', place, _place_arguments),)}
+VERBS = (
+    (
+        'place',
+        place,
+        arguments.add_request,
+        option('--dry-run', action='store_true', help='claim nothing'),
+        option('--why', action='store_true', help='show the reasons, too'),
+        TIMEOUT,
+    ),
+)

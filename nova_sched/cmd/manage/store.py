@@ -89,4 +89,4 @@ def version(args, conf):
     return 0
 
 
-VERBS = {'db': (('upgrade', upgrade), ('version', version))}
+VERBS = (('upgrade', upgrade), ('version', version))

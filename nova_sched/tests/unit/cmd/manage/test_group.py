@@ -494,7 +494,7 @@ def test_a_file_that_is_not_there(manage, tmp_path):
 
 
 def test_every_verb_of_the_contract_is_there():
-    assert {name for name, *_ in group.VERBS['group']} == {
+    assert {name for name, *_ in group.VERBS} == {
         'create', 'show', 'list', 'update', 'delete', 'plan', 'validate', 'renew', 'topology',
     }  # fmt: skip
 
