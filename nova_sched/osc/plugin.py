@@ -58,9 +58,26 @@ def build_option_parser(parser):
     return parser
 
 
-def api(action):
-    """The SchedulerApi of a command."""
-    return action.app.client_manager.server_scheduling
+class Action:
+    """A base of commands: their arguments, as functions that add one to a parser, and their
+    SchedulerApi."""
+
+    arguments = ()
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        for add in self.arguments:
+            add(parser)
+        return parser
+
+    @property
+    def api(self):
+        return self.app.client_manager.server_scheduling
+
+
+def option(*names, **words):
+    """Return a function that adds this argument to a parser."""
+    return lambda parser: parser.add_argument(*names, **words)
 
 
 def _visible(column):
