@@ -15,7 +15,6 @@ in the same process."""
 import contextlib
 import ipaddress
 import logging
-import os
 import signal
 import sys
 import threading
@@ -36,24 +35,19 @@ QUEUES_S = 15  # to wait for a manager of queues, which plans nothing
 
 
 def main():
-    backend.choose()
-    # Imported after the backend is chosen: these modules import what it patches.
-    from nova_sched.cmd import startup
-
-    return startup.guarded(_run, os.EX_CONFIG)
+    return backend.run_daemon(_run)
 
 
 def _run():
-    from nova_sched import queue_service, rpc, service
-    from nova_sched.cmd import metrics_export, startup, systemd, trace_export
+    from nova_sched import queue_service, service
+    from nova_sched.cmd import metrics_export, monitor, startup, trace_export
     from nova_sched.conf.metrics_export import API
 
-    manager = systemd.Systemd()
+    manager = monitor.Systemd()
     conf = startup.configure()
     check_address(conf)
     with contextlib.ExitStack() as stack:
-        bus = rpc.transport(conf)
-        stack.callback(bus.cleanup)
+        bus = stack.enter_context(startup.bus(conf))
         startup.try_bus(bus)
         if is_alone(conf):
             startup.check(conf)
@@ -74,9 +68,9 @@ def _run():
 def _monitored(served, bus, systemd):
     """A monitor that tells systemd whether this server answers."""
     from nova_sched import rpc
-    from nova_sched.cmd import api_signs, monitor
+    from nova_sched.cmd import monitor
 
-    signs = api_signs.ApiSigns(served.bind_addr, lambda: rpc.try_once(bus))
+    signs = monitor.ApiSigns(served.bind_addr, lambda: rpc.try_once(bus))
     if systemd.is_there:
         signs.start()
     made = monitor.Monitor(systemd, signs, 1)

@@ -9,13 +9,22 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Chooses native or green threads: must be called before any other import."""
+"""Chooses native or green threads, before any other import: the programs begin here."""
 
 import os
 import sys
 import warnings
 
 from oslo_config import cfg
+
+
+def run_daemon(main):
+    """Run a daemon on the backend of its configuration. Return its exit status; ``main`` imports
+    what the backend patches, and what uses it."""
+    choose()
+    from nova_sched.cmd import startup
+
+    return startup.guarded(main, os.EX_CONFIG)
 
 
 def choose(argv=None):

@@ -22,10 +22,8 @@ from oslo_service import backend
 from oslo_service import service as oslo_service
 
 from nova_sched.cmd import metrics_export, trace_export
-from nova_sched.cmd.monitor import Monitor
-from nova_sched.cmd.signs import Signs
+from nova_sched.cmd.monitor import Monitor, Signs, Systemd
 from nova_sched.cmd.startup import Reloadable
-from nova_sched.cmd.systemd import Systemd
 from nova_sched.conf import base
 
 LOG = logging.getLogger(__name__)

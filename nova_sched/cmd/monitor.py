@@ -9,18 +9,34 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tells systemd what a daemon does: ready, reloading, stopping, and that its workers live."""
+"""What a daemon tells systemd: that it is ready, reloads and stops, and that its workers live.
 
+A Monitor in its first process reads the signs of life of the workers, and passes them to Systemd.
+"""
+
+import contextlib
+import http.client
 import logging
+import multiprocessing
 import os
 import threading
 import time
 
+import psutil
+import sdnotify
+
+from nova_sched import errors
+
 LOG = logging.getLogger(__name__)
 
+NAMES = ('NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID')
 STEP_S = 0.5
 PINGS = 4  # signs of life to systemd, within the time that it allows
 SILENT = 0.5  # of that time: a worker that has not moved for so long is not spoken for
+PID, ALIVE_S, RELOADS, FIELDS = 0, 1, 2, 3  # of a slot
+LOCK_S = 1.0  # a worker that was killed may have kept the lock
+FIRST_S, PROBE_S = 0.2, 5.0  # between two probes of an API: until it is ready, and after that
+TIMEOUT_S = 5.0
 
 
 class Monitor:
@@ -104,3 +120,166 @@ class Monitor:
             )
         self._is_silent = is_silent
         return not is_silent
+
+
+class Systemd:
+    """Messages to systemd; if it is not there, they go nowhere. ``watchdog_s`` is the time within
+    which it wants a sign of life, in seconds; None: it wants none."""
+
+    def __init__(self):
+        """Takes its variables out of the environment: they are not for libraries and children."""
+        self._notifier = sdnotify.SystemdNotifier()
+        socket, usec, pid = (os.environ.pop(name, '') for name in NAMES)
+        self.is_there = bool(socket)
+        is_for_us = usec.isdecimal() and int(usec) and pid in ('', str(os.getpid()))
+        self.watchdog_s = int(usec) / 1e6 if is_for_us else None
+
+    def ready(self, status):
+        self._notifier.notify(f'READY=1\nSTATUS={status}')
+
+    def reloading(self):
+        now_usec = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._notifier.notify(f'RELOADING=1\nMONOTONIC_USEC={now_usec}\nSTATUS=Reloading')
+
+    def stopping(self):
+        self._notifier.notify('STOPPING=1\nSTATUS=Stopping: pending calls are answered')
+
+    def status(self, text):
+        self._notifier.notify(f'STATUS={text}')
+
+    def alive(self):
+        self._notifier.notify('WATCHDOG=1')
+
+
+class Signs:
+    """Each of ``count`` workers writes to its slot, and the daemon's first process reads all.
+
+    ``reloads`` counts the reloads that the daemon was told to make; ``accepted`` is the number of
+    the last one whose configuration was valid. A worker that starts has the options of reload
+    ``applied``. Make it before the fork.
+    """
+
+    def __init__(self, count, clock=time.monotonic):
+        self._told = multiprocessing.RawArray('q', 2)
+        self._slots = [multiprocessing.RawArray('d', FIELDS) for _ in range(count)]
+        self._lock = multiprocessing.Lock()
+        self._mine = None
+        self._clock = clock
+        self.applied = 0
+
+    @property
+    def reloads(self):
+        return self._told[0]
+
+    @property
+    def accepted(self):
+        return self._told[1]
+
+    # In a worker.
+
+    def begin(self):
+        """Take a slot: of a worker that has ended, or one that is free."""
+        is_locked = self._lock.acquire(timeout=LOCK_S)
+        try:
+            self._mine = next(slot for slot in self._slots if not _is_alive(slot))
+            self._mine[:] = [os.getpid(), 0.0, self.applied]
+        finally:
+            if is_locked:
+                self._lock.release()
+
+    def give(self, alive_s):
+        """``alive_s``: when the worker's loop last moved, in monotonic seconds; 0 while it
+        starts."""
+        self._mine[ALIVE_S] = alive_s
+
+    def reloaded(self, number):
+        """This worker has applied the options of that reload. Does nothing in another process."""
+        if self._mine is not None:
+            self._mine[RELOADS] = number
+
+    # In the first process.
+
+    def want_reload(self):
+        self._told[0] += 1
+
+    def apply(self, is_valid):
+        """This process has read the configuration of the last reload."""
+        self.applied = self.reloads
+        if is_valid:
+            self._told[1] = self.reloads
+
+    @property
+    def ready(self):
+        """The number of workers that are ready."""
+        return sum(bool(slot[ALIVE_S]) for slot in self._living())
+
+    @property
+    def is_reloaded(self):
+        """Whether every worker has the options of the last reload."""
+        return all(slot[RELOADS] >= self.reloads for slot in self._living())
+
+    @property
+    def silence_s(self):
+        """Seconds since the loop of some worker has moved; a worker that starts does not count."""
+        signs = [slot[ALIVE_S] for slot in self._living() if slot[ALIVE_S]]
+        return max(0.0, self._clock() - min(signs)) if signs else 0.0
+
+    def _living(self):
+        return [slot for slot in self._slots if _is_alive(slot)]
+
+
+def _is_alive(slot):
+    return bool(slot[PID]) and psutil.pid_exists(int(slot[PID]))
+
+
+class ApiSigns:
+    """What a monitor asks of the workers of a daemon (``Signs``), for one web server.
+
+    ``address`` is where it listens. ``reach()`` raises BrokerUnavailable while the bus does not
+    answer.
+    """
+
+    is_reloaded = True
+
+    def __init__(self, address, reach, clock=time.monotonic):
+        self._host, self._port = address
+        self._reach, self._clock = reach, clock
+        self._is_reached, self._alive_s = False, None
+
+    @property
+    def ready(self):
+        """The number of servers that are ready: 0 or 1."""
+        return int(self._is_reached and self._alive_s is not None)
+
+    @property
+    def silence_s(self):
+        """Seconds since the server has answered."""
+        return 0.0 if self._alive_s is None else self._clock() - self._alive_s
+
+    def start(self):
+        threading.Thread(target=self._run, name='nova-sched-signs', daemon=True).start()
+
+    def _run(self):
+        while True:
+            self.look()
+            time.sleep(PROBE_S if self.ready else FIRST_S)
+
+    def look(self):
+        """One probe."""
+        if not self._is_reached:
+            with contextlib.suppress(errors.BrokerUnavailable):
+                self._reach()
+                self._is_reached = True
+        asked_s = self._clock()
+        if self._answers():
+            self._alive_s = asked_s
+
+    def _answers(self):
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+        try:
+            connection.request('GET', '/healthcheck/live')
+            return connection.getresponse().status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()

@@ -12,18 +12,13 @@
 """nova-sched-queues: keeps the list of queues, settles jobs, and sends the remaining jobs to the
 scheduler."""
 
-import os
 import sys
 
 from nova_sched.cmd import backend
 
 
 def main():
-    backend.choose()
-    # Imported after the backend is chosen: these modules import what it patches.
-    from nova_sched.cmd import startup
-
-    return startup.guarded(_run, os.EX_CONFIG)
+    return backend.run_daemon(_run)
 
 
 def _run():

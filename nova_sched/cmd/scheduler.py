@@ -11,18 +11,13 @@
 # under the License.
 """nova-sched-scheduler: the daemon."""
 
-import os
 import sys
 
 from nova_sched.cmd import backend
 
 
 def main():
-    backend.choose()
-    # Imported after the backend is chosen: these modules import what it patches.
-    from nova_sched.cmd import startup
-
-    return startup.guarded(_run, os.EX_CONFIG)
+    return backend.run_daemon(_run)
 
 
 def _run():

@@ -12,7 +12,6 @@
 """nova-sched-shadow: watches the scheduler of a cloud, and reports how it would have decided."""
 
 import argparse
-import os
 import sys
 import textwrap
 import time
@@ -47,11 +46,7 @@ def main():
         from nova_sched.cmd import startup
 
         return startup.guarded(lambda: _report(sys.argv[2:]))
-    backend.choose()
-    # Imported after the backend is chosen: these modules import what it patches.
-    from nova_sched.cmd import startup
-
-    return startup.guarded(_run, os.EX_CONFIG)
+    return backend.run_daemon(_run)
 
 
 def _run():
@@ -94,7 +89,7 @@ def _report(argv):
 
 def report_parser():
     """The command line of the report."""
-    from nova_sched.cmd.manage import numbers, output
+    from nova_sched.cmd.manage import arguments, output
 
     made = argparse.ArgumentParser(
         prog='nova-sched-shadow report',
@@ -114,7 +109,7 @@ def report_parser():
     made.add_argument(
         '--since',
         metavar='TIME',
-        type=numbers.span,
+        type=arguments.span,
         default=DAY_S,
         help='only of the last seconds, or 15m, 2h, 7d (1d)',
     )

@@ -59,46 +59,61 @@ def configure(argv=None, **kwargs):
 
 def check(conf):
     """Checks the configuration before a process starts. Raises BadConfig or cfg.Error."""
-    from nova_sched import rpc, service
+    from nova_sched import service
     from nova_sched.rpc import event_notifications
 
-    options.register_plug_in_opts(conf)
-    read_all(conf)
-    service.rules(conf)
-    service.topology(conf)
+    check_options(conf)
     event_notifications.of_options(conf)
-    if reads_nova(conf):
-        from nova_sched import nova_service
-
-        nova_service.check(conf)
-    bus = rpc.transport(conf)
-    try:
-        service.check_rpc_server(conf, bus)
-        try_bus(bus)
-    finally:
-        bus.cleanup()
+    with bus(conf) as made:
+        service.check_rpc_server(conf, made)
+        try_bus(made)
     if conf.claims.store == 'sql':
         with contextlib.suppress(errors.StoreUnavailable):  # the workers wait, and log it
             service.database(conf).dispose()
 
 
-def try_bus(bus):
+def check_options(conf):
+    """Check the options of a scheduler, without a connection. Return its filters and weighers.
+    Raises BadConfig or cfg.Error."""
+    from nova_sched import service
+
+    options.register_plug_in_opts(conf)
+    read_all(conf)
+    rules = service.rules(conf)
+    service.topology(conf)
+    if reads_nova(conf):
+        from nova_sched import nova_service
+
+        nova_service.check(conf)
+    return rules
+
+
+@contextlib.contextmanager
+def bus(conf):
+    """The transport of the bus, for a block. Raises BadConfig."""
+    from nova_sched import rpc  # late: most commands do not use the bus
+
+    made = rpc.transport(conf)
+    try:
+        yield made
+    finally:
+        made.cleanup()
+
+
+def try_bus(made):
     """Connect once to a transport. Raises BadConfig if the bus refuses the user, the password or
     the virtual host. A bus that does not answer is waited for later."""
     from nova_sched import rpc
 
-    accepted('[DEFAULT] transport_url', lambda: rpc.try_once(bus))
+    accepted('[DEFAULT] transport_url', lambda: rpc.try_once(made))
 
 
 def try_brokers(conf):
     """Connect once to the bus and to the broker of queues, as ``try_bus``."""
-    from nova_sched import queue_service, rpc
+    from nova_sched import queue_service
 
-    bus = rpc.transport(conf)
-    try:
-        try_bus(bus)
-    finally:
-        bus.cleanup()
+    with bus(conf) as made:
+        try_bus(made)
     accepted('[queues] transport_url', lambda: queue_service.try_once(conf))
 
 

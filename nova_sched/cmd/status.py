@@ -66,14 +66,7 @@ class Checks(upgradecheck.UpgradeCommands):
     @check_of
     def configuration(self):
         """Every option is valid, and every enabled filter and weigher is known."""
-        from nova_sched import nova_service, service
-
-        startup.options.register_plug_in_opts(self.conf)
-        startup.read_all(self.conf)
-        rules = service.rules(self.conf)
-        service.topology(self.conf)
-        if reads_nova(self.conf):
-            nova_service.check(self.conf)
+        rules = startup.check_options(self.conf)
         filters, weighers = len(rules.filters), len(rules.weighers)
         return good(f'{tables.count(filters, "filter")}, {tables.count(weighers, "weigher")}.')
 
@@ -125,13 +118,11 @@ class Checks(upgradecheck.UpgradeCommands):
         """The account may write the record of the scheduler among Nova's services."""
         from nova_sched import nova_service
         from nova_sched.db import engine, nova_rights
-        from nova_sched.db.limits import DatabaseLimits
 
         if not nova_service.has_services(self.conf):
             text = '[database] connection is no database of Nova: Nova shows no scheduler.'
             return Result(Code.WARNING, text)
-        limits = DatabaseLimits.of(self.conf.database_limits)
-        made = engine.create(self.conf.database.connection, limits)
+        made = engine.create(self.conf.database.connection, self._limits())
         if why := nova_rights.unwritable(made):
             text = f'The record cannot be written, and Nova shows the scheduler as down: {why}'
             return Result(Code.WARNING, text)
@@ -141,11 +132,10 @@ class Checks(upgradecheck.UpgradeCommands):
     def new_hosts(self):
         """The account may map new hosts to their cells, if it is to."""
         from nova_sched.db import engine, nova_rights
-        from nova_sched.db.limits import DatabaseLimits
 
         if self.conf.scheduler.discover_hosts_in_cells_interval < 0:
             return good('[scheduler] discover_hosts_in_cells_interval is not set.')
-        limits = DatabaseLimits.of(self.conf.database_limits)
+        limits = self._limits()
         urls = [one.engine.url.render_as_string(hide_password=False) for one in self._cells()]
         api, *cells = (
             engine.create(url, limits) for url in (self.conf.api_database.connection, *urls)
@@ -202,11 +192,8 @@ class Checks(upgradecheck.UpgradeCommands):
         """Only schedulers of nova_sched take calls from the queue."""
         from nova_sched import rpc
 
-        bus = rpc.transport(self.conf)
-        try:
+        with startup.bus(self.conf) as bus:
             count = rpc.consumers(bus)
-        finally:
-            bus.cleanup()
         if count is None:
             return Result(Code.WARNING, 'Not known: the bus is not RabbitMQ.')
         ours = len(self._schedulers())
@@ -252,18 +239,20 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def _reader(self, group):
         from nova_sched.db import engine
+
+        return engine.reader(self.conf[group].connection, self._limits())
+
+    def _limits(self):
         from nova_sched.db.limits import DatabaseLimits
 
-        limits = DatabaseLimits.of(self.conf.database_limits)
-        return engine.reader(self.conf[group].connection, limits)
+        return DatabaseLimits.of(self.conf.database_limits)
 
     def _cells(self):
         from nova_sched.cloud.cells import Cells
-        from nova_sched.db.limits import DatabaseLimits
         from nova_sched.db.nova_api import NovaApi
 
-        limits = DatabaseLimits.of(self.conf.database_limits)
-        found = Cells(NovaApi(self._reader('api_database')), self.conf.database.connection, limits)
+        api = NovaApi(self._reader('api_database'))
+        found = Cells(api, self.conf.database.connection, self._limits())
         found.reread()
         return found
 

@@ -15,8 +15,7 @@
 It imports nothing else of this package than ``heat.top_group_answers`` and ``words``, which need
 no library, so it runs where only the client is installed (``pip install --no-deps nova-sched``).
 
-    plugin    what the client asks of a plug-in: its name, its versions, its options
-    client    the REST API over a session of keystoneauth
+    plugin    what the client asks of a plug-in, and the REST API over a session of keystoneauth
     groups    `openstack placement group ...`
     queues    `openstack scheduler flavor ...`, `openstack scheduler queue ...`
 """

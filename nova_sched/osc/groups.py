@@ -19,9 +19,8 @@ import yaml
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from nova_sched.osc.client import DICT, DICTS, GROUPS, LIST, at
+from nova_sched.osc.plugin import DICT, DICTS, GROUPS, LIST, Action, at, option
 
-HELD = 'seconds for which the places of members that are not created yet are held'
 BRIEF = ('uuid', 'name', 'project_id', 'status', 'generation', 'created_at', 'expires_at')
 MEMBER = ('path', 'state', 'host', 'availability_zone', 'instance_uuid', 'domains')
 NESTED = {
@@ -34,47 +33,78 @@ NESTED = {
 HIDDEN = ('links', 'template')
 
 
-class CreateGroup(command.ShowOne):
+def _pair(text):
+    key, equals, value = text.partition('=')
+    if not key or not equals:
+        raise ValueError(text)
+    return key, value
+
+
+_pair.__name__ = '<key=value>'  # argparse adds this text to its error
+
+GROUP = option('group', metavar='<uuid>', help='UUID of the group')
+NAME = option('--name', metavar='<name>', help='name of the group')
+TTL = option(
+    '--ttl',
+    metavar='<seconds>',
+    type=int,
+    help='seconds for which the places of members that are not created yet are held',
+)
+DRY_RUN = option('--dry-run', action='store_true', help='change nothing, show the result')
+GENERATION = option(
+    '--generation', metavar='<number>', type=int, help='only if it is at this generation'
+)
+DESCRIPTION = (
+    option('template', metavar='<file>', help='the template, YAML or JSON; - is standard input'),
+    option(
+        '--parameter',
+        metavar='<key=value>',
+        action='append',
+        default=[],
+        type=_pair,
+        help='a parameter of the template; may be repeated, and goes before those of --parameters',
+    ),
+    *(
+        option(f'--{name}', metavar='<file>', help=f'YAML file of {what}')
+        for name, what in (
+            ('parameters', 'the parameters of the template by name'),
+            ('flavors', 'flavors that the template names'),
+            ('images', 'images that the template names'),
+        )
+    ),
+)
+
+
+class CreateGroup(Action, command.ShowOne):
     """Plan all members of a template together, and hold their places"""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        _describe(parser)
-        parser.add_argument('--name', metavar='<name>', help='name of the group')
-        _add_ttl(parser)
-        _add_dry_run(parser)
-        return parser
+    arguments = (*DESCRIPTION, NAME, TTL, DRY_RUN)
 
     def take_action(self, parsed_args):
         body = {**_description(parsed_args), 'name': parsed_args.name, 'ttl': parsed_args.ttl}
         return _shown(
-            _api(self).ask('POST', GROUPS, {'dry_run': parsed_args.dry_run}, json=body).json()
+            self.api.ask('POST', GROUPS, {'dry_run': parsed_args.dry_run}, json=body).json()
         )
 
 
-class ListGroups(command.Lister):
+class ListGroups(Action, command.Lister):
     """List placement groups, the oldest first"""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--name', metavar='<name>', help='only groups of this name')
-        parser.add_argument(
+    arguments = (
+        option('--name', metavar='<name>', help='only groups of this name'),
+        option(
             '--status',
             choices=('planned', 'building', 'built', 'incomplete', 'deleting'),
             help='only groups of this status',
-        )
-        parser.add_argument(
-            '--project', metavar='<id>', help='only groups of this project (admin)'
-        )
-        parser.add_argument(
-            '--all-projects', action='store_true', help='groups of all projects (admin)'
-        )
-        parser.add_argument('--marker', metavar='<uuid>', help='only groups after this one')
-        parser.add_argument('--limit', metavar='<number>', type=int, help='maximum number')
-        return parser
+        ),
+        option('--project', metavar='<id>', help='only groups of this project (admin)'),
+        option('--all-projects', action='store_true', help='groups of all projects (admin)'),
+        option('--marker', metavar='<uuid>', help='only groups after this one'),
+        option('--limit', metavar='<number>', type=int, help='maximum number'),
+    )
 
     def take_action(self, parsed_args):
-        found = _api(self).pages(
+        found = self.api.pages(
             GROUPS,
             'groups',
             parsed_args.limit,
@@ -87,83 +117,74 @@ class ListGroups(command.Lister):
         return BRIEF, [[one[name] for name in BRIEF] for one in found]
 
 
-class ShowGroup(command.ShowOne):
+class ShowGroup(Action, command.ShowOne):
     """Show a placement group with its members and their places"""
 
-    def get_parser(self, prog_name):
-        return _one(super().get_parser(prog_name))
+    arguments = (GROUP,)
 
     def take_action(self, parsed_args):
-        return _shown(_api(self).ask('GET', at(GROUPS, parsed_args.group)).json())
+        return _shown(self.api.ask('GET', at(GROUPS, parsed_args.group)).json())
 
 
-class SetGroup(command.ShowOne):
+class SetGroup(Action, command.ShowOne):
     """Replace the template of a placement group
 
     Members that are built stay where they are, unless a required policy forces a move: the answer
     lists each move that is needed.
     """
 
-    def get_parser(self, prog_name):
-        parser = _one(super().get_parser(prog_name))
-        _describe(parser)
-        _add_generation(parser)
-        _add_ttl(parser)
-        _add_dry_run(parser)
-        return parser
+    arguments = (GROUP, *DESCRIPTION, GENERATION, TTL, DRY_RUN)
 
     def take_action(self, parsed_args):
-        body, api = _description(parsed_args), _api(self)
+        body = _description(parsed_args)
         path = at(GROUPS, parsed_args.group)
         if parsed_args.ttl is not None:
             body['ttl'] = parsed_args.ttl
         if parsed_args.generation is None:  # then the one that is there now counts
-            seen = api.ask('GET', path).headers.get('ETag', '*')
+            seen = self.api.ask('GET', path).headers.get('ETag', '*')
         else:
             seen = _tag(parsed_args.generation)
         query = {'dry_run': parsed_args.dry_run}
-        return _shown(api.ask('PUT', path, query, json=body, headers={'If-Match': seen}).json())
+        answer = self.api.ask('PUT', path, query, json=body, headers={'If-Match': seen})
+        return _shown(answer.json())
 
 
-class DeleteGroup(command.Command):
+class DeleteGroup(Action, command.Command):
     """Delete placement groups
 
     The planned claims end at once. Servers that were created stay, and keep their resources.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('groups', metavar='<uuid>', nargs='+', help='UUIDs of the groups')
-        _add_generation(parser)
-        return parser
+    arguments = (
+        option('groups', metavar='<uuid>', nargs='+', help='UUIDs of the groups'),
+        GENERATION,
+    )
 
     def take_action(self, parsed_args):
         more = {}
         if parsed_args.generation is not None:
             more['headers'] = {'If-Match': _tag(parsed_args.generation)}
         for group in parsed_args.groups:
-            _api(self).ask('DELETE', at(GROUPS, group), **more)
+            self.api.ask('DELETE', at(GROUPS, group), **more)
 
 
-class PlanGroup(command.Lister):
+class PlanGroup(Action, command.Lister):
     """Show the actual or planned place of each member, at every level"""
 
-    def get_parser(self, prog_name):
-        parser = _one(super().get_parser(prog_name))
-        parser.add_argument(
-            '--replan', action='store_true', help='first place the members that have no place'
-        )
-        _add_dry_run(parser)
-        return parser
+    arguments = (
+        GROUP,
+        option('--replan', action='store_true', help='first place the members that have no place'),
+        DRY_RUN,
+    )
 
     def take_action(self, parsed_args):
         path = at(GROUPS, parsed_args.group, 'plan')
         if parsed_args.replan:
-            answer = _api(self).ask('POST', path, {'dry_run': parsed_args.dry_run})
+            answer = self.api.ask('POST', path, {'dry_run': parsed_args.dry_run})
         elif parsed_args.dry_run:
             raise exceptions.CommandError('--dry-run is for --replan: without it nothing changes')
         else:
-            answer = _api(self).ask('GET', path)
+            answer = self.api.ask('GET', path)
         members = answer.json()['members']
         return MEMBER, [
             [DICT(one[name]) if name == 'domains' else one[name] for name in MEMBER]
@@ -171,36 +192,25 @@ class PlanGroup(command.Lister):
         ]
 
 
-class RenewGroup(command.ShowOne):
+class RenewGroup(Action, command.ShowOne):
     """Hold the places of the members that are not created yet for longer"""
 
-    def get_parser(self, prog_name):
-        parser = _one(super().get_parser(prog_name))
-        _add_ttl(parser)
-        _add_dry_run(parser)
-        return parser
+    arguments = (GROUP, TTL, DRY_RUN)
 
     def take_action(self, parsed_args):
         query, body = {'dry_run': parsed_args.dry_run}, {'ttl': parsed_args.ttl}
         path = at(GROUPS, parsed_args.group, 'renew')
-        return _shown(_api(self).ask('POST', path, query, json=body).json())
+        return _shown(self.api.ask('POST', path, query, json=body).json())
 
 
-class ValidateGroup(command.ShowOne):
+class ValidateGroup(Action, command.ShowOne):
     """Check a template, and show its members and policies"""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        _describe(parser)
-        return parser
+    arguments = DESCRIPTION
 
     def take_action(self, parsed_args):
         body = _description(parsed_args)
-        return _shown(_api(self).ask('POST', at(GROUPS, 'validate'), json=body).json())
-
-
-def _api(action):
-    return action.app.client_manager.server_scheduling
+        return _shown(self.api.ask('POST', at(GROUPS, 'validate'), json=body).json())
 
 
 def _shown(found):
@@ -215,56 +225,7 @@ def _tag(generation):
     return f'"{generation}"'
 
 
-# Arguments.
-
-
-def _one(parser):
-    parser.add_argument('group', metavar='<uuid>', help='UUID of the group')
-    return parser
-
-
-def _describe(parser):
-    parser.add_argument(
-        'template', metavar='<file>', help='the template, YAML or JSON; - is standard input'
-    )
-    parser.add_argument(
-        '--parameter',
-        metavar='<key=value>',
-        action='append',
-        default=[],
-        type=_pair,
-        help='a parameter of the template; may be repeated, and goes before those of --parameters',
-    )
-    for name, what in (
-        ('parameters', 'the parameters of the template by name'),
-        ('flavors', 'flavors that the template names'),
-        ('images', 'images that the template names'),
-    ):
-        parser.add_argument(f'--{name}', metavar='<file>', help=f'YAML file of {what}')
-
-
-def _add_ttl(parser):
-    parser.add_argument('--ttl', metavar='<seconds>', type=int, help=HELD)
-
-
-def _add_dry_run(parser):
-    parser.add_argument('--dry-run', action='store_true', help='change nothing, show the result')
-
-
-def _add_generation(parser):
-    parser.add_argument(
-        '--generation', metavar='<number>', type=int, help='only if it is at this generation'
-    )
-
-
-def _pair(text):
-    key, equals, value = text.partition('=')
-    if not key or not equals:
-        raise ValueError(text)
-    return key, value
-
-
-_pair.__name__ = '<key=value>'  # argparse adds this text to its error
+# The template, and what it names.
 
 
 def _description(args):

@@ -15,7 +15,7 @@
 from osc_lib.cli import parseractions
 from osc_lib.command import command
 
-from nova_sched.osc.client import DICT, FLAVORS, QUEUES, at
+from nova_sched.osc.plugin import DICT, FLAVORS, QUEUES, Action, at, option
 
 FLAVOR = (
     'name',
@@ -30,58 +30,60 @@ FLAVOR = (
 QUEUE = ('name', 'queue', 'ready', 'consumers')
 
 
-class ListFlavors(command.Lister):
+def _add_property(parser):
+    parser.add_argument(
+        '--property',
+        metavar='<key=value>',
+        action=parseractions.KeyValueAction,
+        default={},  # a new one for each parser: the action changes it
+        help='an extra spec; may be repeated',
+    )
+
+
+class ListFlavors(Action, command.Lister):
     """List the flavors that are queues"""
 
     def take_action(self, parsed_args):
-        found = _api(self).ask('GET', FLAVORS).json()['flavors']
+        found = self.api.ask('GET', FLAVORS).json()['flavors']
         return FLAVOR, [_values(one) for one in found]
 
 
-class ShowFlavor(command.ShowOne):
+class ShowFlavor(Action, command.ShowOne):
     """Show a flavor that is a queue"""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('flavor', metavar='<name>', help='name of the flavor')
-        return parser
+    arguments = (option('flavor', metavar='<name>', help='name of the flavor'),)
 
     def take_action(self, parsed_args):
-        return FLAVOR, _values(_api(self).ask('GET', at(FLAVORS, parsed_args.flavor)).json())
+        return FLAVOR, _values(self.api.ask('GET', at(FLAVORS, parsed_args.flavor)).json())
 
 
-class CreateFlavor(command.ShowOne):
+class CreateFlavor(Action, command.ShowOne):
     """Add a flavor and its queues
 
     An equal flavor that exists already stays unchanged.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='<name>', help='name of the flavor')
-        parser.add_argument('--id', metavar='<id>', help='its ID, if that is not its name')
-        for name, default, help_ in (
-            ('vcpus', 1, 'vCPUs'),
-            ('ram', 256, 'memory, MiB'),
-            ('disk', 0, 'root disk, GiB'),
-            ('ephemeral', 0, 'ephemeral disk, GiB'),
-            ('swap', 0, 'swap, MiB'),
-        ):
-            parser.add_argument(
+    arguments = (
+        option('name', metavar='<name>', help='name of the flavor'),
+        option('--id', metavar='<id>', help='its ID, if that is not its name'),
+        *(
+            option(
                 f'--{name}',
                 metavar='<number>',
                 type=int,
                 default=default,
                 help=f'{help_} ({default})',
             )
-        parser.add_argument(
-            '--property',
-            metavar='<key=value>',
-            action=parseractions.KeyValueAction,
-            default={},
-            help='an extra spec; may be repeated',
-        )
-        return parser
+            for name, default, help_ in (
+                ('vcpus', 1, 'vCPUs'),
+                ('ram', 256, 'memory, MiB'),
+                ('disk', 0, 'root disk, GiB'),
+                ('ephemeral', 0, 'ephemeral disk, GiB'),
+                ('swap', 0, 'swap, MiB'),
+            )
+        ),
+        _add_property,
+    )
 
     def take_action(self, parsed_args):
         body = {
@@ -94,41 +96,31 @@ class CreateFlavor(command.ShowOne):
             'swap': parsed_args.swap,
             'extra_specs': parsed_args.property,
         }
-        return FLAVOR, _values(_api(self).ask('POST', FLAVORS, json=body).json())
+        return FLAVOR, _values(self.api.ask('POST', FLAVORS, json=body).json())
 
 
-class DeleteFlavor(command.Command):
+class DeleteFlavor(Action, command.Command):
     """Remove flavors
 
     Their queues end, and the jobs that wait there go to the scheduler. Servers stay.
     """
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('flavors', metavar='<name>', nargs='+', help='names of the flavors')
-        return parser
+    arguments = (option('flavors', metavar='<name>', nargs='+', help='names of the flavors'),)
 
     def take_action(self, parsed_args):
         for name in parsed_args.flavors:
-            _api(self).ask('DELETE', at(FLAVORS, name))
+            self.api.ask('DELETE', at(FLAVORS, name))
 
 
-class ListQueues(command.Lister):
+class ListQueues(Action, command.Lister):
     """List queues, with their numbers of waiting jobs and of consumers"""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--waiting', action='store_true', help='only queues where jobs wait')
-        return parser
+    arguments = (option('--waiting', action='store_true', help='only queues where jobs wait'),)
 
     def take_action(self, parsed_args):
-        found = _api(self).pages(QUEUES, 'queues')
+        found = self.api.pages(QUEUES, 'queues')
         kept = [one for one in found if one['ready'] or not parsed_args.waiting]
         return QUEUE, [[one[name] for name in QUEUE] for one in kept]
-
-
-def _api(action):
-    return action.app.client_manager.server_scheduling
 
 
 def _values(flavor):

@@ -21,9 +21,7 @@ from nova_sched.cmd.manage import commands
 def main(argv=None):
     backend.ignore_eventlet()  # commands run on native threads
     if '_ARGCOMPLETE' in os.environ:  # the shell asks for the words that may come next
-        from nova_sched.cmd.manage import completion
-
-        completion.complete(os.environ['COMP_LINE'].split())
+        commands.complete(os.environ['COMP_LINE'].split())
     args = commands.parser().parse_args(argv)
     commands.log(args.debug)
     return startup.guarded(lambda: commands.run(args))

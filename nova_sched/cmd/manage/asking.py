@@ -9,17 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Calls to a running scheduler, over the bus: for the verbs that cannot be answered from the
-database."""
+"""Questions to running services: to a scheduler, over the bus, for the verbs that cannot be
+answered from the database; and to several services at once."""
 
 import concurrent.futures
 import threading
 import time
 
 from nova_sched import errors
-from nova_sched.cmd.manage import numbers
 
-TIMEOUT_S = 60
 SLACK_S = 0.5  # seconds that the bus may take to say that there was no answer
 
 
@@ -61,19 +59,7 @@ def ask(args, conf, client, question):
             bus.cleanup()
 
 
-def add_timeout(parser):
-    """The option for the time to wait for an answer."""
-    parser.add_argument(
-        '--timeout',
-        metavar='SECONDS',
-        type=numbers.from_1,
-        default=TIMEOUT_S,
-        help=f'how long to wait for an answer ({TIMEOUT_S})',
-    )
-
-
-def add_shadow(parser):
-    """The option that asks a shadow."""
-    parser.add_argument(
-        '--shadow', action='store_true', help='ask nova-sched-shadow, and not a scheduler'
-    )
+def results(works):
+    """Returns what each of these functions returns, in their order. Raises the first error."""
+    with concurrent.futures.ThreadPoolExecutor(max(len(works), 1)) as pool:
+        return list(pool.map(lambda work: work(), works))

@@ -17,8 +17,10 @@ import time
 from nova_sched import errors
 from nova_sched.claims.audit import audit
 from nova_sched.claims.findings import UNLISTED
-from nova_sched.claims.maintenance import StillThere
-from nova_sched.cmd.manage import asking, cloud_facts, output, rows, specs, tables
+from nova_sched.claims.maintenance import ClaimMaintenance, StillThere
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cmd.manage import arguments, asking, output, rows, store, tables
+from nova_sched.cmd.manage.arguments import TIMEOUT, option
 from nova_sched.conf.cluster import reads_nova
 
 
@@ -37,8 +39,8 @@ def list_claims(args, conf):
     (below the node, with amounts), project_id, user_id, group_uuid, request_id, created_at,
     expires_at.
     """
-    known = cloud_facts.read_cloud(conf)
-    found = rows.claims(known, cloud_facts.opened(conf).claims(args.consumer))
+    known = rows.read_cloud(conf)
+    found = rows.claims(known, SqlClaimStore(store.ready(conf)).claims(args.consumer))
     wanted = {'host': args.host, 'project_id': args.project, 'state': args.state}
     kept = [
         row for row in found if all(value in (None, row[key]) for key, value in wanted.items())
@@ -57,10 +59,10 @@ def show(args, conf):
     Keys: for each claim those of 'claim list', and waits_for (null: for
     nothing), counted (the host reports its CPUs and devices as in use), image_properties.
     """
-    siblings = cloud_facts.maintenance(conf).named(args.uuid)
+    siblings = ClaimMaintenance(store.ready(conf)).named(args.uuid)
     if not siblings:
         raise errors.ClaimNotFound(args.uuid)
-    known = cloud_facts.read_cloud(conf)
+    known = rows.read_cloud(conf)
     chosen = [one for one in siblings if args.uuid in (one.uuid, one.consumer_uuid)]
     found = [rows.one_claim(known, one, siblings) for one in chosen]
     output.show(args, found, text=lambda rows: '\n\n'.join(page(row, known.now_s) for row in rows))
@@ -76,7 +78,7 @@ def create(args, conf):
 
     Keys: those of 'claim list', for the claim that was made.
     """
-    spec, maintenance = specs.spec(args, conf), cloud_facts.maintenance(conf)
+    spec, maintenance = arguments.request_spec(args, conf), ClaimMaintenance(store.ready(conf))
     consumer = args.consumer or spec.instance_uuid
     made = asking.ask(
         args,
@@ -89,7 +91,7 @@ def create(args, conf):
     claims = [one for one in maintenance.named(made.uuid) if one.uuid == made.uuid]
     if not claims:  # it has ended since
         raise errors.ClaimNotFound(made.uuid)
-    known = cloud_facts.read_cloud(conf)
+    known = rows.read_cloud(conf)
     found = rows.claims(known, claims)
     output.show(args, found, columns(known.now_s))
     return 0
@@ -104,13 +106,13 @@ def release(args, conf):
 
     Keys: for each claim that has ended those of 'claim list'.
     """
-    known = cloud_facts.read_cloud(conf)
+    known = rows.read_cloud(conf)
     nodes = None
     if args.host is not None:
         nodes = [facts.report.node_uuid for facts in known.nodes_of(args.host)]
     where = f' on host {args.host}' if args.host is not None else ''
     try:
-        ended = cloud_facts.maintenance(conf).release(args.consumer, nodes, args.force)
+        ended = ClaimMaintenance(store.ready(conf)).release(args.consumer, nodes, args.force)
     except StillThere as error:
         hosts = ', '.join(sorted(known.node(uuid).report.host for uuid in error.nodes))
         why = (
@@ -153,7 +155,7 @@ def audit_claims(args, conf):
     (the effect of --fix, null for nothing), advice, fixed, host, node_uuid, consumer_uuid,
     claim_uuid, group_uuid).
     """
-    maintenance = cloud_facts.maintenance(conf)
+    maintenance = ClaimMaintenance(store.ready(conf))
     snapshot = maintenance.snapshot()
     found = audit(snapshot, maintenance.now_s())
     if args.wait and any(one.kind == UNLISTED for one in found):
@@ -333,52 +335,43 @@ def _outlook(finding, left):
     )
 
 
-# The command line.
-
-
-def _list_arguments(parser):
-    parser.add_argument('--host', metavar='NAME', help='only claims on this host')
-    parser.add_argument('--project', metavar='ID', help='only claims of this project')
-    parser.add_argument('--state', choices=rows.STATES, help='only claims in this state')
-    parser.add_argument('--consumer', metavar='UUID', help='only claims of this instance')
-
-
-def _show_arguments(parser):
-    parser.add_argument('uuid', metavar='UUID', help='UUID of the claim, or of the instance')
-
-
-def _create_arguments(parser):
-    parser.add_argument('host', metavar='HOST', help='name of the host')
-    parser.add_argument('--node', metavar='NAME', help='its node, if that has another name')
-    parser.add_argument('--consumer', metavar='UUID', help='the instance; a new UUID by default')
-    specs.add_arguments(parser)
-    asking.add_timeout(parser)
-
-
-def _release_arguments(parser):
-    parser.add_argument('consumer', metavar='CONSUMER', help='UUID of the instance')
-    parser.add_argument('--host', metavar='NAME', help='only its claims on this host')
-    parser.add_argument('--force', action='store_true', help='confirmed claims too')
-
-
-def _audit_arguments(parser):
-    parser.add_argument(
-        '--fix', action='store_true', help='repair the findings that can be repaired'
-    )
-    parser.add_argument(
-        '--wait',
-        metavar='SECONDS',
-        type=float,
-        default=0,
-        help='check again after that time if a host does not list a confirmed instance: an '
-        'error only if it has reported again since',
-    )
-
-
 VERBS = (
-    ('list', list_claims, _list_arguments),
-    ('show', show, _show_arguments),
-    ('create', create, _create_arguments),
-    ('release', release, _release_arguments),
-    ('audit', audit_claims, _audit_arguments),
+    (
+        'list',
+        list_claims,
+        option('--host', metavar='NAME', help='only claims on this host'),
+        option('--project', metavar='ID', help='only claims of this project'),
+        option('--state', choices=rows.STATES, help='only claims in this state'),
+        option('--consumer', metavar='UUID', help='only claims of this instance'),
+    ),
+    ('show', show, option('uuid', metavar='UUID', help='UUID of the claim, or of the instance')),
+    (
+        'create',
+        create,
+        option('host', metavar='HOST', help='name of the host'),
+        option('--node', metavar='NAME', help='its node, if that has another name'),
+        option('--consumer', metavar='UUID', help='the instance; a new UUID by default'),
+        arguments.add_request,
+        TIMEOUT,
+    ),
+    (
+        'release',
+        release,
+        option('consumer', metavar='CONSUMER', help='UUID of the instance'),
+        option('--host', metavar='NAME', help='only its claims on this host'),
+        option('--force', action='store_true', help='confirmed claims too'),
+    ),
+    (
+        'audit',
+        audit_claims,
+        option('--fix', action='store_true', help='repair the findings that can be repaired'),
+        option(
+            '--wait',
+            metavar='SECONDS',
+            type=float,
+            default=0,
+            help='check again after that time if a host does not list a confirmed instance: '
+            'an error only if it has reported again since',
+        ),
+    ),
 )

@@ -14,6 +14,7 @@
 import textwrap
 
 from nova_sched.cmd.manage import asking, output, tables
+from nova_sched.cmd.manage.arguments import SHADOW, TIMEOUT
 
 WHY = 72  # columns of a reason in a table
 MOST = 50  # hosts in a table
@@ -75,9 +76,4 @@ def _with_why(state, why):
     return state if why is None else textwrap.fill(f'{state}: {why}', WHY)
 
 
-def _arguments(parser):
-    asking.add_timeout(parser)
-    asking.add_shadow(parser)
-
-
-VERBS = (('status', status, _arguments),)
+VERBS = (('status', status, TIMEOUT, SHADOW),)

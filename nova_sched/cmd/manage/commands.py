@@ -15,10 +15,11 @@ import argparse
 import importlib
 import logging
 import sys
-import time
+import threading
+from time import monotonic, sleep
 
-from nova_sched import logs
-from nova_sched.cmd.manage import numbers, output, progress, watch
+from nova_sched import errors, logs
+from nova_sched.cmd.manage import arguments, output
 from nova_sched.conf import CONF
 
 NOUNS = {
@@ -40,9 +41,18 @@ NOUNS = {
     'health': 'check whether the services work',
     'completion': 'complete this command in a shell',
 }
+# Where the verbs of a noun are that has no module of its name.
+PLACES = {
+    'completion': ('commands', 'VERBS'),
+    'db': ('store', 'VERBS'),
+    'flavor': ('queues', 'VERBS'),
+    'queue': ('queues', 'QUEUE_VERBS'),
+}
 
 WATCHED = ('list', 'show')
 WATCH_S = 2
+CLEAR = '\033[H\033[2J'  # ECMA-48: the cursor to the top left, and the screen empty
+QUIET_S = 2  # seconds until a sign is shown
 
 DESCRIPTION = """\
 Manage nova_sched: its database, its hosts, claims, groups, queues and decisions, and its
@@ -78,14 +88,75 @@ def run(args):
     CONF(files, project='nova_sched')
     if getattr(args, 'watch', None) is None:
         return _once(args)
-    return watch.repeat(lambda: _once(args), args.watch, args.format == output.TABLE)
+    return repeat(lambda: _once(args), args.watch, args.format == output.TABLE)
 
 
 def _once(args):
     """Run the verb. Returns the exit status."""
-    args.begun_s = time.monotonic()
-    with progress.shown(args, 'working'):
+    args.begun_s, args.sign = monotonic(), Sign('working')
+    try:
         return args.verb(args, CONF)
+    finally:
+        args.sign.end()
+
+
+def repeat(verb, each_s, clears):
+    """Run ``verb`` each so many seconds. A failure is printed, and the next run follows. Returns
+    the exit status of the last run."""
+    status = 0
+    try:
+        while True:
+            if clears and sys.stdout.isatty():
+                print(CLEAR, end='')
+            try:
+                status = verb()
+            except errors.BadConfig:
+                raise
+            except errors.SchedError as error:
+                status = 1
+                output.complain(error)
+            sleep(each_s)
+    except KeyboardInterrupt:
+        return status
+
+
+class Sign:
+    """A moving sign on standard error, if that is a terminal, until the first output. It starts
+    after QUIET_S."""
+
+    def __init__(self, what, after_s=QUIET_S):
+        self._what, self._shown = what, None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(after_s, self._show)
+        self._timer.daemon = True
+        if sys.stderr.isatty():
+            self._timer.start()
+
+    @property
+    def is_shown(self):
+        return self._shown is not None
+
+    def _show(self):
+        from rich.console import Console  # late: most commands are done at once
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        with self._lock:
+            if self._timer.finished.is_set():
+                return
+            columns = SpinnerColumn(), TextColumn('{task.description}'), TimeElapsedColumn()
+            self._shown = Progress(
+                *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
+            )
+            self._shown.add_task(self._what, total=None)
+            self._shown.start()
+
+    def end(self):
+        """Remove the sign, or do not show it at all."""
+        self._timer.cancel()
+        with self._lock:
+            if self._shown is not None:
+                self._shown.stop()
+                self._shown = None
 
 
 def parser(complete=()):
@@ -121,9 +192,10 @@ class Version(argparse.Action):
         parser.exit(message=metadata.version('nova-sched') + '\n')
 
 
-def module_of(noun):
-    """The module with the verbs of a noun."""
-    return importlib.import_module(f'{__package__}.{noun}')
+def verbs_of(noun):
+    """The verbs of a noun; only now is their module imported."""
+    module, name = PLACES.get(noun, (noun, 'VERBS'))
+    return getattr(importlib.import_module(f'{__package__}.{module}'), name)
 
 
 class NounParser(argparse.ArgumentParser):
@@ -141,18 +213,20 @@ class NounParser(argparse.ArgumentParser):
         verbs = self.add_subparsers(
             title='verbs', metavar='VERB', required=True, parser_class=argparse.ArgumentParser
         )
-        for verb in module_of(self.prog.rpartition(' ')[2]).VERBS:
+        for verb in verbs_of(self.prog.rpartition(' ')[2]):
             _add_verb(verbs, verb)
 
 
 def _add_verb(verbs, verb):
-    """A verb is its name, a function whose docstring is the help, and a function that adds its
-    arguments, if it has any."""
+    """A verb is its name, a function whose docstring is the help, and functions that add its
+    arguments."""
     name, function, *add_arguments = verb
+    first, _, rest = function.__doc__.partition('\n')
+    rest = '\n'.join(line.removeprefix('    ') for line in rest.splitlines()).rstrip()
     parser = verbs.add_parser(
         name,
-        help=_first_line(function),
-        description=_description(function),
+        help=first[:1].lower() + first[1:].rstrip('.'),
+        description=f'{first}\n{rest}',
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -163,7 +237,7 @@ def _add_verb(verbs, verb):
         parser.add_argument(
             '--watch',
             metavar='SECONDS',
-            type=numbers.seconds,
+            type=arguments.seconds,
             nargs='?',
             const=WATCH_S,
             help=f'repeat until it is interrupted, each {WATCH_S} seconds by default',
@@ -189,13 +263,45 @@ def _add_config(parser, dest):
         )
 
 
-def _first_line(function):
-    text = function.__doc__.partition('\n')[0].rstrip('.')
-    return text[:1].lower() + text[1:]
+# Completion in shells.
 
 
-def _description(function):
-    head, _, rest = function.__doc__.partition('\n')
-    return (
-        head + '\n' + '\n'.join(line.removeprefix('    ') for line in rest.splitlines()).rstrip()
-    )
+def bash(_args, _conf):
+    """Print the script for bash
+
+    To use it: source <(nova-sched-manage completion bash)
+    """
+    return _print('bash')
+
+
+def zsh(_args, _conf):
+    """Print the script for zsh
+
+    To use it: source <(nova-sched-manage completion zsh)
+    """
+    return _print('zsh')
+
+
+def fish(_args, _conf):
+    """Print the script for fish
+
+    To use it: nova-sched-manage completion fish | source
+    """
+    return _print('fish')
+
+
+def complete(words):
+    """Write the words that may come next where the shell reads them, and end the process."""
+    import argcomplete  # late: a command that runs does not need it
+
+    argcomplete.autocomplete(parser(words))
+
+
+def _print(shell):
+    import argcomplete  # late, as above
+
+    print(argcomplete.shellcode(['nova-sched-manage'], shell=shell))
+    return 0
+
+
+VERBS = (('bash', bash), ('zsh', zsh), ('fish', fish))

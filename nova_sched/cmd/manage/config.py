@@ -13,24 +13,31 @@
 """`config check`: all problems of a configuration, at once."""
 
 import dataclasses
+import functools
 import importlib.metadata
 import os
+import time
 from pathlib import Path
 
 from oslo_config import cfg
 
 from nova_sched import errors, rpc
-from nova_sched.cmd.manage import output, quota, tables
+from nova_sched.cmd import startup
+from nova_sched.cmd.manage import asking, output, quota, tables
+from nova_sched.cmd.manage.arguments import option
 from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import plug_in_opts
+from nova_sched.conf import quota as quota_conf
 from nova_sched.conf.filter_scheduler import ALL_FILTERS
-from nova_sched.db import address, schema
+from nova_sched.db import address, clock, schema
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.engine import catalog
 from nova_sched.suggestion import question
 
 ERROR, WARNING = 'error', 'warning'
+KEYSTONE_S = 10.0  # to wait for Keystone
+MAX_SKEW_S = 2.0  # a larger difference of clocks is reported
 # Namespaces whose options a configuration may have; the sample is generated from the same.
 LIBRARIES = (
     'nova_sched',
@@ -113,10 +120,10 @@ def known_options(sections=frozenset(ASKING_KEYSTONE)):
     found = {}
     for group, options in listed:
         group = str(group or 'DEFAULT')
-        for option in options:
-            found[group, option.dest] = option
-            for old in option.deprecated_opts:
-                found[old.group or group, (old.name or option.name).replace('-', '_')] = option
+        for opt in options:
+            found[group, opt.dest] = opt
+            for old in opt.deprecated_opts:
+                found[old.group or group, (old.name or opt.name).replace('-', '_')] = opt
     return found
 
 
@@ -315,6 +322,123 @@ def quotas(conf):
             yield ConfigFinding(WARNING, '[quota] limits', problem, advice)
 
 
+# What answers, for --connect.
+
+
+def connections(conf):
+    """Returns the findings of all trials, and the names of the services that were reached."""
+    tried = asking.results([functools.partial(_try, trial, conf) for trial in TRIALS.values()])
+    found = [finding for problems in tried for finding in problems or []]
+    return found, [name for name, problems in zip(TRIALS, tried, strict=True) if problems == []]
+
+
+def _try(trial, conf):
+    try:
+        return trial(conf)
+    except (errors.BadConfig, errors.StoreUnavailable, cfg.Error, ValueError):
+        return None  # the checks that do not connect report it already
+
+
+# Each trial returns its findings; None if the configuration names no such service.
+
+
+def bus_connection(conf):
+    """RabbitMQ of [DEFAULT] transport_url."""
+    with startup.bus(conf) as made:
+        if conf.transport_url.startswith('fake:'):
+            return None
+        return _broker('[DEFAULT] transport_url', lambda: rpc.try_once(made))
+
+
+def queue_broker(conf):
+    """RabbitMQ of [queues] transport_url."""
+    if not conf.queues.transport_url:
+        return None
+    from nova_sched import queue_service  # late, as above
+
+    return _broker('[queues] transport_url', lambda: queue_service.try_once(conf))
+
+
+def _broker(where, connect):
+    try:
+        connect()
+    except errors.BrokerRefused as error:
+        advice = 'correct the user, the password or the virtual host, or add them to RabbitMQ'
+        return [ConfigFinding(ERROR, where, str(error), advice)]
+    except errors.BrokerUnavailable as error:
+        advice = certificate_advice(error) or 'start RabbitMQ, or correct host and port'
+        return [ConfigFinding(ERROR, where, str(error), advice)]
+    return []
+
+
+def database_clock(conf):
+    """The clock of the database, which orders claims and reports."""
+    if conf.claims.store != 'sql':
+        return None
+    url = claims_conf.connection(conf)
+    file = address.sqlite_file(url)
+    if file is not None and not file.exists():
+        return None  # a connection would make it
+    engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits))
+    try:
+        with db_engine.transaction(engine) as connection:
+            ahead_s = clock.read(connection) - time.time()
+    finally:
+        engine.dispose()
+    if abs(ahead_s) <= MAX_SKEW_S:
+        return []
+    which = 'ahead of' if ahead_s > 0 else 'behind'
+    problem = f"the database's clock is {abs(ahead_s):.0f} s {which} the clock of this machine"
+    advice = "synchronize both; times in lists and logs are the database's"
+    return [ConfigFinding(WARNING, '[database] connection', problem, advice)]
+
+
+def keystone(conf, group='keystone_authtoken'):
+    """The account with which the API validates tokens."""
+    from keystoneauth1 import exceptions, loading  # late: its import takes long
+
+    # The middleware of the API registers options of the same names in another form.
+    fresh = cfg.ConfigOpts()
+    fresh([f'--config-file={file}' for file in config_files(conf)], project='nova_sched')
+    loading.register_session_conf_options(fresh, group)
+    loading.register_auth_conf_options(fresh, group)
+    where = f'[{group}]'
+    try:
+        auth = loading.load_auth_from_conf_options(fresh, group)
+        if auth is None:
+            return None
+        session = loading.load_session_from_conf_options(fresh, group, auth=auth)
+        session.timeout = KEYSTONE_S
+        session.get_token()
+    except (exceptions.Unauthorized, exceptions.NotFound, exceptions.BadRequest) as error:
+        problem = f'Keystone refuses the account: {_first_line(error)}'
+        advice = 'correct auth_url, username, password, and the names of project and domains'
+        return [ConfigFinding(ERROR, where, problem, advice)]
+    except exceptions.ClientException as error:
+        problem = f'Keystone does not answer: {_first_line(error)}'
+        advice = certificate_advice(error) or 'start Keystone, or correct auth_url'
+        return [ConfigFinding(ERROR, where, problem, advice)]
+    return []
+
+
+def _first_line(error):
+    return str(error).partition('\n')[0]
+
+
+def unified_limits(conf):
+    """The account that reads unified limits."""
+    return keystone(conf, 'oslo_limit') if conf.quota.driver == quota_conf.KEYSTONE else None
+
+
+TRIALS = {
+    'bus': bus_connection,
+    'broker of queues': queue_broker,
+    'database': database_clock,
+    'Keystone': keystone,
+    'unified limits': unified_limits,
+}
+
+
 def check(args, conf):
     """Report all problems of the configuration, with advice
 
@@ -330,9 +454,7 @@ def check(args, conf):
     files = config_files(conf)
     findings, reached = everything(conf, files), []
     if args.connect:
-        from nova_sched.cmd.manage import connections
-
-        found, reached = connections.everything(conf)
+        found, reached = connections(conf)
         findings = sorted(findings + found, key=lambda one: one.severity != ERROR)
     wrong = [one for one in findings if one.severity == ERROR]
     listed = [dataclasses.asdict(one) for one in findings]
@@ -358,10 +480,12 @@ def page(files, findings, reached=()):
     return '\n'.join([*lines, '', f'{", ".join(counts)}.'])
 
 
-def _connect(parser):
-    parser.add_argument(
-        '--connect', action='store_true', help='also try the bus, the database and Keystone'
-    )
-
-
-VERBS = (('check', check, _connect),)
+VERBS = (
+    (
+        'check',
+        check,
+        option(
+            '--connect', action='store_true', help='also try the bus, the database and Keystone'
+        ),
+    ),
+)

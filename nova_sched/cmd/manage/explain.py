@@ -15,7 +15,8 @@
 import textwrap
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, numbers, output, specs, store, tables
+from nova_sched.cmd.manage import arguments, asking, output, store, tables
+from nova_sched.cmd.manage.arguments import SHADOW, TIMEOUT, option
 from nova_sched.db.decision_log import SqlDecisionLog
 
 
@@ -32,7 +33,7 @@ def dry_run(args, conf):
     (filter, seen, left, why, removed, nearest, nearest_why), placed (instance_uuid, host, node,
     weight, weights (weigher, raw, normalised, multiplier, weight), alternates (the same)).
     """
-    spec = specs.spec(args, conf)
+    spec = arguments.request_spec(args, conf)
     found = _ask(args, conf, lambda scheduler: scheduler.dry_run(spec))
     output.show(args, found, text=decision_page)
     return 0
@@ -48,7 +49,7 @@ def why_not(args, conf):
     (node, passes, rules (rule, verdict: passes, refuses, not asked or fails, why); and of a node
     that passes: rank, of, weight, weights, best (host, node, weight, weights)).
     """
-    spec = specs.spec(args, conf)
+    spec = arguments.request_spec(args, conf)
     found = _ask(args, conf, lambda scheduler: scheduler.why_not(spec, args.host))
     output.show(args, found, text=host_page)
     return 0
@@ -64,7 +65,7 @@ def capacity(args, conf):
     Keys: total, at_least (true if the count was stopped by its time limit),
     hosts, zones (name to number), aggregates (id, name, total).
     """
-    spec = specs.spec(args, conf)
+    spec = arguments.request_spec(args, conf)
     found = _ask(args, conf, lambda scheduler: scheduler.capacity(spec))
     output.show(args, found, text=capacity_page)
     return 0
@@ -300,42 +301,29 @@ def _record(one, now_s):
     return '\n'.join([*lines, '', decision_page(one)])
 
 
-# The command line.
-
-
-def _ask_arguments(parser):
-    specs.add_arguments(parser)
-    asking.add_timeout(parser)
-    asking.add_shadow(parser)
-
-
-def _host_arguments(parser):
-    parser.add_argument('host', metavar='HOST', help='name of the host')
-    _ask_arguments(parser)
-
-
-def _show_arguments(parser):
-    parser.add_argument('request_id', metavar='REQUEST', help='the request id, req-…')
-
-
-def _list_arguments(parser):
-    parser.add_argument('--refused', action='store_true', help='only refusals')
-    parser.add_argument(
-        '--since',
-        metavar='TIME',
-        type=numbers.span,
-        help='only of the last seconds, or 15m, 2h, 7d',
-    )
-    parser.add_argument('--project', metavar='ID', help='only of this project')
-    parser.add_argument(
-        '--limit', metavar='N', type=numbers.from_1, default=MOST, help=f'maximum number ({MOST})'
-    )
-
-
+ASKED = (arguments.add_request, TIMEOUT, SHADOW)
 VERBS = (
-    ('list', list_decisions, _list_arguments),
-    ('dry-run', dry_run, _ask_arguments),
-    ('why-not', why_not, _host_arguments),
-    ('capacity', capacity, _ask_arguments),
-    ('show', show, _show_arguments),
+    (
+        'list',
+        list_decisions,
+        option('--refused', action='store_true', help='only refusals'),
+        option(
+            '--since',
+            metavar='TIME',
+            type=arguments.span,
+            help='only of the last seconds, or 15m, 2h, 7d',
+        ),
+        option('--project', metavar='ID', help='only of this project'),
+        option(
+            '--limit',
+            metavar='N',
+            type=arguments.from_1,
+            default=MOST,
+            help=f'maximum number ({MOST})',
+        ),
+    ),
+    ('dry-run', dry_run, *ASKED),
+    ('why-not', why_not, option('host', metavar='HOST', help='name of the host'), *ASKED),
+    ('capacity', capacity, *ASKED),
+    ('show', show, option('request_id', metavar='REQUEST', help='the request id, req-…')),
 )

@@ -13,7 +13,8 @@
 
 import argparse
 
-from nova_sched.cmd.manage import asking, numbers, output, tables
+from nova_sched.cmd.manage import arguments, asking, output, tables
+from nova_sched.cmd.manage.arguments import TIMEOUT, option
 
 MOST = 10
 LIMIT = 100  # of a scheduler's answer
@@ -91,25 +92,27 @@ HOSTS = {
 
 
 def _limit(text):
-    number = numbers.from_1(text)
+    number = arguments.from_1(text)
     if number > LIMIT:
         raise argparse.ArgumentTypeError(f'it is more than {LIMIT}')
     return number
 
 
-def _arguments(parser):
-    parser.add_argument('--zone', metavar='NAME', help='only hosts of this availability zone')
-    parser.add_argument(
-        '--aggregate', metavar='AGGREGATE', help='only hosts of this aggregate, by id or name'
-    )
-    parser.add_argument(
-        '--limit',
-        metavar='N',
-        type=_limit,
-        default=MOST,
-        help=f'how many sizes and hosts to show ({MOST})',
-    )
-    asking.add_timeout(parser)
-
-
-VERBS = (('show', show, _arguments),)
+VERBS = (
+    (
+        'show',
+        show,
+        option('--zone', metavar='NAME', help='only hosts of this availability zone'),
+        option(
+            '--aggregate', metavar='AGGREGATE', help='only hosts of this aggregate, by id or name'
+        ),
+        option(
+            '--limit',
+            metavar='N',
+            type=_limit,
+            default=MOST,
+            help=f'how many sizes and hosts to show ({MOST})',
+        ),
+        TIMEOUT,
+    ),
+)

@@ -11,10 +11,12 @@
 # under the License.
 """`group`: groups of servers, planned together before the first one exists."""
 
+import contextlib
 import sys
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, group_pages, output, specs
+from nova_sched.cmd.manage import arguments, asking, group_pages, output
+from nova_sched.cmd.manage.arguments import TIMEOUT, option
 
 
 class BadFile(errors.InvalidRequest):
@@ -180,9 +182,33 @@ def validate(args, conf):
     others, weight (null: required), most, min_domains, max_skew), warnings, contradiction (text;
     null: none was found).
     """
-    from nova_sched.cmd.manage import group_validation  # late: it imports the solver
+    from nova_sched.engine.groups import reading  # late: these import the solver
+    from nova_sched.groups import why
+    from nova_sched.groups.exact import worker
+    from nova_sched.groups.topology import DomainTopology
 
-    return group_validation.validate(args, conf, _description(args))
+    given = _description(args)
+    topology = DomainTopology(conf.topology.levels, conf.topology.orders)
+    try:
+        rules = reading.ReadingRules.of(conf.groups, topology.levels)
+        definition = reading.read(reading.Given(**given), rules, rules.seconds).definition
+    except (errors.TemplateError, errors.InvalidRequest) as error:
+        place = {name: getattr(error, name, None) for name in errors.TemplateError.facts}
+        if args.format == output.TABLE:
+            output.complain(group_pages.mistake(args.file, **place))
+        else:
+            output.show(args, {'ok': False, 'error': place})
+        return 1
+    with worker.Solver() if conf.groups.solver else contextlib.nullcontext() as solver:
+        collision = why.contradiction_anywhere(definition, topology.levels, solver=solver)
+    found = {
+        'ok': collision is None,
+        'error': None,
+        **definition.summary(),
+        'contradiction': collision,
+    }
+    output.show(args, found, text=group_pages.validated)
+    return 0 if found['ok'] else 1
 
 
 # Calls to the scheduler.
@@ -252,111 +278,71 @@ def _mapping(path):
 # The command line.
 
 
-def _uuid_argument(parser):
-    parser.add_argument('uuid', metavar='UUID', help='UUID of the group')
+def _project(help_):
+    return option('--project', metavar='ID', help=help_)
 
 
-def _project_option(parser, help_='only if the group is of this project'):
-    parser.add_argument('--project', metavar='ID', help=help_)
+def _ttl(help_='how long to hold the places of members that are not created'):
+    return option('--ttl', metavar='SECONDS', type=int, help=f'{help_} ([groups] plan_ttl)')
 
 
-def _ttl_option(parser, help_='how long to hold the places of members that are not created'):
-    parser.add_argument('--ttl', metavar='SECONDS', type=int, help=f'{help_} ([groups] plan_ttl)')
-
-
-def _trial_option(parser):
-    parser.add_argument(
-        '--dry-run', action='store_true', help='change nothing, and show the result'
-    )
-
-
-def _generation_option(parser):
-    help_ = 'only if it is at this generation'
-    parser.add_argument('--generation', metavar='N', type=int, help=help_)
-
-
-def _description_arguments(parser):
-    parser.add_argument(
-        'file', metavar='FILE', help='the template, YAML or JSON; - is standard input'
-    )
-    parser.add_argument(
+UUID = option('uuid', metavar='UUID', help='UUID of the group')
+OF_PROJECT = _project('only if the group is of this project')
+GENERATION = option('--generation', metavar='N', type=int, help='only if it is at this generation')
+DRY_RUN = option('--dry-run', action='store_true', help='change nothing, and show the result')
+DESCRIPTION = (
+    option('file', metavar='FILE', help='the template, YAML or JSON; - is standard input'),
+    option(
         '--parameter',
         metavar='KEY=VALUE',
-        type=specs.pair,
+        type=arguments.pair,
         action='append',
         default=[],
         help='a parameter of the template; may be repeated, and goes before those of --parameters',
-    )
-    for name, what in (
-        ('parameters', 'the parameters of the template by name'),
-        ('flavors', 'flavors that the template names, before those of [groups] flavors'),
-        ('images', 'images that the template names'),
-    ):
-        parser.add_argument(f'--{name}', metavar='FILE', help=f'YAML file of {what}')
-
-
-def _create_arguments(parser):
-    _description_arguments(parser)
-    parser.add_argument('--name', metavar='NAME', help='name of the group')
-    _project_option(parser, 'project of the group')
-    parser.add_argument('--user', metavar='ID', help='user that creates the group')
-    _ttl_option(parser)
-    _trial_option(parser)
-    asking.add_timeout(parser)
-
-
-def _update_arguments(parser):
-    _uuid_argument(parser)
-    _description_arguments(parser)
-    _project_option(parser)
-    _generation_option(parser)
-    _ttl_option(parser)
-    _trial_option(parser)
-    asking.add_timeout(parser)
-
-
-def _show_arguments(parser):
-    _uuid_argument(parser)
-    _project_option(parser)
-    asking.add_timeout(parser)
-
-
-def _list_arguments(parser):
-    _project_option(parser, 'only groups of this project')
-    parser.add_argument('--name', metavar='NAME', help='only groups of this name')
-    parser.add_argument('--marker', metavar='UUID', help='only groups after this one')
-    parser.add_argument('--limit', metavar='N', type=int, help='maximum number')
-    asking.add_timeout(parser)
-
-
-def _plan_arguments(parser):
-    _show_arguments(parser)
-    parser.add_argument(
-        '--replan', action='store_true', help='first place the members that have no place'
-    )
-    _trial_option(parser)
-
-
-def _renew_arguments(parser):
-    _show_arguments(parser)
-    _ttl_option(parser, 'how long from now')
-    _trial_option(parser)
-
-
-def _delete_arguments(parser):
-    _show_arguments(parser)
-    _generation_option(parser)
-    _trial_option(parser)
-
-
+    ),
+    *(
+        option(f'--{name}', metavar='FILE', help=f'YAML file of {what}')
+        for name, what in (
+            ('parameters', 'the parameters of the template by name'),
+            ('flavors', 'flavors that the template names, before those of [groups] flavors'),
+            ('images', 'images that the template names'),
+        )
+    ),
+)
 VERBS = (
-    ('create', create, _create_arguments),
-    ('show', show, _show_arguments),
-    ('list', list_groups, _list_arguments),
-    ('update', update, _update_arguments),
-    ('delete', delete, _delete_arguments),
-    ('plan', plan, _plan_arguments),
-    ('validate', validate, _description_arguments),
-    ('renew', renew, _renew_arguments),
-    ('topology', topology, asking.add_timeout),
+    (
+        'create',
+        create,
+        *DESCRIPTION,
+        option('--name', metavar='NAME', help='name of the group'),
+        _project('project of the group'),
+        option('--user', metavar='ID', help='user that creates the group'),
+        _ttl(),
+        DRY_RUN,
+        TIMEOUT,
+    ),
+    ('show', show, UUID, OF_PROJECT, TIMEOUT),
+    (
+        'list',
+        list_groups,
+        _project('only groups of this project'),
+        option('--name', metavar='NAME', help='only groups of this name'),
+        option('--marker', metavar='UUID', help='only groups after this one'),
+        option('--limit', metavar='N', type=int, help='maximum number'),
+        TIMEOUT,
+    ),
+    ('update', update, UUID, *DESCRIPTION, OF_PROJECT, GENERATION, _ttl(), DRY_RUN, TIMEOUT),
+    ('delete', delete, UUID, OF_PROJECT, TIMEOUT, GENERATION, DRY_RUN),
+    (
+        'plan',
+        plan,
+        UUID,
+        OF_PROJECT,
+        TIMEOUT,
+        option('--replan', action='store_true', help='first place the members that have no place'),
+        DRY_RUN,
+    ),
+    ('validate', validate, *DESCRIPTION),
+    ('renew', renew, UUID, OF_PROJECT, TIMEOUT, _ttl('how long from now'), DRY_RUN),
+    ('topology', topology, TIMEOUT),
 )

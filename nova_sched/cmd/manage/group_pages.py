@@ -11,6 +11,7 @@
 # under the License.
 """Groups as text. Pages are of the rows that ``plain`` makes."""
 
+import io
 import operator
 import time
 
@@ -80,11 +81,8 @@ def page(row):
 
 
 def tree(row, below=None):
-    """A group with its members below their domains; ``below`` as of ``group_tree.levels``."""
-    from nova_sched.cmd.manage import group_tree  # late: it imports Rich
-
-    drawn = group_tree.drawn(row['members'], below or {})
-    return '\n'.join([*_head(row), '', *drawn, *_tail(row)])
+    """A group with its members below their domains; ``below`` as of ``levels``."""
+    return '\n'.join([*_head(row), '', *_drawn(row['members'], below or {}), *_tail(row)])
 
 
 def _head(row):
@@ -126,6 +124,103 @@ def _tail(row):
 
 def _warned(warnings):
     return ['', *(tables.fill(text, 'Warning: ') for text in warnings)] if warnings else []
+
+
+# The tree of domains.
+
+HOST = 'host'
+
+
+def _drawn(members, below_of):
+    """The lines of the tree, and of members without a place."""
+    placed = [member for member in members if member['host'] is not None]
+    nested, beside = levels(placed, below_of)
+    root: dict = {}
+    for member in placed:
+        below = root
+        for level in nested:
+            name = member['domains'][level]
+            # A domain with the name of its only domain of the level below adds no information.
+            below = (
+                below if _is_alone(member, level, nested) else below.setdefault((level, name), {})
+            )
+        below = below.setdefault(_host(member, beside), {})
+        below[member['path']] = member
+    nowhere = [member['path'] for member in members if member['host'] is None]
+    lines = _rendered(root) if placed else []
+    return [*lines, *([tables.fill(', '.join(nowhere), 'Nowhere: ')] if nowhere else [])]
+
+
+def levels(members, below):
+    """Names of levels above the host: those that nest in each other, widest first, and the
+    remaining levels.
+
+    The nested levels are the longest chain; of equal chains the first. ``below`` maps each known
+    level to the next narrower one. It is needed because the domains of few members may seem nested
+    at levels that do not nest.
+    """
+    names = [level for level in (members[0]['domains'] if members else {}) if level != HOST]
+    chains: dict[str, list[str]] = {}  # the longest that ends with each level, widest first
+    for level in names:
+        inside = [
+            chain
+            for one, chain in chains.items()
+            if _may_lie_in(one, level, below) and _do_lie_in(one, level, members)
+        ]
+        chains[level] = [level, *max(inside, key=len, default=[])]
+    nested = max(chains.values(), key=len, default=[])
+    return nested, [level for level in names if level not in nested]
+
+
+def _may_lie_in(narrow, wide, below):
+    """Whether a level is below another; True for levels that are not known."""
+    if narrow not in below or wide not in below:
+        return True
+    while wide not in (narrow, HOST):
+        wide = below[wide]
+    return wide == narrow
+
+
+def _do_lie_in(narrow, wide, members):
+    """Whether each domain of a level is in one domain of the other."""
+    domains = [member['domains'] for member in members]
+    return len({(one.get(narrow), one.get(wide)) for one in domains}) == len(
+        {one.get(narrow) for one in domains}
+    )
+
+
+def _is_alone(member, level, nested):
+    """Whether a domain has its name from the one below, because its hosts report none."""
+    narrower = [*nested, HOST][nested.index(level) + 1]
+    return member['domains'][level] == member['domains'].get(narrower, member['host'])
+
+
+def _host(member, beside):
+    """Level and name of the host, with its domains of levels that do not nest."""
+    others = ', '.join(f'{level} {member["domains"][level]}' for level in beside)
+    return HOST, place(member) + (f' ({others})' if others else '')
+
+
+def _rendered(root):
+    """The tree as lines of text, without colours or cut names."""
+    from rich.console import Console  # late: most verbs draw nothing
+    from rich.text import Text
+    from rich.tree import Tree
+
+    def grow(branch, below):
+        for key, inside in below.items():
+            if isinstance(key, tuple):
+                grow(branch.add(Text(' '.join(key))), inside)
+            else:
+                instance = inside['instance_uuid']
+                where = f', instance {instance}' if instance else ''
+                branch.add(Text(f'{key}  {inside["state"]}{where}'))
+
+    made = Tree(Text('the cloud'))
+    grow(made, root)
+    console = Console(file=io.StringIO(), width=1000, color_system=None, legacy_windows=False)
+    console.print(made)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
 # Templates, and their errors.

@@ -18,7 +18,9 @@ import urllib.parse
 
 from nova_sched import errors, rpc, urls
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.cmd.manage import at_once, numbers, output, store, tables
+from nova_sched.cmd import startup
+from nova_sched.cmd.manage import arguments, asking, output, store, tables
+from nova_sched.cmd.manage.arguments import option
 from nova_sched.conf.cluster import reads_nova
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine.sync.membership import SILENT_S
@@ -47,7 +49,7 @@ def check(args, conf):
     trials = [functools.partial(PARTS[name], args, conf) for name in PARTS if name in wanted]
     if args.api:
         trials.append(functools.partial(api, args.api))
-    parts = at_once.results(trials)
+    parts = asking.results(trials)
     shown = {
         'Part': lambda row: row['part'],
         'State': lambda row: 'healthy' if row['healthy'] else 'FAILED',
@@ -77,13 +79,11 @@ def database(args, conf):
 
 def bus(_args, conf):
     """The message bus of [DEFAULT] transport_url."""
-    made = rpc.transport(conf)
-    try:
-        rpc.try_once(made)
-    except errors.BrokerUnavailable as error:
-        return part('bus', False, str(error))
-    finally:
-        made.cleanup()
+    with startup.bus(conf) as made:
+        try:
+            rpc.try_once(made)
+        except errors.BrokerUnavailable as error:
+            return part('bus', False, str(error))
     return part('bus', True, 'it accepts connections')
 
 
@@ -106,35 +106,38 @@ def nodes(args, conf):
 
 def queues(_args, conf):
     """A manager of queues, and the queues that managers take from."""
-    found = asked('queues', conf, lambda made: QueuesClient(made, TIMEOUT_S).facts(None, MANAGED))
-    if 'detail' in found:
-        return found
-    silent = [one['queue'] for one in found['answer'] if not one['consumers']]
-    words = f'no manager takes from {", ".join(silent)}' if silent else 'a manager answers'
-    return part('queues', not silent, words)
+
+    def ask(made):
+        found = QueuesClient(made, TIMEOUT_S).facts(None, MANAGED)
+        silent = [one['queue'] for one in found if not one['consumers']]
+        words = f'no manager takes from {", ".join(silent)}' if silent else 'a manager answers'
+        return part('queues', not silent, words)
+
+    return asked('queues', conf, ask)
 
 
 def agent(args, conf):
     """The agent of one host."""
     host = args.host or conf.host
-    found = asked('agent', conf, lambda made: AgentClient(made, host, TIMEOUT_S).instances())
-    if 'detail' in found:
-        return found
-    count = tables.count(len(found['answer']), 'instance')
-    return part('agent', True, f'that of host {host} answers; it has {count}')
+
+    def ask(made):
+        count = tables.count(len(AgentClient(made, host, TIMEOUT_S).instances()), 'instance')
+        return part('agent', True, f'that of host {host} answers; it has {count}')
+
+    return asked('agent', conf, ask)
 
 
 def asked(name, conf, ask):
-    """The ``answer`` of a service on the bus; or the part, if there is none."""
-    if not bus(None, conf)['healthy']:
-        return part(name, False, 'the bus does not answer')
-    made = rpc.transport(conf)
-    try:
-        return {'answer': ask(made)}
-    except errors.SchedError as error:
-        return part(name, False, str(error))
-    finally:
-        made.cleanup()
+    """Return the part that ``ask(bus)`` makes of an answer, or that of a failure."""
+    with startup.bus(conf) as made:
+        try:
+            rpc.try_once(made)
+        except errors.BrokerUnavailable:
+            return part(name, False, 'the bus does not answer')
+        try:
+            return ask(made)
+        except errors.SchedError as error:
+            return part(name, False, str(error))
 
 
 PARTS = {'schedulers': database, 'bus': bus, 'nodes': nodes, 'queues': queues, 'agent': agent}
@@ -154,28 +157,31 @@ def api(url):
         return part('api', False, f'{urls.shown(url)}: {error or type(error).__name__}')
 
 
-def _options(parser):
-    parser.add_argument(
-        '--host', help='count only schedulers of this host; for --part agent: the host'
-    )
-    parser.add_argument(
-        '--within',
-        metavar='SECONDS',
-        type=float,
-        default=SILENT_S,
-        help=f'how long ago a scheduler may have been heard ({SILENT_S:g})',
-    )
-    parser.add_argument(
-        '--part', choices=tuple(PARTS), action='append', help='check this part; may be repeated'
-    )
-    parser.add_argument(
-        '--nodes',
-        metavar='N',
-        type=numbers.from_1,
-        default=1,
-        help='how many compute nodes must have reported, for --part nodes (1)',
-    )
-    parser.add_argument('--api', metavar='URL', help='the REST API, such as http://127.0.0.1:8790')
-
-
-VERBS = (('check', check, _options),)
+VERBS = (
+    (
+        'check',
+        check,
+        option('--host', help='count only schedulers of this host; for --part agent: the host'),
+        option(
+            '--within',
+            metavar='SECONDS',
+            type=float,
+            default=SILENT_S,
+            help=f'how long ago a scheduler may have been heard ({SILENT_S:g})',
+        ),
+        option(
+            '--part',
+            choices=tuple(PARTS),
+            action='append',
+            help='check this part; may be repeated',
+        ),
+        option(
+            '--nodes',
+            metavar='N',
+            type=arguments.from_1,
+            default=1,
+            help='how many compute nodes must have reported, for --part nodes (1)',
+        ),
+        option('--api', metavar='URL', help='the REST API, such as http://127.0.0.1:8790'),
+    ),
+)

@@ -16,8 +16,11 @@ import fnmatch
 
 from nova_sched import errors
 from nova_sched.claim import DISK_GB, MEMORY_MB, PENDING, PLANNED, VCPU
-from nova_sched.claims.maintenance import HasClaims
-from nova_sched.cmd.manage import claim, cloud_facts, output, rows, tables
+from nova_sched.claims.cloud_facts import UNKNOWN, UP, CloudFacts
+from nova_sched.claims.maintenance import ClaimMaintenance, HasClaims
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cmd.manage import claim, output, rows, store, tables
+from nova_sched.cmd.manage.arguments import option
 from nova_sched.conf.cluster import READ_FROM_NOVA, SET_BY_NOVA, reads_nova
 from nova_sched.suggestion import suggestion
 
@@ -44,7 +47,7 @@ def list_hosts(args, conf):
     last_seen, resources (by class: total, reserved, ratio, capacity, claimed, foreign, used,
     available), claims (number by state), foreign_instances.
     """
-    known = cloud_facts.read_cloud(conf)
+    known = rows.read_cloud(conf)
     found = rows.nodes(known, args.host, args.zone)
     output.show(args, found, columns(known))
     return 0
@@ -62,7 +65,7 @@ def show(args, conf):
     generation, hypervisor_type, hypervisor_version, host_ip, running_vms, traits, units), claims
     (as in 'claim list').
     """
-    known = cloud_facts.read_cloud(conf)
+    known = rows.read_cloud(conf)
     if not known.knows(args.host):
         raise errors.HostNotFound(f'Host {args.host}', suggestion(args.host, known.hosts()))
     found = rows.host(known, args.host)
@@ -102,8 +105,8 @@ def _demand_reports(conf, verb, why):
 
 
 def _set_service(args, conf, **word):
-    claims = cloud_facts.opened(conf)
-    known = cloud_facts.CloudFacts(claims.changes({}), claims.now_s())
+    claims = SqlClaimStore(store.ready(conf))
+    known = CloudFacts(claims.changes({}), claims.now_s())
     # None: what was forced down since the read stays so.
     services = [
         claims.set_service(dataclasses.replace(known.service(host), forced_down=None, **word))
@@ -126,17 +129,17 @@ def remove(args, conf):
     Keys: host, nodes (their UUIDs), claims (how many have ended).
     """
     _demand_reports(conf, 'host remove', REMOVED_BY_NOVA)
-    known = cloud_facts.read_cloud(conf)
+    known = rows.read_cloud(conf)
     hosts = named(known, args)
     nodes = {host: known.nodes_of(host) for host in hosts}
     claims = {host: sum(len(facts.claims) for facts in nodes[host]) for host in hosts}
     for host in hosts:
-        if known.state(host) == cloud_facts.UP:
+        if known.state(host) == UP:
             why = f'host {host} is up: stop its nova-compute and its agent first'
             raise errors.InvalidRequest('host remove', why)
         if claims[host] and not args.force:
             raise HasClaims(host, claims[host])
-    maintenance = cloud_facts.maintenance(conf)
+    maintenance = ClaimMaintenance(store.ready(conf))
     found = []
     for host in hosts:
         uuids = [facts.report.node_uuid for facts in nodes[host]]
@@ -206,7 +209,7 @@ def _claims(states):
 
 
 def _state(found, known):
-    if found['state'] == cloud_facts.UNKNOWN:
+    if found['state'] == UNKNOWN:
         return f'{found["state"]}: nova-sched-manage cloud status shows it'
     if known.reads_nova:
         return found['state']
@@ -271,47 +274,37 @@ INVENTORY = {
 }
 
 
-# The command line.
-
-
-def _list_arguments(parser):
-    parser.add_argument('--zone', help='only hosts of this availability zone')
-    parser.add_argument(
-        '--host',
-        metavar='NAME',
-        action='append',
-        default=[],
-        help="only this host; a pattern such as 'rack1-*' names several; may be repeated",
-    )
-
-
-def _show_arguments(parser):
-    parser.add_argument('host', metavar='HOST', help='name of the host')
-
-
-def _enable_arguments(parser):
-    parser.add_argument(
-        'hosts',
-        metavar='HOST',
-        nargs='+',
-        help="name of a host; a pattern such as 'rack1-*' names several",
-    )
-
-
-def _disable_arguments(parser):
-    _enable_arguments(parser)
-    parser.add_argument('--reason', metavar='TEXT', help='reason, shown with the host')
-
-
-def _remove_arguments(parser):
-    _enable_arguments(parser)
-    parser.add_argument('--force', action='store_true', help='hosts with claims, too')
-
-
+HOSTS = option(
+    'hosts',
+    metavar='HOST',
+    nargs='+',
+    help="name of a host; a pattern such as 'rack1-*' names several",
+)
 VERBS = (
-    ('list', list_hosts, _list_arguments),
-    ('show', show, _show_arguments),
-    ('disable', disable, _disable_arguments),
-    ('enable', enable, _enable_arguments),
-    ('remove', remove, _remove_arguments),
+    (
+        'list',
+        list_hosts,
+        option('--zone', help='only hosts of this availability zone'),
+        option(
+            '--host',
+            metavar='NAME',
+            action='append',
+            default=[],
+            help="only this host; a pattern such as 'rack1-*' names several; may be repeated",
+        ),
+    ),
+    ('show', show, option('host', metavar='HOST', help='name of the host')),
+    (
+        'disable',
+        disable,
+        HOSTS,
+        option('--reason', metavar='TEXT', help='reason, shown with the host'),
+    ),
+    ('enable', enable, HOSTS),
+    (
+        'remove',
+        remove,
+        HOSTS,
+        option('--force', action='store_true', help='hosts with claims, too'),
+    ),
 )

@@ -12,7 +12,8 @@
 """`job`: the jobs that were sent to compute nodes through queues, and their results."""
 
 from nova_sched import errors
-from nova_sched.cmd.manage import numbers, output, store, tables
+from nova_sched.cmd.manage import arguments, output, store, tables
+from nova_sched.cmd.manage.arguments import option
 from nova_sched.db.jobs import CREATE, STATES, SqlJobTable
 from nova_sched.queues import messages
 
@@ -130,25 +131,23 @@ def page(row, now_s):
     return '\n'.join(lines)
 
 
-# Arguments.
-
-
-def _list_arguments(parser):
-    parser.add_argument('--project', metavar='ID', help='only jobs of this project')
-    parser.add_argument('--state', choices=STATES, help='only jobs in this state')
-    parser.add_argument('--instance', metavar='UUID', help='only jobs for this instance')
-    parser.add_argument('--marker', metavar='UUID', help='only jobs after this one')
-    parser.add_argument(
-        '--limit', metavar='N', type=numbers.from_1, default=MOST, help=f'maximum number ({MOST})'
-    )
-
-
-def _show_arguments(parser):
-    parser.add_argument('uuid', metavar='UUID', help='UUID of the job')
-
-
+UUID = option('uuid', metavar='UUID', help='UUID of the job')
 VERBS = (
-    ('list', list_jobs, _list_arguments),
-    ('show', show, _show_arguments),
-    ('cancel', cancel, _show_arguments),
+    (
+        'list',
+        list_jobs,
+        option('--project', metavar='ID', help='only jobs of this project'),
+        option('--state', choices=STATES, help='only jobs in this state'),
+        option('--instance', metavar='UUID', help='only jobs for this instance'),
+        option('--marker', metavar='UUID', help='only jobs after this one'),
+        option(
+            '--limit',
+            metavar='N',
+            type=arguments.from_1,
+            default=MOST,
+            help=f'maximum number ({MOST})',
+        ),
+    ),
+    ('show', show, UUID),
+    ('cancel', cancel, UUID),
 )

@@ -17,6 +17,7 @@ from nova_sched import errors, words
 from nova_sched.claims import plan_quota
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import output, store
+from nova_sched.cmd.manage.arguments import option
 from nova_sched.conf import quota
 from nova_sched.db.jobs import SqlJobTable
 from nova_sched.queues.limits import limits
@@ -168,29 +169,27 @@ _resource.__name__ = 'resource (servers, class:VCPU, planned_servers, ...)'
 _amount.__name__ = 'limit (-1 or more, or default)'
 
 
-def _project_argument(parser):
-    parser.add_argument('project', metavar='PROJECT', help='ID of the project')
-
-
-def _set_arguments(parser):
-    _project_argument(parser)
-    parser.add_argument(
-        'resource',
-        metavar='RESOURCE',
-        type=_resource,
-        help='servers, or class: and a resource class, such as class:VCPU; for placement groups '
-        'planned_servers, planned_class:VCPU, group_members, exclusive_domains or group_bytes',
-    )
-    parser.add_argument(
-        'limit',
-        metavar='LIMIT',
-        type=_amount,
-        help='a number, -1 for no limit, or default: the limit of all projects',
-    )
-
-
+PROJECT = option('project', metavar='PROJECT', help='ID of the project')
 VERBS = (
-    ('show', show, _project_argument),
-    ('set', set_limit, _set_arguments),
+    ('show', show, PROJECT),
+    (
+        'set',
+        set_limit,
+        PROJECT,
+        option(
+            'resource',
+            metavar='RESOURCE',
+            type=_resource,
+            help='servers, or class: and a resource class, such as class:VCPU; for placement '
+            'groups planned_servers, planned_class:VCPU, group_members, exclusive_domains or '
+            'group_bytes',
+        ),
+        option(
+            'limit',
+            metavar='LIMIT',
+            type=_amount,
+            help='a number, -1 for no limit, or default: the limit of all projects',
+        ),
+    ),
     ('list', list_projects),
 )

@@ -9,17 +9,31 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""Facts of the store as plain rows: what a verb prints for scripts, key by key. Pure functions."""
+"""The cloud as the store has it, and its facts as plain rows: what a verb prints for scripts."""
 
 import collections
 import fnmatch
 
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED
-from nova_sched.cmd.manage import tables
+from nova_sched.claims.cloud_facts import CloudFacts
+from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cmd.manage import store, tables
+from nova_sched.conf.cluster import reads_nova
 from nova_sched.hardware.machine import HardwareAllocation
 
 STATES = (PLANNED, PENDING, CONFIRMED)
+
+
+def read_cloud(conf):
+    """The cloud as it is now. Raises BadConfig or StoreUnavailable."""
+    claims = SqlClaimStore(store.ready(conf))
+    return CloudFacts(
+        claims.changes({}),
+        claims.now_s(),
+        conf.service_down_time,
+        conf.default_availability_zone,
+        reads_nova=reads_nova(conf),
+    )
 
 
 def nodes(known, hosts=(), zone=None):
@@ -211,36 +225,24 @@ def waits_for(claim, siblings, place):
     if place(claim.node_uuid) is None:
         return 'its node is gone: nova-sched-manage claim audit --fix ends it'
     elsewhere = [other for other in siblings if other.node_uuid != claim.node_uuid]
+    if claim.state == PLANNED:
+        return 'the request for this member of its group; it ends when it expires'
     if not claim.is_confirmed:
-        return _to_come(claim)
+        return f'the host to report the instance, or {SETTLED}; it ends when it expires'
     if claim.resizing:
         return f'{SETTLED} makes the new size final, {BACK} brings the old one back'
     if claim.move and elsewhere:
-        return _to_settle(claim, _hosts(elsewhere, place))
+        hosts = _hosts(elsewhere, place)
+        if claim.keeps_source:
+            return f'{SETTLED} ends the claim on {hosts}, {BACK} ends this one'
+        return f'{hosts} to report that the instance is gone, or {SETTLED}'
     leaving = next((other for other in elsewhere if other.move), None)
-    if leaving is not None:
-        return _to_leave(leaving, _hosts([leaving], place))
-    return None
-
-
-def _to_come(claim):
-    if claim.state == PLANNED:
-        return 'the request for this member of its group; it ends when it expires'
-    return f'the host to report the instance, or {SETTLED}; it ends when it expires'
-
-
-def _to_settle(claim, hosts):
-    if claim.keeps_source:
-        return f'{SETTLED} ends the claim on {hosts}, {BACK} ends this one'
-    return f'{hosts} to report that the instance is gone, or {SETTLED}'
-
-
-def _to_leave(leaving, hosts):
+    if leaving is None:
+        return None
+    moves = f'the {leaving.move} to {_hosts([leaving], place)}'
     if leaving.keeps_source:
-        return f'the {leaving.move} to {hosts}: {SETTLED} ends this claim, {BACK} keeps it'
-    return (
-        f'the {leaving.move} to {hosts}: it ends when its host reports that the instance is gone'
-    )
+        return f'{moves}: {SETTLED} ends this claim, {BACK} keeps it'
+    return f'{moves}: it ends when its host reports that the instance is gone'
 
 
 def _hosts(claims, place):

@@ -17,7 +17,8 @@ import uuid
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, explain, output, specs, tables
+from nova_sched.cmd.manage import arguments, asking, explain, output, tables
+from nova_sched.cmd.manage.arguments import TIMEOUT, option
 
 RECORD_S, PAUSE_S = 2.0, 0.2  # seconds to wait for a record, and between two queries
 
@@ -33,7 +34,7 @@ def place(args, conf):
     Keys: instance_uuid, host, node, node_uuid, alternates (hosts), why (with --why, the keys of
     'explain dry-run'); of a request that is refused: refused (the reason), request_id, why.
     """
-    spec = specs.spec(args, conf)
+    spec = arguments.request_spec(args, conf)
     if args.dry_run:
         found = asking.ask(args, conf, 'ExplainClient', lambda asked: asked.dry_run(spec))
         output.show(args, found, text=explain.decision_page)
@@ -112,11 +113,13 @@ def _page(rows):
     return f'{tables.table(COLUMNS, rows)}\n\n{explain.decision_page(rows[0]["why"])}'
 
 
-def _place_arguments(parser):
-    specs.add_arguments(parser)
-    parser.add_argument('--dry-run', action='store_true', help='claim nothing')
-    parser.add_argument('--why', action='store_true', help='show the reasons, too')
-    asking.add_timeout(parser)
-
-
-VERBS = (('place', place, _place_arguments),)
+VERBS = (
+    (
+        'place',
+        place,
+        arguments.add_request,
+        option('--dry-run', action='store_true', help='claim nothing'),
+        option('--why', action='store_true', help='show the reasons, too'),
+        TIMEOUT,
+    ),
+)

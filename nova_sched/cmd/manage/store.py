@@ -9,10 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""Opens the database of the configuration for the verbs, and never makes it by accident."""
+"""The database of the configuration: opens it for the verbs, and never makes it by accident; and
+`db`, which brings its schema up to date."""
 
 from nova_sched import errors
+from nova_sched.cmd.manage import output
 from nova_sched.conf import claims as claims_conf
 from nova_sched.db import address, schema
 from nova_sched.db import engine as db_engine
@@ -46,3 +47,46 @@ def ready(conf, limits=None):
     engine = existing(conf, limits)
     schema.check(engine)
     return engine
+
+
+def upgrade(args, conf):
+    """Upgrade the database to the newest schema
+
+    Makes the tables in an empty database, and the file of a SQLite database that does not exist
+    yet: as root, for the owner of its directory. A database that is up to date stays unchanged.
+    Stop schedulers and managers of queues before it changes an older schema.
+
+    Keys: database, before, version.
+    """
+    url = connection(conf)
+    address.sqlite_file(url)  # a database in memory would be gone at once
+    engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits).for_upgrade())
+    before = schema.version(engine)
+    schema.upgrade(engine)
+    found = {'database': address.shown(url), 'before': before, 'version': schema.version(engine)}
+    if before == found['version']:
+        words = f'{found["database"]} has schema {before} already.'
+    else:
+        words = f'{found["database"]} went from schema {before or "empty"} to {found["version"]}.'
+    output.show(args, found, text=lambda _: words)
+    return 0
+
+
+def version(args, conf):
+    """Show the schema of the database, and the one that this release needs
+
+    Keys: database, version (null for an empty database), needed.
+    """
+    engine = existing(conf)
+    found = {
+        'database': address.shown(claims_conf.connection(conf)),
+        'version': schema.version(engine),
+        'needed': schema.HEAD,
+    }
+    there = f'has schema {found["version"]}' if found['version'] else 'is empty'
+    words = f'{found["database"]} {there}; this release needs {found["needed"]}.'
+    output.show(args, found, text=lambda _: words)
+    return 0
+
+
+VERBS = (('upgrade', upgrade), ('version', version))

@@ -54,9 +54,7 @@ def test_a_command_has_a_page_with_its_options(reference, shown, command):
 
 
 def test_every_verb_has_a_section(reference, shown):
-    verbs = {
-        f'{noun} {verb[0]}' for noun in commands.NOUNS for verb in commands.module_of(noun).VERBS
-    }
+    verbs = {f'{noun} {verb[0]}' for noun in commands.NOUNS for verb in commands.verbs_of(noun)}
     found = titles(reference, shown('nova-sched-manage'))
     assert set(found) == {'Options of all verbs', *commands.NOUNS} | verbs
     assert len(found) == len(set(found))

@@ -18,7 +18,7 @@ import pytest
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.cmd.manage import watch
+from nova_sched.cmd.manage import commands
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import outcome
 from nova_sched.tests.functional.manage import runner
@@ -139,7 +139,7 @@ def test_list(cloud, manage, shop):
 def test_a_list_is_watched(cloud, manage, shop, monkeypatch):
     """The second time the group is gone."""
     runs = iter([lambda: cloud.groups.delete(shop), _interrupt])
-    monkeypatch.setattr(watch, 'sleep', lambda seconds: next(runs)())
+    monkeypatch.setattr(commands, 'sleep', lambda seconds: next(runs)())
     status, out, err = manage('list', '--watch', '5', '--format', 'value', '--column', 'uuid')
     assert (status, out, err) == (0, f'{shop}\n', '')
 

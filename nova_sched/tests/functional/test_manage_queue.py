@@ -16,7 +16,7 @@ import threading
 
 import pytest
 
-from nova_sched.cmd.manage import queue, watch
+from nova_sched.cmd.manage import commands, queues
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.manage import runner
 from nova_sched.tests.functional.queue_cloud import refused
@@ -64,7 +64,7 @@ def test_what_waits_where(cloud, manage):
 @SLOW
 def test_a_list_is_watched(cloud, manage, monkeypatch):
     runs = iter([lambda: None, _interrupt])
-    monkeypatch.setattr(watch, 'sleep', lambda seconds: next(runs)())
+    monkeypatch.setattr(commands, 'sleep', lambda seconds: next(runs)())
     out = manage('--watch', '5', '--format', 'value', '--column', 'name')
     assert out.split() == ['fallback', 'results', 'large', 'small'] * 2
 
@@ -85,8 +85,8 @@ class Pages:
 
 
 @pytest.mark.parametrize(
-    'count', [0, 1, queue.PAGE - 1, queue.PAGE, queue.PAGE + 1, 2 * queue.PAGE]
+    'count', [0, 1, queues.PAGE - 1, queues.PAGE, queues.PAGE + 1, 2 * queues.PAGE]
 )
 def test_all_of_them_page_by_page(count):
-    found = [row['queue'] for row in queue.everything(Pages(count))]
+    found = [row['queue'] for row in queues.all_queues(Pages(count))]
     assert found == [f'flavor.{number:04}' for number in range(count)]

@@ -185,7 +185,7 @@ def test_each_command_in_a_sentence_exists():
     for path in sorted(MANUAL.rglob('*.rst')):
         for found in re.findall(r'``nova-sched-manage\s+([^`]+)``', path.read_text('utf-8')):
             noun, *verb = (words := found.split())[:2]
-            verbs = {name for name, *_ in commands.module_of(noun).VERBS}
+            verbs = {name for name, *_ in commands.verbs_of(noun)}
             assert set(verb) <= verbs, (path.name, found)
             if any(word.startswith('--') for word in words):
                 assert exit_status(commands.parser(), words) == 0, (path.name, found)

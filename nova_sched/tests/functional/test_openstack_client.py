@@ -206,7 +206,7 @@ def test_the_plug_in_imports_nothing_else_of_this_package():
 
 @pytest.mark.filterwarnings('ignore::DeprecationWarning')  # of the client's library
 def test_texts_from_outside_reach_no_terminal():
-    from nova_sched.osc import client as plug_in  # late, because of that
+    from nova_sched.osc import plugin as plug_in  # late, because of that
 
     odd, shown = 'r1\x1b[2J\u202e\nx', r'r1\x1b[2J\u202e\nx'
     for column, value in (

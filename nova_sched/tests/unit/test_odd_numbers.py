@@ -23,7 +23,7 @@ import pytest
 from nova_sched import errors, objects, words
 from nova_sched.agent import cpus, numa
 from nova_sched.api.calls import _value as query_value
-from nova_sched.cmd.manage import numbers, output, quota
+from nova_sched.cmd.manage import arguments, output, quota
 from nova_sched.filters import extra_specs
 from nova_sched.groups import template
 from nova_sched.groups.members import guest_numa, pci_aliases
@@ -226,8 +226,8 @@ ENTRANCES = {
     'parameter of a template': (parameter, PARAMETER),
     'rule of a template': (rule_of_template, RULE_OF_TEMPLATE),
     'argument of the RPC': (lambda text: words.number(text, 'limit'), NEVER),
-    'number of a command': (numbers.from_1, ARGUMENT),
-    'seconds of a command': (numbers.seconds, LENGTH),
+    'number of a command': (arguments.from_1, ARGUMENT),
+    'seconds of a command': (arguments.seconds, LENGTH),
     'limit of a command': (quota._amount, LIMIT),
     'reserved pages of the agent': (reserved, AMOUNT),
 }

@@ -11,9 +11,18 @@
 # under the License.
 """When systemd is told what, step by step."""
 
+import http.server
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
 import pytest
 
-from nova_sched.cmd.monitor import Monitor
+from nova_sched import errors
+from nova_sched.cmd.monitor import ApiSigns, Monitor, Signs, Systemd
+from nova_sched.tests.fixtures.notify_socket import NotifySocket
 
 
 class FakeSystemd:
@@ -148,3 +157,226 @@ def test_a_loop_that_hangs_is_logged_once_each_time(working, caplog):
 def test_without_a_watchdog_there_are_no_signs(working):
     working.systemd.watchdog_s = None
     assert working.pings(8, silence_s=0.0) == 0
+
+
+# What systemd is told, on a real socket.
+
+
+@pytest.fixture
+def heard(monkeypatch):
+    made = NotifySocket()
+    monkeypatch.setenv('NOTIFY_SOCKET', made.path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    'tell, told',
+    [
+        pytest.param(lambda one: one.ready('fine'), {'READY': '1', 'STATUS': 'fine'}, id='ready'),
+        pytest.param(lambda one: one.status('waiting'), {'STATUS': 'waiting'}, id='status'),
+        pytest.param(lambda one: one.alive(), {'WATCHDOG': '1'}, id='alive'),
+        pytest.param(
+            lambda one: one.stopping(),
+            {'STOPPING': '1', 'STATUS': 'Stopping: pending calls are answered'},
+            id='stopping',
+        ),
+    ],
+)
+def test_messages(heard, tell, told):
+    tell(Systemd())
+    assert heard.read(1.0) == [told]
+
+
+def test_a_reload_has_its_time(heard):
+    before_usec = time.monotonic() * 1e6
+    Systemd().reloading()
+    (told,) = heard.read(1.0)
+    assert told['RELOADING'] == '1'
+    assert before_usec <= int(told['MONOTONIC_USEC']) <= time.monotonic() * 1e6
+
+
+def test_without_systemd_nothing_happens(monkeypatch):
+    monkeypatch.delenv('NOTIFY_SOCKET', raising=False)
+    made = Systemd()
+    made.ready('fine')
+    assert not made.is_there
+
+
+def test_children_and_libraries_do_not_see_its_variables(heard, monkeypatch):
+    monkeypatch.setenv('WATCHDOG_USEC', '4000000')
+    Systemd()
+    assert {'NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID'}.isdisjoint(os.environ)
+
+
+@pytest.mark.parametrize(
+    'usec, pid, watchdog_s',
+    [
+        pytest.param('4000000', None, 4.0, id='no process is named'),
+        pytest.param('4000000', str(os.getpid()), 4.0, id='this process'),
+        pytest.param('4000000', '1', None, id='another process'),
+        pytest.param('0', None, None, id='no time'),
+        pytest.param('soon', None, None, id='no number'),
+        pytest.param(None, None, None, id='no watchdog'),
+    ],
+)
+def test_the_watchdog(heard, monkeypatch, usec, pid, watchdog_s):
+    for name, value in (('WATCHDOG_USEC', usec), ('WATCHDOG_PID', pid)):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    assert Systemd().watchdog_s == watchdog_s
+
+
+# Signs of life over real processes.
+
+
+pytestmark = pytest.mark.filterwarnings('ignore:Using fork')  # eventlet is only imported
+
+
+class Clock:
+    def __init__(self, now_s=100.0):
+        self.now_s = now_s
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.fixture
+def workers():
+    """``workers(signs, alive_s, …)``: a process for each time, that gives that sign and goes
+    on."""
+    made, fork = [], multiprocessing.get_context('fork')
+
+    def work(signs, alive_s, reloads, given):
+        signs.begin()
+        signs.give(alive_s)
+        if reloads is not None:
+            signs.reloaded(reloads)
+        given.set()
+        signal.pause()
+
+    def start(signs, *times, reloads=None):
+        for alive_s in times:
+            given = fork.Event()
+            process = fork.Process(target=work, args=(signs, alive_s, reloads, given))
+            process.start()
+            assert given.wait(60)
+            made.append(process)
+        return made
+
+    yield start
+    for process in made:
+        process.kill()
+        process.join()
+
+
+@pytest.mark.parametrize(
+    'times, ready, silence_s',
+    [
+        pytest.param((), 0, 0.0, id='none yet'),
+        pytest.param((0.0,), 0, 0.0, id='one that starts'),
+        pytest.param((99.0,), 1, 1.0, id='one that works'),
+        pytest.param((99.0, 60.0, 0.0), 2, 40.0, id='the most silent one counts'),
+        pytest.param((101.0,), 1, 0.0, id='a sign since the clock was read'),
+    ],
+)
+def test_what_the_first_process_reads(workers, times, ready, silence_s):
+    signs = Signs(3, Clock())
+    workers(signs, *times)
+    assert (signs.ready, signs.silence_s) == (ready, silence_s)
+
+
+def test_a_killed_worker_is_forgotten_and_its_slot_taken(workers):
+    signs = Signs(1, Clock())
+    (killed,) = workers(signs, 10.0)
+    killed.kill()
+    killed.join()
+    assert (signs.ready, signs.silence_s) == (0, 0.0)
+    workers(signs, 99.0)
+    assert (signs.ready, signs.silence_s) == (1, 1.0)
+
+
+def test_a_reload_is_over_when_every_worker_has_made_it(workers):
+    signs = Signs(2, Clock())
+    signs.want_reload()
+    signs.apply(is_valid=True)
+    workers(signs, 99.0, reloads=1)
+    workers(signs, 99.0, reloads=0)
+    assert (signs.reloads, signs.accepted, signs.is_reloaded) == (1, 1, False)
+
+
+def test_a_worker_that_starts_after_a_reload_has_made_it(workers):
+    signs = Signs(1, Clock())
+    signs.want_reload()
+    signs.apply(is_valid=True)
+    workers(signs, 99.0)
+    assert signs.is_reloaded
+
+
+def test_a_configuration_that_is_not_valid_is_not_accepted():
+    signs = Signs(1, Clock())
+    for is_valid in (True, False):
+        signs.want_reload()
+        signs.apply(is_valid)
+    assert (signs.reloads, signs.accepted) == (2, 1)
+
+
+# Whether a web server answers, on a real one.
+
+
+class Live(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == '/healthcheck/live' else 404)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def served():
+    made = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Live)
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield made.server_address
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def away():
+    raise errors.BrokerUnavailable('localhost', 'it is away')
+
+
+@pytest.mark.parametrize(
+    'port, reach, ready',
+    [
+        pytest.param(None, lambda: None, 1, id='it answers'),
+        pytest.param(None, away, 0, id='the bus is away'),
+        pytest.param(1, lambda: None, 0, id='it does not answer'),
+    ],
+)
+def test_ready(served, port, reach, ready):
+    signs = ApiSigns((served[0], port or served[1]), reach)
+    assert signs.ready == 0
+    signs.look()
+    assert signs.ready == ready
+
+
+def test_a_bus_that_goes_away_later_does_not_matter(served):
+    reached = iter([None])
+    signs = ApiSigns(served, lambda: next(reached))
+    signs.look()
+    signs.look()
+    assert signs.ready == 1
+
+
+def test_silence_is_counted_from_the_last_answer(served, monkeypatch):
+    moments, answers = iter([10.0, 20.0, 25.0]), iter([True, False])
+    signs = ApiSigns(served, lambda: None, lambda: next(moments))
+    monkeypatch.setattr(signs, '_answers', lambda: next(answers))
+    signs.look()
+    signs.look()
+    assert signs.silence_s == 15.0

@@ -13,10 +13,12 @@
 """A command ends within its timeout, whatever the bus or the database does."""
 
 import socket
+import threading
 import time
 
 import pytest
 
+from nova_sched.cmd.manage import asking
 from nova_sched.tests.fixtures import warm
 
 START_S = 60  # far more than a start takes on a busy machine, and less than any wait without limit
@@ -84,3 +86,28 @@ def test_a_database_that_is_away(tmp_path, database):
     said, took_s = run(tmp_path, 'host list', AWAY, database)
     assert 'The database does not answer' in said
     assert (len(said.splitlines()), took_s < START_S) == (1, True)
+
+
+# Works that run at the same time.
+
+
+PATIENCE_S = 20.0
+
+
+def test_works_run_at_the_same_time_and_keep_their_order():
+    meeting = threading.Barrier(3)
+
+    def work(number):
+        meeting.wait(PATIENCE_S)  # raises if the works ran one after the other
+        return number
+
+    assert asking.results([lambda n=n: work(n) for n in range(3)]) == [0, 1, 2]
+
+
+def test_without_works_there_are_no_results():
+    assert asking.results([]) == []
+
+
+def test_an_error_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        asking.results([lambda: 1, lambda: 1 / 0])

@@ -356,7 +356,7 @@ def test_what_json_holds_is_documented(manage, store, words):
 @each(
     'words',
     ['', *commands.NOUNS,
-     *(f'{noun} {verb[0]}' for noun in commands.NOUNS for verb in commands.module_of(noun).VERBS)],
+     *(f'{noun} {verb[0]}' for noun in commands.NOUNS for verb in commands.verbs_of(noun))],
 )  # fmt: skip
 def test_help_on_every_level(capsys, words):
     with pytest.raises(SystemExit) as ended:
@@ -443,11 +443,11 @@ def test_the_program_itself(tmp_path, words, status, out, err):
 READ = """\
 import sys
 from nova_sched import errors
-from nova_sched.cmd.manage import rebalance_run, spec_objects
+from nova_sched.cmd.manage import arguments, rebalance
 from nova_sched.osc import groups
-assert rebalance_run.read(sys.argv[1]) == []
+assert rebalance.read(sys.argv[1]) == []
 try:
-    spec_objects._read(sys.argv[1])
+    arguments.read_spec(sys.argv[1])
 except errors.InvalidRequest as error:
     assert 'it holds no RequestSpec' in str(error), error
 assert 'gr\\xf6\\xdfe' in groups._text(sys.argv[1])

@@ -18,7 +18,7 @@ import json
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.cmd.manage import commands, explain, specs
+from nova_sched.cmd.manage import arguments, commands, explain
 from nova_sched.conf import CONF
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.tests.builders import NOW, now
@@ -315,7 +315,7 @@ def test_no_length_of_time(manage, text):
 
 def spec_of(words):
     args = commands.parser().parse_args(['explain', 'dry-run', *words.split()])
-    return specs.spec(args, CONF)
+    return arguments.request_spec(args, CONF)
 
 
 def test_a_spec_from_options():

@@ -19,7 +19,7 @@ import json
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.cmd.manage import commands, group, group_pages, group_tree
+from nova_sched.cmd.manage import commands, group, group_pages
 from nova_sched.cmd.manage.group_pages import plain
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.tests.builders import uuid_of
@@ -210,7 +210,7 @@ def test_a_level_that_does_not_nest_is_not_the_widest(feeds, below):
     ],
 )
 def test_levels_that_nest(domains, found):
-    assert group_tree.levels([{'domains': one} for one in domains], FEEDS) == found
+    assert group_pages.levels([{'domains': one} for one in domains], FEEDS) == found
 
 
 def test_nodes_of_a_host_and_members_that_are_nowhere():

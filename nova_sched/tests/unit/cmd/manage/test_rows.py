@@ -15,8 +15,8 @@ import pytest
 
 from nova_sched.claim import CONFIRMED, PLANNED
 from nova_sched.claims import Changes, NodeFacts, ServiceFacts
+from nova_sched.claims.cloud_facts import CloudFacts
 from nova_sched.cmd.manage import rows
-from nova_sched.cmd.manage.cloud_facts import CloudFacts
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of

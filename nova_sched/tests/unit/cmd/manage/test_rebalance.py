@@ -17,7 +17,7 @@ import re
 import pytest
 
 from nova_sched import errors
-from nova_sched.cmd.manage import rebalance_plan, rebalance_run
+from nova_sched.cmd.manage import rebalance
 from nova_sched.db.rebalances import REFUSED, SqlRebalances
 from nova_sched.tests.builders import uuid_of
 
@@ -73,7 +73,7 @@ def test_the_age_of_a_rebalance_is_by_the_clock_of_the_database(run, plan, an_ho
 
 def test_a_goal_in_place_of_a_plan(run, monkeypatch):
     answer = {'moves': [{**ONE, 'source_host': 'a', 'destination_host': 'b'}]}
-    monkeypatch.setattr(rebalance_plan, 'planned', lambda args, conf: answer)
+    monkeypatch.setattr(rebalance, 'planned', lambda args, conf: answer)
     status, out, _ = run('rebalance run', '--goal', 'drain:a', '--format', 'json')
     shown = json.loads(out)
     assert (status, shown['goal'], len(shown['plan'])) == (0, 'drain:a', 1)
@@ -130,9 +130,9 @@ def test_a_plan_that_makes_no_sense(tmp_path, text, told):
     path = tmp_path / 'plan'
     path.write_text(text)
     with pytest.raises(errors.InvalidRequest, match=told):
-        rebalance_run.read(str(path))
+        rebalance.read(str(path))
 
 
 def test_a_plan_that_cannot_be_read(tmp_path):
     with pytest.raises(errors.InvalidRequest, match='cannot be read'):
-        rebalance_run.read(str(tmp_path / 'none'))
+        rebalance.read(str(tmp_path / 'none'))

@@ -9,15 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A verb that is repeated until it is interrupted."""
+"""How a verb runs: repeated until it is interrupted, and with a sign that it works."""
 
 import subprocess
 import sys
+import time
+from argparse import Namespace
 
 import pytest
 
 from nova_sched import errors
-from nova_sched.cmd.manage import watch
+from nova_sched.cmd.manage import commands, output
 
 
 def runs(*results):
@@ -46,13 +48,13 @@ def runs(*results):
     ],
 )
 def test_it_ends_by_an_interrupt(capsys, results, status, err):
-    assert watch.repeat(runs(*results), 0, clears=True) == status
+    assert commands.repeat(runs(*results), 0, clears=True) == status
     assert capsys.readouterr() == ('', err)
 
 
 def test_a_bad_configuration_ends_it():
     with pytest.raises(errors.BadConfig):
-        watch.repeat(runs(errors.BadConfig('[claims] store', 'why'), 0), 0, clears=False)
+        commands.repeat(runs(errors.BadConfig('[claims] store', 'why'), 0), 0, clears=False)
 
 
 def test_the_option(manage, monkeypatch):
@@ -63,7 +65,7 @@ def test_the_option(manage, monkeypatch):
         if len(slept) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch, 'sleep', sleep)
+    monkeypatch.setattr(commands, 'sleep', sleep)
     status, out, err = manage('host list --watch 7')
     assert (status, out, slept) == (1, '', [])  # there is no database: that will not change
     manage('db upgrade')
@@ -91,3 +93,48 @@ def test_it_ends_when_its_reader_does(tmp_path):
     assert watching.stdout.readline() == b'[]\n'
     watching.stdout.close()
     assert watching.wait(100) == 0
+
+
+# A sign that a command works is for terminals only, and ends with the first output.
+
+
+LONG_S = 30
+
+
+def until_shown(sign):
+    end_s = time.monotonic() + LONG_S
+    while not sign.is_shown and time.monotonic() < end_s:
+        time.sleep(0.05)
+    time.sleep(0.3)  # it is drawn ten times a second
+
+
+def seen(capsys, after_s, work=lambda sign: None):
+    """The output of a command that shows a sign after so many seconds."""
+    sign = commands.Sign('working', after_s)
+    args = Namespace(format='value', column=[], sort=None, sign=sign)
+    try:
+        work(sign)
+        output.show(args, {'found': 'all'})
+    finally:
+        sign.end()
+    return capsys.readouterr()
+
+
+def be_terminal(monkeypatch):
+    monkeypatch.setenv('TERM', 'xterm')
+    monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)
+
+
+def test_it_is_shown_on_a_terminal(capsys, monkeypatch):
+    be_terminal(monkeypatch)
+    out, err = seen(capsys, 0, until_shown)
+    assert (out, 'working' in err) == ('all\n', True)
+
+
+def test_a_command_that_is_done_soon_shows_none(capsys, monkeypatch):
+    be_terminal(monkeypatch)
+    assert seen(capsys, LONG_S) == ('all\n', '')
+
+
+def test_nothing_is_shown_elsewhere(capsys):
+    assert seen(capsys, 0, lambda sign: time.sleep(0.5)) == ('all\n', '')

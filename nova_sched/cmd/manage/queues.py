@@ -9,13 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""`flavor`: the flavors of servers, each of which is a queue."""
+"""`flavor` and `queue`: each flavor is a queue of jobs. Flavors are in the database; a manager of
+queues knows how many jobs wait."""
 
 from nova_sched import errors
-from nova_sched.cmd.manage import asking, output, specs, store, tables
-from nova_sched.db.flavors import SqlFlavors
+from nova_sched.cmd.manage import arguments, asking, output, tables
+from nova_sched.cmd.manage.arguments import TIMEOUT, option
 
 TELL_S = 3  # seconds to wait for the bus: a process that gets no message polls by itself
+PAGE = 500  # queues in one answer: a manager asks the broker for each
+
+
+# Flavors.
 
 
 def create(args, conf):
@@ -30,7 +35,7 @@ def create(args, conf):
 
     asked = {'name': args.name, 'flavorid': args.id, 'vcpus': args.vcpus, 'memory_mb': args.ram}
     asked |= {'root_gb': args.disk, 'ephemeral_gb': args.ephemeral, 'swap': args.swap}
-    flavors = SqlFlavors(store.ready(conf))
+    flavors = _flavors(conf)
     made = checked_flavor({**asked, 'extra_specs': dict(args.property)}, flavors.now_s())
     is_new = flavors.create(made)
     if is_new:
@@ -49,7 +54,7 @@ def delete(args, conf):
 
     Keys: deleted (the name).
     """
-    flavors = SqlFlavors(store.ready(conf))
+    flavors = _flavors(conf)
     flavors.delete(args.name)
     _tell(args, conf, flavors)
     output.show(args, {'deleted': args.name}, text=lambda _: f'Flavor {args.name} is deleted.')
@@ -62,9 +67,9 @@ def list_flavors(args, conf):
     Keys: name, flavorid, vcpus, memory_mb, root_gb, ephemeral_gb, swap (MiB),
     extra_specs, created_at.
     """
-    flavors = SqlFlavors(store.ready(conf))
+    flavors = _flavors(conf)
     _, found = flavors.list()
-    output.show(args, [row(one) for one in found], columns(flavors.now_s()))
+    output.show(args, [row(one) for one in found], flavor_columns(flavors.now_s()))
     return 0
 
 
@@ -78,7 +83,7 @@ def show(args, conf):
     """
     from nova_sched.queues.catalogue import Catalogue  # late, as above
 
-    flavors = SqlFlavors(store.ready(conf))
+    flavors = _flavors(conf)
     found = _of_name(flavors, args.name)
     queues = [str(queue) for queue in Catalogue.of(0, [found], conf.queues.specials).queues]
     one = {**row(found), 'queues': queues}
@@ -109,7 +114,11 @@ def _tell(args, conf, flavors):
         )
 
 
-# Text output.
+def _flavors(conf):
+    from nova_sched.cmd.manage import store  # late: `queue list` does not use the database
+    from nova_sched.db.flavors import SqlFlavors
+
+    return SqlFlavors(store.ready(conf))
 
 
 def row(flavor):
@@ -118,7 +127,7 @@ def row(flavor):
     return {**found, 'created_at': tables.moment(flavor['created_s'])}
 
 
-def columns(now_s):
+def flavor_columns(now_s):
     return {
         'Name': lambda row: row['name'],
         'ID': lambda row: row['flavorid'],
@@ -138,51 +147,102 @@ def _properties(row):
 
 def page(row, now_s):
     lines = [
-        f'{name:17}{cell(row)}' for name, cell in columns(now_s).items() if name != 'Properties'
+        f'{name:17}{cell(row)}'
+        for name, cell in flavor_columns(now_s).items()
+        if name != 'Properties'
     ]
     lines += [tables.fill(one, 'Property         ') for one in _properties(row)]
     lines += [f'Queue            {name}' for name in row['queues']] or ['Queue            none']
     return '\n'.join(lines)
 
 
-# Arguments.
+# Queues.
 
 
-def _name_argument(parser):
-    parser.add_argument('name', metavar='NAME', help='name of the flavor')
+def list_queues(args, conf):
+    """List queues: those of fallback and of results, then those of flavors
+
+    Calls a running manager of queues, over the bus; queues of hosts are not included. In a full
+    cloud a queue has jobs and no workers.
+
+    Keys: name (the flavor, and behind a + the special thing), queue (its name
+    on the broker), ready (jobs that wait), consumers (workers that take from it; of the first two,
+    managers). These are null if the broker does not have the queue.
+    """
+    found = asking.ask(args, conf, 'QueuesClient', all_queues)
+    if args.waiting:
+        found = [row for row in found if row['ready']]
+    output.show(args, found, QUEUE_COLUMNS)
+    return 0
 
 
-def _delete_arguments(parser):
-    _name_argument(parser)
+def all_queues(manager):
+    """All queues, page by page."""
+    found = more = manager.facts(None, PAGE)
+    while len(more) == PAGE:
+        more = manager.facts(more[-1]['queue'], PAGE)
+        found = found + more
+    return found
+
+
+QUEUE_COLUMNS = {
+    'Queue': lambda row: row['name'],
+    'On the broker': lambda row: row['queue'],
+    'Waiting': lambda row: _count(row['ready']),
+    'Workers': lambda row: _count(row['consumers']),
+}
+
+
+def _count(number):
+    return '-' if number is None else number
+
+
+NAME = option('name', metavar='NAME', help='name of the flavor')
+SIZES = (
+    ('vcpus', 1, 'vCPUs'),
+    ('ram', 256, 'memory, MiB'),
+    ('disk', 0, 'root disk, GiB'),
+    ('ephemeral', 0, 'ephemeral disk, GiB'),
+    ('swap', 0, 'swap, MiB'),
+)
+
+
+def _tells(parser):
+    """The verb sends a message when it is done."""
     parser.set_defaults(timeout=TELL_S)
 
 
-def _create_arguments(parser):
-    _delete_arguments(parser)
-    parser.add_argument('--id', metavar='ID', help='its ID, if that is not its name')
-    for name, default, help_ in (
-        ('vcpus', 1, 'vCPUs'),
-        ('ram', 256, 'memory, MiB'),
-        ('disk', 0, 'root disk, GiB'),
-        ('ephemeral', 0, 'ephemeral disk, GiB'),
-        ('swap', 0, 'swap, MiB'),
-    ):
-        parser.add_argument(
-            f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})'
-        )
-    parser.add_argument(
-        '--property',
-        metavar='KEY=VALUE',
-        type=specs.pair,
-        action='append',
-        default=[],
-        help='an extra spec, such as trait:HW_CPU_X86_AVX2=required; may be repeated',
-    )
-
-
 VERBS = (
-    ('create', create, _create_arguments),
+    (
+        'create',
+        create,
+        NAME,
+        _tells,
+        option('--id', metavar='ID', help='its ID, if that is not its name'),
+        *(
+            option(
+                f'--{name}', metavar='N', type=int, default=default, help=f'{help_} ({default})'
+            )
+            for name, default, help_ in SIZES
+        ),
+        option(
+            '--property',
+            metavar='KEY=VALUE',
+            type=arguments.pair,
+            action='append',
+            default=[],
+            help='an extra spec, such as trait:HW_CPU_X86_AVX2=required; may be repeated',
+        ),
+    ),
     ('list', list_flavors),
-    ('show', show, _name_argument),
-    ('delete', delete, _delete_arguments),
+    ('show', show, NAME),
+    ('delete', delete, NAME, _tells),
+)
+QUEUE_VERBS = (
+    (
+        'list',
+        list_queues,
+        option('--waiting', action='store_true', help='only queues where jobs wait'),
+        TIMEOUT,
+    ),
 )
