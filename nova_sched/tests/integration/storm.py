@@ -17,7 +17,8 @@ import random
 import threading
 import time
 
-STILL_S = (4.0, 25.0)  # how long a daemon stands still
+# How long a daemon stands still: it does not find out, or it does (engine.clock.STILL_S).
+STILL_S = (0.1, 3.0), (4.0, 25.0)
 SLOW_S = 0.2  # how much longer each message to the database and back takes
 
 
@@ -56,8 +57,13 @@ class Storm:
 
     def _blow(self):
         try:
-            while not self._over.wait(self._pause_s):
-                self._go_on(time.monotonic())
+            next_s = time.monotonic() + self._pause_s
+            while not self._over.wait(self._wait_s(next_s)):
+                now_s = time.monotonic()
+                self._go_on(now_s)
+                if now_s < next_s:
+                    continue
+                next_s = now_s + self._pause_s
                 if self._link is not None and self._dice.random() < 0.5:
                     self._hold_up()
                 else:
@@ -69,6 +75,11 @@ class Storm:
                     server.start()
         except Exception as error:  # noqa: BLE001, who runs the storm is told
             self.failure = error
+
+    def _wait_s(self, next_s):
+        """Seconds until something is to happen: the next blow, or the end of a standstill."""
+        due_s = min([next_s, *(until for _, until in self._still)])
+        return max(0.0, due_s - time.monotonic())
 
     def _kill(self):
         still = [daemon for daemon, _ in self._still]
@@ -91,7 +102,8 @@ class Storm:
             still = [daemon for daemon, _ in self._still]
             victim = self._dice.choice([daemon for daemon in self._daemons if daemon not in still])
             victim.pause()
-            self._still.append((victim, time.monotonic() + self._dice.uniform(*STILL_S)))
+            still_s = self._dice.uniform(*self._dice.choice(STILL_S))
+            self._still.append((victim, time.monotonic() + still_s))
             self.pauses += 1
 
     def _go_on(self, now):
