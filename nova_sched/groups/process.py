@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.groups.time_limit import WALL_FACTOR
+from nova_sched.groups.limits import WALL_FACTOR
 
 ROOT = Path(__file__).resolve().parents[1]  # the package's parent directory
 LENGTH = struct.Struct('>Q')

@@ -10,37 +10,43 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """The reason why a group cannot be placed: the failing count, the conflicting policies and the
-fit."""
+fit.
+
+Policies that cannot be kept on an empty cluster cannot be kept on a full one. ``ideal`` has the
+domains of a real cluster. ``imagined`` has as many domains of every level as the group can use,
+for authors without access to a cluster.
+"""
 
 import dataclasses
+import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from nova_sched.groups import ideal
 from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.arrays.bounds import Failure
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.problem import NOWHERE, Problem
+from nova_sched.groups.arrays.problem import NOWHERE, Problem, Rule
 from nova_sched.groups.definition import Definition
 from nova_sched.groups.exact.worker import Solver
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import Clock, PlanLimits, TimeLimit
 from nova_sched.groups.quick import greedy
-from nova_sched.groups.time_limit import Clock, TimeLimit
 
+# (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
+Settle = Callable[[Problem, float], bool | None]
 # (problem, seconds) -> hosts [M] of as many as fit, -1 for the others, or None; and whether no
 # more fit.
-Settle = Callable[[Problem, float], bool | None]
+Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
 Families = list[list[int]]  # numbers of rules that are alike
+Nests = Collection[tuple[str, str]]  # names of levels, narrow and wide
 
 SETTLE_S = 0.3  # for each single question
-Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
-
 CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time limit, at which each part ends
 FITS_S = 0.5
 QUICK_S = 0.1  # of the greedy search
+MOST_HOSTS = 20_000  # limit on hosts of ``imagined``; a group that could use more is not analysed
 NO_HOSTS = 'There are no hosts.'  # and members to place: no policy is the cause
 CONTRADICTION = 'nova_sched.groups.exact.tasks:contradiction'
 
@@ -104,7 +110,7 @@ def explain(
     families: list[list[int]] | None = None
     minimal, contradicts, at = False, False, problem
     if proven:
-        whole = ideal.cluster(problem)
+        whole = ideal(problem)
         contradicts = settle(whole, limit.left(CONTRADICTION_SHARE)) is False
         at = whole if contradicts else problem  # both number their rules separately
         families, minimal = core(at, (counted, settle), lambda: limit.left(CORE_SHARE))
@@ -148,7 +154,7 @@ def contradiction(
     """
     if has_no_hosts(problem):
         return NO_HOSTS
-    known = quick(ideal.cluster(problem), QUICK_S)
+    known = quick(ideal(problem), QUICK_S)
     if known:
         return None
     seconds = (limits or PlanLimits()).explain_s
@@ -177,26 +183,26 @@ def explained(
 def contradiction_anywhere(
     group: Definition,
     levels: Sequence[str],
-    nests: ideal.Nests = frozenset(),
+    nests: Nests = frozenset(),
     solver: Solver | None = None,
 ) -> str | None:
     """Returns the required policies that conflict on every cluster, as text; None if none is
     known.
 
-    ``levels`` are as in ``ideal.imagined``. ``nests``, as from ``DomainTopology.nests``, are the
+    ``levels`` are as in ``imagined``. ``nests``, as from ``DomainTopology.nests``, are the
     pairs of levels that nest on all clusters in question. ``solver`` is as in ``contradiction``.
     """
-    found = ideal.imagined(group, levels, nests)
+    found = imagined(group, levels, nests)
     return None if found is None else contradiction(found, solver=solver)
 
 
 def suspected(
-    group: Definition, levels: Sequence[str], nests: ideal.Nests
+    group: Definition, levels: Sequence[str], nests: Nests
 ) -> tuple[Problem | None, bool]:
     """Returns the problem of ``contradiction_anywhere``, and whether it is certain, for
     ``explained``. The problem is None if there is none, or the group is too large to know."""
-    found = ideal.imagined(group, levels, nests)
-    known = True if found is None else quick(ideal.cluster(found), QUICK_S)
+    found = imagined(group, levels, nests)
+    known = True if found is None else quick(ideal(found), QUICK_S)
     return (None if known else found), known is False
 
 
@@ -212,7 +218,7 @@ def clash(
     if has_no_hosts(problem):
         return NO_HOSTS
     limit = TimeLimit(seconds, clock)
-    whole = ideal.cluster(problem)
+    whole = ideal(problem)
     if settle(whole, seconds * CONTRADICTION_SHARE) is not False:
         return ''
     families, _ = core(whole, (counted, settle), limit.left)
@@ -311,7 +317,6 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
     return ', '.join(names[:most]) + rest
 
 
-# (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
 def core(
     problem: Problem, ways: Iterable[Settle], left: Callable[[], float]
 ) -> tuple[Families, bool]:
@@ -427,3 +432,124 @@ class _CoreSearch:
                 families = fewer
             is_known &= answer is not None
         return [family for family in families if family], is_known
+
+
+def ideal(problem: Problem) -> Problem:
+    """Returns the problem on empty hosts that take everything.
+
+    It has as many hosts and domains as the group can use. All members are alike there, and none is
+    fixed. The required rules can be kept there exactly if they could be kept on the whole cluster
+    with no instances on it.
+    """
+    rules = [dataclasses.replace(rule, outside=None) for rule in problem.rules if rule.is_required]
+    hosts = _enough([np.asarray(ids) for ids in problem.domains], max(len(problem.names), 1))
+    domains, names = [], []
+    for ids, every in zip(problem.domains, problem.domain_names, strict=True):
+        numbers, dense = np.unique(ids[hosts], return_inverse=True)
+        domains.append(dense.ravel().astype(np.int32))
+        names.append([every[number] for number in numbers])
+    return dataclasses.replace(
+        problem,
+        kind=np.zeros(len(problem.names), dtype=np.int32),
+        demand=np.zeros((1, 1, 1), dtype=np.int64),
+        mask=np.ones((1, len(hosts)), dtype=bool),
+        score=np.zeros((1, len(hosts)), dtype=np.float32),
+        free=np.zeros((len(hosts), 1), dtype=np.int64),
+        domains=domains,
+        domain_names=names,
+        occupied=np.zeros(len(hosts), dtype=bool),
+        rules=rules,
+        cap=None,
+        fixed=NOWHERE,
+        home=NOWHERE,
+        resources=['room'],
+        kind_names=['any'],
+    )
+
+
+def _enough(domains: list[np.ndarray], members: int) -> np.ndarray:
+    """Rows of hosts: at most ``members`` of the hosts in the same domains, and of alike domains.
+
+    A domain is unnecessary if ``members`` other domains lie in the same domains of all other
+    levels and are at least as large: a placement can use these instead.
+    """
+    hosts = np.arange(len(domains[0]))
+    if len(domains) == 1:
+        return hosts[:members]
+    above = np.column_stack(domains[1:])
+    hosts = hosts[_firsts(above, members)]
+    for level in range(1, len(domains)):
+        hosts = hosts[_in_large(domains, hosts, level, members)]
+    return hosts
+
+
+def _firsts(rows: np.ndarray, most: int) -> np.ndarray:
+    """Bool [n]: the first ``most`` rows of each set of equal rows."""
+    _, kinds = np.unique(rows, axis=0, return_inverse=True)
+    kinds = kinds.ravel()
+    order = np.argsort(kinds, kind='stable')
+    starts = np.searchsorted(kinds[order], np.arange(kinds.max(initial=-1) + 1))
+    rank = np.empty(len(rows), dtype=np.intp)
+    rank[order] = np.arange(len(rows)) - starts[kinds[order]]
+    return rank < most
+
+
+def _in_large(domains: list[np.ndarray], hosts: np.ndarray, level: int, most: int) -> np.ndarray:
+    """Bool [n]: hosts that remain if each set of alike domains of a level keeps its largest."""
+    ids = domains[level][hosts]
+    others = [each[hosts] for number, each in enumerate(domains) if number not in (0, level)]
+    around = np.column_stack([*others, np.zeros(len(hosts), dtype=np.int64)])
+    one_place = _firsts(np.column_stack([ids, around]), 1)
+    numbers, places = np.unique(ids[one_place], return_counts=True)
+    if (places > 1).any():  # some overlap another level: not compared
+        return np.ones(len(hosts), dtype=bool)
+    size = np.bincount(ids)[numbers]
+    first = np.flatnonzero(one_place)
+    order = first[np.argsort(-size[np.searchsorted(numbers, ids[first])], kind='stable')]
+    keep = np.zeros(int(ids.max(initial=-1)) + 1, dtype=bool)
+    keep[ids[order[_firsts(around[order], most)]]] = True
+    return keep[ids]
+
+
+def imagined(
+    definition: Definition, levels: Sequence[str], nests: Nests = frozenset()
+) -> Problem | None:
+    """Returns the group's required policies on that cluster; None if it has no or too many hosts.
+
+    ``levels`` go from narrow to wide; the first is the host. Each level that the policies name is
+    an axis with a value for each member. A domain has a value on the axis of its level and on the
+    axes of the levels around it; a host has one on all axes.
+    """
+    rules = [policy for policy in definition.policies if policy.is_required]
+    host, *wider = levels
+    levels = [host, *(name for name in wider if any(rule.level == name for rule in rules))]
+    members = list(definition.members)
+    if not 0 < len(members) ** len(levels) <= MOST_HOSTS:
+        return None
+    hosts = np.array(
+        list(itertools.product(range(len(members)), repeat=len(levels))), dtype=np.int64
+    )
+    domains = []
+    for name in levels:
+        around = [
+            axis
+            for axis, one in enumerate(levels)
+            if one == name or name == host or (name, one) in nests
+        ]
+        _, ids = np.unique(hosts[:, around], axis=0, return_inverse=True)
+        domains.append(ids.ravel().astype(np.int32))
+    index = {path: number for number, path in enumerate(members)}
+    return Problem(
+        names=members,
+        kind=np.zeros(len(members), dtype=np.int32),
+        demand=np.zeros((1, 1, 1), dtype=np.int64),
+        mask=np.ones((1, len(hosts)), dtype=bool),
+        score=np.zeros((1, len(hosts)), dtype=np.float32),
+        free=np.zeros((len(hosts), 1), dtype=np.int64),
+        domains=domains,
+        levels=levels,
+        domain_names=[[f'{name} {number}' for number in range(ids.max() + 1)]
+                      for name, ids in zip(levels, domains, strict=True)],
+        occupied=np.zeros(len(hosts), dtype=bool),
+        rules=[Rule.of(policy, index, levels) for policy in rules],
+    )  # fmt: skip

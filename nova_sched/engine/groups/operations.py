@@ -36,8 +36,8 @@ from nova_sched.engine.groups.measured import CONFLICT, measured
 from nova_sched.engine.groups.member_state import LoadedGroup, kinds_of, read
 from nova_sched.engine.groups.quota import limits_of, no_limits
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
-from nova_sched.groups import joint, moves, why
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups import joint, why
+from nova_sched.groups.limits import PlanLimits
 from nova_sched.groups.topology import warnings
 from nova_sched.tracing import TRACER
 
@@ -446,7 +446,7 @@ class GroupOperations:
         seen = draft.group_problem
         if seen.closed:
             raise _closed(seen.closed, seen.removed_by)
-        found = moves.place(seen.problem, seen.sites, self._joint, settings.plan_limits, may_move)
+        found = joint.place(seen.problem, seen.sites, self._joint, settings.plan_limits, may_move)
         plan.stage = found.figures.get('by', plan.stage)
         if found.hosts is None:
             refusal = _refusal(found, draft.group_problem)

@@ -22,7 +22,7 @@ from nova_sched.engine.decide import chain, survivors, weigh
 from nova_sched.engine.explain import capacity, reasons
 from nova_sched.engine.groups import amounts
 from nova_sched.groups.arrays.problem import Problem
-from nova_sched.groups.moves import Sites
+from nova_sched.groups.joint import Sites
 from nova_sched.state.facts import HostFacts
 
 TRIES_S = 0.2  # for trial claims of kinds that free amounts do not describe

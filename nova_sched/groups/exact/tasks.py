@@ -29,17 +29,17 @@ from nova_sched.groups import why
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.problem import NOWHERE, Problem
-from nova_sched.groups.exact.candidates import promising, roomy
-from nova_sched.groups.exact.goal import add_goal
-from nova_sched.groups.exact.model import Variables, add_rules
+from nova_sched.groups.exact.model import Variables, add_goal, add_rules
 from nova_sched.groups.exact.symmetry import (
     CannotSplitError,
     Counts,
     counted,
     placement,
+    promising,
+    roomy,
     symmetry_of,
 )
-from nova_sched.groups.time_limit import WALL_FACTOR, TimeLimit
+from nova_sched.groups.limits import WALL_FACTOR, TimeLimit
 
 WORKERS = 2
 POLL_S = 0.01  # between looks at the processor time of a search

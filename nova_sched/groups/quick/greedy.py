@@ -20,10 +20,10 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import bounds, policies
-from nova_sched.groups.arrays.blocks import Block
-from nova_sched.groups.arrays.compile import Compiled, compile
+from nova_sched.groups.arrays.compile import Block, Compiled, compile
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.arrays.tally import PlacementTally, Wiring
+from nova_sched.groups.limits import TimeLimit
 from nova_sched.groups.quick import sequential
 from nova_sched.groups.quick.packing import (
     RANDOM,
@@ -34,7 +34,6 @@ from nova_sched.groups.quick.packing import (
     place_class,
     plan_spreads,
 )
-from nova_sched.groups.time_limit import TimeLimit
 
 FOR_SCORE = 3  # attempts that choose by score; later ones rotate
 LATER = ((TIGHT, False), (RANDOM, True), (RANDOM, False), (SCORE, True))  # with or without wishes

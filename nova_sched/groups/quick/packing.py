@@ -20,7 +20,7 @@ import numpy as np
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import bounds
 from nova_sched.groups.arrays.active import Spread, Standing
-from nova_sched.groups.arrays.blocks import Block
+from nova_sched.groups.arrays.compile import Block
 from nova_sched.groups.arrays.layout import LayoutLevel, Rows
 from nova_sched.groups.arrays.tally import PlacementTally
 

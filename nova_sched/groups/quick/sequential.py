@@ -21,7 +21,7 @@ import numpy as np
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import Problem, Rule
-from nova_sched.groups.time_limit import TimeLimit
+from nova_sched.groups.limits import TimeLimit
 
 ENDLESS = TimeLimit(None)
 
