@@ -9,16 +9,21 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tells the notifications of plans of groups, and of those that were refused or deleted. The
-decision log keeps the refused ones."""
+"""Tells of plans of groups, and of those that were refused or deleted: notifications, metrics,
+and the decision log, which keeps the refused ones."""
 
 import contextlib
+import dataclasses
+import time
 
 from nova_sched import errors
 from nova_sched.engine.explain.decision_log import REFUSED as LOG_REFUSED
+from nova_sched.measures import catalogue
 
 CREATE, UPDATE, REPLAN, BUILD, DELETE = 'create', 'update', 'replan', 'build', 'delete'  # causes
-PLANNED, REFUSED, DELETED = 'planned', 'refused', 'deleted'  # events
+PLANNED, REFUSED, DELETED = 'planned', 'refused', 'deleted'  # events; the first two are results
+DRY_RUN, OVER_QUOTA, CONFLICT, FAILED = 'dry run', 'over quota', 'conflict', 'failed'  # results
+FILTERS = 'filters'  # the stage of a plan that no search was made for
 OF_GROUP = 'uuid name project_id user_id generation serial'.split()
 OF_MEMBER = 'path state instance_uuid host'.split()
 
@@ -108,3 +113,32 @@ def refusal(cause, record, reason, details, now_s, hosts):
 
 def _members(view):
     return {'members': [{name: getattr(one, name) for name in OF_MEMBER} for one in view.members]}
+
+
+@dataclasses.dataclass(slots=True)
+class MeasuredPlan:
+    """One attempt: ``stage`` is what found the placement or that there is none."""
+
+    result: str
+    stage: str = FILTERS
+
+
+@contextlib.contextmanager
+def measured(dry_run):
+    """A MeasuredPlan; the metrics count its result at the end of the block."""
+    plan, begin_s = MeasuredPlan(DRY_RUN if dry_run else PLANNED), time.monotonic()
+    try:
+        yield plan
+    except errors.GroupRefused:
+        plan.result = REFUSED
+        raise
+    except errors.QuotaExceeded:
+        plan.result = OVER_QUOTA
+        raise
+    except BaseException:
+        if plan.result != CONFLICT:
+            plan.result = FAILED
+        raise
+    finally:
+        catalogue.GROUP_PLANS.add(plan.result, plan.stage)
+        catalogue.GROUP_PLAN_SECONDS.observe(time.monotonic() - begin_s, plan.result)

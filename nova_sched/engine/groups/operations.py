@@ -22,19 +22,19 @@ from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED
-from nova_sched.claims import GroupRecord
-from nova_sched.engine.groups import names, reading
+from nova_sched.claims import GroupRecord, plan_quota
+from nova_sched.engine.groups import reading
 from nova_sched.engine.groups.group_events import (
     BUILD,
+    CONFLICT,
     CREATE,
     DELETE,
     REPLAN,
     UPDATE,
     GroupEvents,
+    measured,
 )
-from nova_sched.engine.groups.measured import CONFLICT, measured
 from nova_sched.engine.groups.member_state import LoadedGroup, kinds_of, read
-from nova_sched.engine.groups.quota import limits_of, no_limits
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
 from nova_sched.groups import joint, why
 from nova_sched.groups.limits import PlanLimits
@@ -44,6 +44,24 @@ from nova_sched.tracing import TRACER
 LOG = logging.getLogger(__name__)
 
 TURN_S = 2.0  # a group that has lost waits at most this long for another one that has
+
+
+def no_limits(_project_id):
+    return {}
+
+
+def limits_of(limits, project_id):
+    """The limits of a project on what plans use, by resource, without those that are none.
+
+    ``limits(project_id)`` may ask another service: not for the loop.
+    """
+    if project_id is None:
+        return {}
+    # Of Keystone's limits, only the registered ones: the others would be 0.
+    known = dict(limits(project_id))
+    return {
+        name: most for name, most in known.items() if most >= 0 and plan_quota.is_counted(name)
+    }
 
 
 class _Changed(Exception):
@@ -220,7 +238,9 @@ class GroupOperations:
     def _with_known_names(self, definition, paths):
         """The definition with warnings of unknown names in these members. Raises TemplateError."""
         default_zone = self._settings().default_zone
-        return self._call(names.checked, definition, paths, self._cluster.hosts, default_zone)
+        return self._call(
+            reading.check_names, definition, paths, self._cluster.hosts, default_zone
+        )
 
     def _is_done(self, record):
         """Whether this call has stored the record already, in a commit whose answer was lost."""

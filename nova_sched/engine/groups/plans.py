@@ -12,6 +12,7 @@
 """Plans of groups: read from the host state, claimed and committed as one. Runs in the loop
 only."""
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -23,9 +24,8 @@ from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED
-from nova_sched.claims import ClosedDomain, GroupGuard
+from nova_sched.claims import ClosedDomain, GroupGuard, plan_quota
 from nova_sched.engine.calls import RUNS, pausable
-from nova_sched.engine.groups import quota
 from nova_sched.engine.groups.member_state import LoadedGroup, LoadedMember, member_states, rules
 from nova_sched.engine.groups.problem_builder import (
     GroupProblem,
@@ -212,20 +212,32 @@ class Plans:
 
     def check_quota(self, draft, record, hosts=None):
         """Raises QuotaExceeded if the plan would exceed the limits of its project, as far as that
-        is known; ``record`` as in ``take``; without ``hosts``, before they are chosen."""
-        if hosts is None:
-            quota.check(self._store, draft, record)
-            return
-        nodes = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
-        if any(node is None for node in nodes):
-            return
-        levels = self.levels()
-        tokens = {
-            token
-            for state, node in zip(draft.member_states, nodes, strict=True)
-            for token in draft.known.tokens(state.member, node.row, levels)
-        }
-        quota.check(self._store, draft, record, nodes, tokens)
+        is known; ``record`` as in ``take``. Without ``hosts``, before they are chosen, moves of
+        servers and exclusive domains do not count.
+
+        The store judges the claims. This refuses a plan without a search for hosts, and a dry run
+        as the plan itself would be refused.
+        """
+        nodes = None
+        if hosts is not None:
+            nodes = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
+            if any(node is None for node in nodes):
+                return
+        more = _planned(draft, nodes)
+        more.update(plan_quota.of_record(record))
+        more.subtract(plan_quota.of_record(self._store.top_group(record.uuid)))
+        if nodes is not None:
+            levels = self.levels()
+            tokens = {
+                token
+                for state, node in zip(draft.member_states, nodes, strict=True)
+                for token in draft.known.tokens(state.member, node.row, levels)
+            }
+            domains = self._store.domains().values()
+            own = sum(domain.top_group == record.uuid for domain in domains)
+            more[plan_quota.DOMAINS] = len(tokens) - own
+        used = self._store.plan_usage(record.project_id)
+        plan_quota.check(record.project_id, used, more, draft.limits)
 
     def take(self, draft, hosts, record, lifetime_s):
         """Claim a plan. ``hosts`` has for each member the number of its host in the group_problem.
@@ -491,3 +503,22 @@ def _server_group(request):
 def _size(request):
     """Amounts that give the order of claims, the largest first."""
     return [amount for _, amount in sorted(request.resources.items(), reverse=True)]
+
+
+def _planned(draft, nodes):
+    """What the planned claims of the group would use, less what they use now."""
+    more: collections.Counter[str] = collections.Counter()
+    for claim in draft.left:
+        more.subtract(plan_quota.of_claim(claim))
+    for place, state in enumerate(draft.member_states):
+        if state.planned:
+            more.subtract(plan_quota.of_claim(state.planned))
+        here = (state.built or state.planned) if nodes is None else state.on(nodes[place].uuid)
+        if draft.kept(state, here) is None:
+            asked = collections.Counter(state.request.resources)
+            for group in state.request.groups:
+                asked.update(dict(group.resources))
+            more.update(plan_quota.amounts(asked))
+        elif here.state == PLANNED:
+            more.update(plan_quota.of_claim(here))
+    return more
