@@ -12,7 +12,6 @@
 """The second phase of a group: which member a request is for, and where its policies allow it."""
 
 import dataclasses
-import functools
 import logging
 
 import numpy as np
@@ -122,7 +121,17 @@ class MemberResolver:
         The order matters: a move of members raises the serial, which must not be newer than the
         claims. Raises MemberRefused.
         """
-        known = self._find(request)
+        uuid, path = member_of(request)
+        try:
+            known = self._library.find(uuid)
+            # A group without a project belongs to an operator, and takes servers of any project.
+            if known.record.project_id is not None and request.project_id not in (
+                None,
+                known.record.project_id,
+            ):
+                raise errors.GroupNotFound(uuid)
+        except (errors.GroupNotFound, errors.IncompatibleObject) as error:
+            raise errors.MemberRefused(path or '?', str(error)) from None
         return known, self._plans.claims(known.uuid)
 
     def resolve_request(self, request, replanned=False, loaded=None):
@@ -145,17 +154,26 @@ class MemberResolver:
         if not own and not _says(request, REPLAN):
             self._check(known, path, request)
         node = state.planned and self._cluster.node(state.planned.node_uuid)
+
+        def closed_domains(row):
+            levels, nodes = self._plans.levels(), self._cluster.hosts.nodes
+            return known.closed_domains(path, row, levels, nodes)
+
         placement = MemberPlacement(
             top_group=known.uuid,
             member=path,
             consumer=known.consumers[path],
             serial=known.record.serial,
             allowed=self._allowed(known, claims, here, path),
-            closed_domains=functools.partial(self._closed_domains, known, path),
+            closed_domains=closed_domains,
             row=node.row if node else None,
             is_built=any(claim.is_confirmed for claim in own),
         )
-        tokens = self._tokens(known, claims, path)
+        # Of the exclusive domains that it may be in: those of its exclusive policies.
+        mine = {claim.member for claim in claims if known.shares(path, claim.member)} | {path}
+        tokens = frozenset(
+            token for claim in claims if claim.member in mine for token in claim.fences
+        )
         request = dataclasses.replace(request, member_placement=placement, fences=tokens)
         if not own and (
             node is None or (not replanned and self._is_outdated(known, state, node, request))
@@ -168,20 +186,6 @@ class MemberResolver:
         its exclusive domains there have changed."""
         tokens = known.tokens(state.member, node.row, self._plans.levels())
         return _says(request, REPLAN) or set(tokens) != set(state.planned.fences)
-
-    def _find(self, request):
-        uuid, path = member_of(request)
-        try:
-            known = self._library.find(uuid)
-            # A group without a project belongs to an operator, and takes servers of any project.
-            if known.record.project_id is not None and request.project_id not in (
-                None,
-                known.record.project_id,
-            ):
-                raise errors.GroupNotFound(uuid)
-            return known
-        except (errors.GroupNotFound, errors.IncompatibleObject) as error:
-            raise errors.MemberRefused(path or '?', str(error)) from None
 
     def _check_group(self, known, path):
         if known.record.deleted:
@@ -198,16 +202,6 @@ class MemberResolver:
             raise errors.MemberRefused(
                 path, f'{field} was planned to be {planned}, but {asked} is asked for'
             )
-
-    def _tokens(self, known, claims, path):
-        """Tokens of the exclusive domains that it may be in: those of its exclusive policies."""
-        mine = {claim.member for claim in claims if known.shares(path, claim.member)} | {path}
-        return frozenset(
-            token for claim in claims if claim.member in mine for token in claim.fences
-        )
-
-    def _closed_domains(self, known, path, row):
-        return known.closed_domains(path, row, self._plans.levels(), self._cluster.hosts.nodes)
 
     def _allowed(self, known, claims, here, path):
         """Rows, bool [H], where the member satisfies all required policies, with the other members

@@ -31,11 +31,6 @@ from nova_sched.state.spec import READERS
 KEPT = 64  # definitions that were read last
 
 
-def consumer_of(group_uuid, path):
-    """The UUID of the consumer of a member's planned claim: unique, and always the same."""
-    return str(uuid.uuid5(uuid.UUID(group_uuid), path))
-
-
 def token(group_uuid, policy, domain):
     """The token of one exclusive domain of a policy."""
     return str(uuid.uuid5(uuid.UUID(group_uuid), f'{policy.name}\n{policy.level}\n{domain}'))
@@ -123,7 +118,9 @@ class LoadedGroup:
         def owned():
             return (requests or MemberRequests.of(definition)).owned_by(record)
 
-        consumers = {path: consumer_of(record.uuid, path) for path in definition.members}
+        # Unique, and always the same.
+        consumers = {path: str(uuid.uuid5(uuid.UUID(record.uuid), path))
+                     for path in definition.members}  # fmt: skip
         return cls(record, definition, source, consumers, owned)
 
     @property
@@ -160,7 +157,7 @@ class LoadedGroup:
                 )
         return None
 
-    def admits(self, policy, claim, row, levels):
+    def admits(self, policy, levels, claim, row):
         """Whether a claim of the group, on that row, may be in a domain of an exclusive policy.
 
         This is so for claims of members of the policy, for claims of former members that are still
@@ -360,7 +357,15 @@ def member_states(known, claims, requests=None):
     by_path: dict[str, list[Claim]] = {}
     for claim in claims:
         by_path.setdefault(claim.member, []).append(claim)
-    states = [_member_state(path, by_path.get(path, ())) for path in known.definition.members]
+    states = []
+    for path in known.definition.members:
+        claims = by_path.get(path, ())
+        planned = next((claim for claim in claims if claim.state == PLANNED), None)
+        built = (claim for claim in claims if claim.state != PLANNED)
+        order = sorted(
+            built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True
+        )
+        states.append(LoadedMember(path, planned, tuple(order)))
     if requests is None:
         return states
     kinds = [requests.kinds[state.member] for state in states]
@@ -370,27 +375,17 @@ def member_states(known, claims, requests=None):
     ]
 
 
-def _member_state(path, claims):
-    planned = next((claim for claim in claims if claim.state == PLANNED), None)
-    built = (claim for claim in claims if claim.state != PLANNED)
-    held = tuple(
-        sorted(built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True)
-    )
-    return LoadedMember(path, planned, held)
+def others(cluster, claims, admits=lambda _claim, _row: True):
+    """Rows, bool [H], with instances other than those of these claims that it ``admits``, by claim
+    and row.
 
-
-def outsiders(cluster, known, policy, claims, levels):
-    """Rows, bool [H], with instances that may not share a domain with members of an exclusive
-    policy.
-
-    These are instances without a claim of the group, and servers of its other members, on each
-    host where they have a claim until they have moved away. ``claims`` are those of the group.
+    The instance of a claim counts on each host where it has one until it has moved away.
     """
     own = np.zeros(len(cluster.hosts), dtype=np.int64)
     for claim in claims:
         node = cluster.node(claim.node_uuid)
         if node is not None and claim.consumer_uuid in node.claims:
-            own[node.row] += known.admits(policy, claim, node.row, levels)
+            own[node.row] += admits(claim, node.row)
     return cluster.hosts.num_instances > own
 
 
@@ -403,7 +398,7 @@ def rules(cluster, known, policies, index, claims, levels):
             policy,
             index,
             names,
-            outsiders(cluster, known, policy, claims, levels)
+            others(cluster, claims, functools.partial(known.admits, policy, levels))
             if policy.kind == EXCLUSIVE
             else None,
         )

@@ -238,9 +238,7 @@ class GroupOperations:
     def _with_known_names(self, definition, paths):
         """The definition with warnings of unknown names in these members. Raises TemplateError."""
         default_zone = self._settings().default_zone
-        return self._call(
-            reading.check_names, definition, paths, self._cluster.hosts, default_zone
-        )
+        return self._call(reading.checked, definition, paths, self._cluster.hosts, default_zone)
 
     def _is_done(self, record):
         """Whether this call has stored the record already, in a commit whose answer was lost."""
@@ -418,19 +416,17 @@ class GroupOperations:
     def _plan(self, known, cause, dry_run=False, may_move=False, asked=None, changed=frozenset()):
         """Plan and claim, and tell of it; repeat on the new host state if other claims came first.
         Raises GroupRefused, QuotaExceeded, LimitsUnknown, or _Changed."""
-        with self._events.refusals(cause, known.record, dry_run):
-            view = self._plan_or_refuse(known, dry_run, may_move, asked, changed)
-        return view if dry_run else self._events.planned(cause, view)
-
-    def _plan_or_refuse(self, known, dry_run, may_move, asked, changed):
         caps: dict[tuple[str, str], int] = {}
-        limits = limits_of(self._limits, known.record.project_id)
-        for attempt in range(self._settings().plan_attempts):
-            with self._turn() if attempt else contextlib.nullcontext():
-                view = self._try(known, dry_run, may_move, asked, changed, caps, limits)
-            if view is not None:
-                return view
-        raise errors.GroupRefused(*self._too_quick())
+        with self._events.refusals(cause, known.record, dry_run):
+            limits = limits_of(self._limits, known.record.project_id)
+            for attempt in range(self._settings().plan_attempts):
+                with self._turn() if attempt else contextlib.nullcontext():
+                    view = self._try(known, dry_run, may_move, asked, changed, caps, limits)
+                if view is not None:
+                    break
+            else:
+                raise errors.GroupRefused(*self._too_quick())
+        return view if dry_run else self._events.planned(cause, view)
 
     @contextlib.contextmanager
     def _turn(self):
@@ -451,55 +447,58 @@ class GroupOperations:
             TRACER.traced('plan group', group=known.uuid, members=members),
             measured(dry_run) as plan,
         ):
-            return self._try_measured(known, dry_run, may_move, asked, changed, caps, limits, plan)
-
-    def _try_measured(self, known, dry_run, may_move, asked, changed, caps, limits, plan):
-        settings = self._settings()
-        expires_s = known.record.expires_s
-        begin_s = time.perf_counter()
-        draft = self._call(
-            self._plans.draft, known, known.requests(), caps, asked, changed, limits
-        )
-        record = dataclasses.replace(known.record, definition=known.text())
-        if limits:
-            self._call(self._plans.check_quota, draft, record)
-        seen = draft.group_problem
-        if seen.closed:
-            raise _closed(seen.closed, seen.removed_by)
-        found = joint.place(seen.problem, seen.sites, self._joint, settings.plan_limits, may_move)
-        plan.stage = found.figures.get('by', plan.stage)
-        if found.hosts is None:
-            refusal = _refusal(found, draft.group_problem)
+            settings = self._settings()
+            expires_s = known.record.expires_s
+            begin_s = time.perf_counter()
+            draft = self._call(
+                self._plans.draft, known, known.requests(), caps, asked, changed, limits
+            )
+            record = dataclasses.replace(known.record, definition=known.text())
+            if limits:
+                self._call(self._plans.check_quota, draft, record)
+            seen = draft.group_problem
+            if seen.closed:
+                raise _closed(seen.closed, seen.removed_by)
+            found = joint.place(
+                seen.problem,
+                seen.sites,
+                lambda problem, plan_limits: joint.plan(problem, plan_limits, self._solver),
+                settings.plan_limits,
+                may_move,
+            )
+            plan.stage = found.figures.get('by', plan.stage)
+            if found.hosts is None:
+                refusal = _refusal(found, draft.group_problem)
+                LOG.info(
+                    'Refused group %s of %d members: %s',
+                    known.uuid,
+                    len(draft.member_states),
+                    refusal.reason,
+                )
+                raise refusal
+            if dry_run:
+                if limits:
+                    self._call(self._plans.check_quota, draft, record, found.hosts)
+                return self._call(self._group_views.foresee, draft, found.hosts)
+            lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
+            taken, view = self._call(self._take, known, draft, found.hosts, record, lifetime_s)
+            if taken.exceeded is not None:
+                raise taken.exceeded
+            if not taken.won:
+                plan.result = CONFLICT
+                if taken.record is not None or taken.gone:
+                    raise _Changed
+                for key, most in taken.short.items():
+                    caps[key] = min(most, caps.get(key, most))
+                return None
             LOG.info(
-                'Refused group %s of %d members: %s',
+                'Planned group %s: %d members on %d hosts, %.1f ms',
                 known.uuid,
                 len(draft.member_states),
-                refusal.reason,
+                len(set(found.hosts.tolist())),
+                (time.perf_counter() - begin_s) * 1000,
             )
-            raise refusal
-        if dry_run:
-            if limits:
-                self._call(self._plans.check_quota, draft, record, found.hosts)
-            return self._call(self._group_views.foresee, draft, found.hosts)
-        lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
-        taken, view = self._call(self._take, known, draft, found.hosts, record, lifetime_s)
-        if taken.exceeded is not None:
-            raise taken.exceeded
-        if not taken.won:
-            plan.result = CONFLICT
-            if taken.record is not None or taken.gone:
-                raise _Changed
-            for key, most in taken.short.items():
-                caps[key] = min(most, caps.get(key, most))
-            return None
-        LOG.info(
-            'Planned group %s: %d members on %d hosts, %.1f ms',
-            known.uuid,
-            len(draft.member_states),
-            len(set(found.hosts.tolist())),
-            (time.perf_counter() - begin_s) * 1000,
-        )
-        return view
+            return view
 
     def _take(self, known, draft, hosts, record, lifetime_s):
         """Claim a plan. Returns its PlanOutcome, and the GroupView if it has won. Runs in the
@@ -522,9 +521,6 @@ class GroupOperations:
         claims = self._cluster.claims_of_group(known.uuid)
         if any(one.state == PLANNED and _differs(one.expires_s, expires_s) for one in claims):
             self._plans.renew(known, expires_s)
-
-    def _joint(self, problem, limits):
-        return joint.plan(problem, limits, self._solver)
 
     def _too_quick(self):
         attempts = self._settings().plan_attempts

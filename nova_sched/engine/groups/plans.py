@@ -31,6 +31,7 @@ from nova_sched.engine.groups.problem_builder import (
     GroupProblem,
     Outdated,
     build_problem,
+    problem_steps,
     unsettled,
 )
 
@@ -153,17 +154,10 @@ class Plans:
         lifted = functools.partial(self._lifted, [*planned, *left])
         with lifted():
             kept = rules(self._cluster, known, known.definition.policies, index, claims, levels)
-        seen = yield from build_problem(
-            self._cluster,
-            self._placer.rules,
-            levels,
-            found,
-            kept,
-            self._settings(),
-            caps,
-            claims,
-            lifted,
+        steps = problem_steps(
+            self._cluster, self._placer.rules, levels, found, kept, self._settings(), caps, claims
         )
+        seen = yield from build_problem(hosts, steps, lifted)
         return Draft(known, found, seen, left, changed, limits or {})
 
     def _within_domains(self, known, found, claims, levels):

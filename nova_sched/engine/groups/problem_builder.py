@@ -28,6 +28,7 @@ from nova_sched.claim import PCPU, VCPU
 from nova_sched.engine.calls import settled
 from nova_sched.engine.decide import chain, survivors, weigh
 from nova_sched.engine.explain import capacity, reasons
+from nova_sched.engine.groups.member_state import others
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.joint import Sites
 from nova_sched.hardware.numa.guest import DEDICATED, ISOLATE, PREFER, SHARED
@@ -212,36 +213,24 @@ def unsettled(rules, request):
     ]
 
 
-def build_problem(cluster, rules, levels, states, policies, settings, caps, own, lifted):
-    """Build the GroupProblem of a group from the whole host state. Runs in the loop; yields where
-    it may pause, and returns the problem. Raises Outdated.
+def build_problem(hosts, steps, lifted):
+    """Take the ``problem_steps`` until a slice of time is over, then yield, and so on. Runs in the
+    loop; returns the GroupProblem, which is exact only if the host state stayed as it was. Raises
+    Outdated.
 
-    ``states``: a LoadedMember for each member; ``levels``: Topology.look; ``policies``: the Rules
-    to satisfy; ``caps``: (kind, node UUID) to the most members of the kind there, from earlier
-    plans that failed, or None; ``own``: the claims of the group; ``lifted()`` is a context in
-    which its planned claims are not in the host state.
+    ``lifted()`` is a context in which the group's planned claims are not in the host state.
     """
-    hosts, found = cluster.hosts, list[GroupProblem]()
-    steps = _steps(cluster, rules, levels, states, policies, settings, caps, own, found)
-    is_one_state = yield from _in_turns(hosts, steps, lifted)
-    (made,) = found
-    return made if is_one_state else dataclasses.replace(made, exact=False)
-
-
-def _in_turns(hosts, steps, lifted):
-    """Take the steps until a slice of time is over, then yield, and so on. Returns whether the
-    host state stayed as it was."""
     is_one_state = True
     while True:
         begin_s = time.monotonic()
         with lifted():
             least_s = 2 * (time.monotonic() - begin_s)  # lifting must not be most of the work
-            for _ in steps:
+            for made in steps:
+                if made is not None:
+                    return made if is_one_state else dataclasses.replace(made, exact=False)
                 is_over = hosts.pause is not None and hosts.pause()
                 if is_over and time.monotonic() - begin_s >= least_s:
                     break
-            else:
-                return is_one_state
         position = hosts.changed.end
         yield
         if hosts.changed.since(position) is None:
@@ -249,8 +238,14 @@ def _in_turns(hosts, steps, lifted):
         is_one_state = is_one_state and hosts.changed.end == position
 
 
-def _steps(cluster, rules, levels, states, policies, settings, caps, own, made):
-    """Yields after each step of a problem, which becomes the only item of ``made``."""
+def problem_steps(cluster, rules, levels, states, policies, settings, caps, own):
+    """Yields None after each step of a problem from the whole host state, and at the end the
+    GroupProblem.
+
+    ``states``: a LoadedMember for each member; ``levels``: Topology.look; ``policies``: the Rules
+    to satisfy; ``caps``: (kind, node UUID) to the most members of the kind there, from earlier
+    plans that failed, or None; ``own``: the claims of the group.
+    """
     hosts = cluster.hosts
     sites = _sites(cluster, states)
     numbers: dict[str, int] = {}
@@ -296,7 +291,7 @@ def _steps(cluster, rules, levels, states, policies, settings, caps, own, made):
         domains=[levels[name].ids for name in names],
         levels=names,
         domain_names=[list(levels[name].names) for name in names],
-        occupied=_occupied(cluster, own),
+        occupied=others(cluster, own),
         rules=policies,
         cap=cap,
         fixed=sites.built,
@@ -305,7 +300,7 @@ def _steps(cluster, rules, levels, states, policies, settings, caps, own, made):
         kind_names=[_words(request) for request in requests],
     )
     nodes = hosts.cache.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
-    made.append(GroupProblem(problem, nodes, sites, exact, closed, removed_by))
+    yield GroupProblem(problem, nodes, sites, exact, closed, removed_by)
 
 
 def _judged(rules, hosts, request, explains):
@@ -328,16 +323,6 @@ def _sites(cluster, states):
         bound=rows(state.bound for state in states),
         planned=rows(state.planned for state in states),
     )
-
-
-def _occupied(cluster, claims):
-    """Rows with instances, built or planned, other than these."""
-    own = np.zeros(len(cluster.hosts), dtype=np.int64)
-    for claim in claims:
-        node = cluster.node(claim.node_uuid)
-        if node is not None and node.claims.get(claim.consumer_uuid) is not None:
-            own[node.row] += 1
-    return cluster.hosts.num_instances > own
 
 
 def _caps(cluster, rules, requests, mask, figures, settings, counts):

@@ -12,7 +12,7 @@
 """Reads a template and the data sent with it, to a definition and the requests of its members.
 
 A tenant writes these, and they may be made to cost much. ``TemplateReaders`` runs ``read`` and
-``account`` in child processes. ``check_names`` needs the host state: it runs in the loop.
+``account`` in child processes. ``checked`` needs the host state: it runs in the loop.
 """
 
 import dataclasses
@@ -153,7 +153,7 @@ REQUIRED, FORBIDDEN = 'required', 'forbidden'
 
 
 @pausable
-def check_names(definition, paths, hosts, default_zone):
+def checked(definition, paths, hosts, default_zone):
     """The definition, with a warning for each forbidden trait that no host has.
 
     Raises TemplateError for a zone that no aggregate names, and for a required trait that no host

@@ -106,7 +106,18 @@ class GroupViews:
         Instances have to move, or to be resized.
         """
         moves = _moves(draft, hosts, self._cluster)
-        told = [*_resized(draft), *_astray(draft, hosts)]
+        told = [
+            f'Member {state.member} is already built with its previous description: resize it'
+            for state in draft.member_states
+            if state.held and state.member in draft.changed
+        ]
+        # They name no host, because owners read them.
+        told += [
+            f'Member {state.member} is moving to another host than its planned one: '
+            'revert its move'
+            for state, host in zip(draft.member_states, hosts.tolist(), strict=True)
+            if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]
+        ]
         return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *told))
 
     def see(self, known, claims, dry_run=False):
@@ -119,7 +130,11 @@ class GroupViews:
             members.append(member_view(state, claim.state if node else UNPLACED, node))
         view = view_of(known.record, status_of(known.record, known, claims), known, tuple(members))
         moving = tuple(
-            _to_make(state, self._cluster) for state in states if state.held and state.planned
+            _required_move(
+                self._cluster, state, state.planned.node_uuid, 'its group was replanned'
+            )
+            for state in states
+            if state.held and state.planned
         )
         shared = self._shared({token for claim in claims for token in claim.fences})
         return dataclasses.replace(
@@ -202,65 +217,33 @@ def status_of(record, known, claims):
     return BUILDING if states & {PLANNED, PENDING} else BUILT
 
 
-def _resized(draft):
-    return [
-        f'Member {state.member} is already built with its previous description: resize it'
-        for state in draft.member_states
-        if state.held and state.member in draft.changed
-    ]
-
-
-def _astray(draft, hosts):
-    """Warnings for servers that move to hosts where the plan does not place them. They name no
-    host, because owners read them."""
-    return [
-        f'Member {state.member} is moving to another host than its planned one: revert its move'
-        for state, host in zip(draft.member_states, hosts.tolist(), strict=True)
-        if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]
-    ]
-
-
-def _to_make(state, cluster):
-    """The move that a member still has to make."""
-    source, target = (cluster.node(claim.node_uuid) for claim in (state.built, state.planned))
-    why_so = 'its group was replanned'
+def _required_move(cluster, state, target_uuid, reason):
+    source, target = (cluster.node(uuid) for uuid in (state.built.node_uuid, target_uuid))
     return RequiredMove(
-        state.member, _host(source), _host(target), state.built.consumer_uuid, why_so
+        path=state.member,
+        source=source.host if source else '',
+        target=target.host if target else '',
+        instance_uuid=state.built.consumer_uuid,
+        reason=reason,
     )
-
-
-def _host(node):
-    return node.host if node else ''
 
 
 def _moves(draft, hosts, cluster):
     """The moves of instances that a plan needs, without those in progress."""
-    sites, found = draft.group_problem.sites, []
+    sites, nodes, found = draft.group_problem.sites, draft.group_problem.nodes, []
     if not sites.is_built.any():
         return ()
-    broken = _broken(draft.group_problem.problem, np.where(sites.is_built, sites.built, hosts))
+    problem = draft.group_problem.problem
+    now = np.where(sites.is_built, sites.built, hosts)
+    broken = [
+        (problem.rules[number].policy, words)
+        for number, words in policies.broken(problem, now)
+        if not isinstance(number, str)
+    ]
     for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
-        there = state.on(draft.group_problem.nodes[host])
+        there = state.on(nodes[host])
         if state.held and (there is None or there.state == PLANNED):
-            source, target = (
-                cluster.node(uuid)
-                for uuid in (state.built.node_uuid, draft.group_problem.nodes[host])
-            )
             own = [words for policy, words in broken if state.member in (*policy.a, *policy.b)]
             why_so = '; '.join(own) or 'the policies of its group'
-            found.append(
-                RequiredMove(
-                    state.member,
-                    _host(source),
-                    _host(target),
-                    state.built.consumer_uuid,
-                    why_so,
-                )
-            )
+            found.append(_required_move(cluster, state, nodes[host], why_so))
     return tuple(found)
-
-
-def _broken(problem, hosts):
-    """Policies that the hosts of the members violate, as text."""
-    return [(problem.rules[one].policy, words) for one, words in policies.broken(problem, hosts)
-            if not isinstance(one, str)]  # fmt: skip
