@@ -179,7 +179,8 @@ def main() -> None:
     importlib.import_module(about['loads'])  # the first caller waits for it
     os.nice(about['nice'])
     if about['memory'] is not None:
-        _limit(resource.RLIMIT_AS, _size() + about['memory'])
+        pages = int(Path('/proc/self/statm').read_text().split()[0])
+        _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + about['memory'])
         _limit(resource.RLIMIT_CORE, 0)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         send(channel, True)
@@ -193,11 +194,6 @@ def main() -> None:
 def _limit(what: int, most: int) -> None:
     _, hard = resource.getrlimit(what)
     resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
-def _size() -> int:
-    """Returns the size of this process's address space in bytes."""
-    return int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()
 
 
 def _do(task: str, arguments: tuple[object, ...], seconds: float) -> tuple[bool, Any]:

@@ -143,24 +143,6 @@ def counted(problem: Problem, seconds: float = 0.0) -> bool | None:  # noqa: ARG
     return None if bounds.first(problem) is None else False
 
 
-def contradiction(
-    problem: Problem, limits: PlanLimits | None = None, solver: Solver | None = None
-) -> str | None:
-    """Returns why the policies cannot be kept on any cluster of these domains, as text; None if
-    they can.
-
-    ``solver``: a ``worker.Solver``, for conflicts that are not obvious. Returns None if it is not
-    known.
-    """
-    if has_no_hosts(problem):
-        return NO_HOSTS
-    known = quick(ideal(problem), QUICK_S)
-    if known:
-        return None
-    seconds = (limits or PlanLimits()).explain_s
-    return explained(problem, known is False, seconds, solver, counted_clash)
-
-
 def explained(
     problem: Problem,
     is_certain: bool,
@@ -168,7 +150,8 @@ def explained(
     solver: Solver | None,
     count: Callable[..., str],
 ) -> str | None:
-    """Returns ``contradiction`` of a problem for which ``quick`` has found no placement.
+    """Returns why the policies cannot be kept on any cluster of these domains, as text, for a
+    problem for which ``quick`` has found no placement; None if it is not known.
 
     ``is_certain``: whether there is none. ``count``: ``counted_clash``, or what runs it elsewhere.
     """
@@ -189,11 +172,14 @@ def contradiction_anywhere(
     """Returns the required policies that conflict on every cluster, as text; None if none is
     known.
 
-    ``levels`` are as in ``imagined``. ``nests``, as from ``DomainTopology.nests``, are the
-    pairs of levels that nest on all clusters in question. ``solver`` is as in ``contradiction``.
+    ``levels`` are as in ``imagined``. ``nests``, as from ``DomainTopology.nests``, are the pairs
+    of levels that nest on all clusters in question. ``solver``: a ``worker.Solver``, for conflicts
+    that are not obvious.
     """
-    found = imagined(group, levels, nests)
-    return None if found is None else contradiction(found, solver=solver)
+    problem, is_certain = suspected(group, levels, nests)
+    if problem is None:
+        return None
+    return explained(problem, is_certain, PlanLimits().explain_s, solver, counted_clash)
 
 
 def suspected(
@@ -207,14 +193,15 @@ def suspected(
 
 
 def counted_clash(problem: Problem, seconds: float) -> str:
-    """Returns the text of ``contradiction`` as far as counting finds it; else ''."""
+    """Returns the text of ``clash`` as far as counting finds it; else ''."""
     return clash(problem, counted, seconds)
 
 
 def clash(
     problem: Problem, settle: Settle, seconds: float, clock: Clock = time.thread_time
 ) -> str:
-    """Returns the text of ``contradiction``; '' if the policies can be kept or it is not known."""
+    """Returns why the policies cannot be kept on any cluster of these domains, as text; '' if they
+    can, or it is not known."""
     if has_no_hosts(problem):
         return NO_HOSTS
     limit = TimeLimit(seconds, clock)
@@ -328,8 +315,13 @@ def core(
     cover members that overlap in different ways. ``ways`` to settle a problem: the quicker and
     weaker first; ``left`` gives the seconds of processor time that are left.
     """
-    families = _families(problem)
-    is_minimal = False
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for number, rule in enumerate(problem.rules):
+        if rule.is_required:
+            sides = (np.sort(problem.kind[side]).tobytes() for side in (rule.a, rule.b))
+            key = (rule.kind, rule.level, rule.most, rule.min_domains, rule.max_skew, *sides)
+            alike.setdefault(key, []).append(number)
+    families, is_minimal = list(alike.values()), False
     for settle in ways:
         search = _CoreSearch(problem, settle, left)
         if search.is_impossible(families):
@@ -342,17 +334,6 @@ def only(problem: Problem, numbers: Iterable[int]) -> Problem:
     return dataclasses.replace(
         problem, rules=[problem.rules[number] for number in numbers], home=NOWHERE
     )
-
-
-def _families(problem: Problem) -> Families:
-    """Returns families of alike required rules, in the order of the rules."""
-    found: dict[tuple[object, ...], list[int]] = {}
-    for number, rule in enumerate(problem.rules):
-        if rule.is_required:
-            sides = (np.sort(problem.kind[side]).tobytes() for side in (rule.a, rule.b))
-            key = (rule.kind, rule.level, rule.most, rule.min_domains, rule.max_skew, *sides)
-            found.setdefault(key, []).append(number)
-    return list(found.values())
 
 
 class _CoreSearch:

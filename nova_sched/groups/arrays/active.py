@@ -185,7 +185,7 @@ class Standing:
         None means anywhere. The result looks ahead: a breach that no later member can repair is
         not allowed.
         """
-        raise NotImplementedError
+        return None
 
     def price(self, a: int, b: int) -> np.ndarray | float:
         """Returns an estimate, [D], of the added breaches with ``a`` and ``b`` more members in a
@@ -212,9 +212,6 @@ class Standing:
 
 class Affinity(Standing):
     """Preferred affinity only; blocks implement required affinity."""
-
-    def allowed(self, a: int, b: int) -> np.ndarray | None:
-        return None
 
     def price(self, a: int, b: int) -> np.ndarray | float:
         used = self.a > 0

@@ -112,7 +112,11 @@ class Solver:
         self, process: ChildProcess, task: str, arguments: tuple[object, ...], seconds: float
     ) -> Any:
         try:
-            self._wait_until_ready(process)
+            try:
+                process.wait_until_ready(self._start_s)
+            except (OSError, EOFError):
+                self._rest_until = time.monotonic() + REST_S
+                raise
             good, answer = process.ask(task, arguments, seconds, self._grace_s)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             if not self._closed:
@@ -130,10 +134,3 @@ class Solver:
         if not good:
             LOG.error('The solver raised an exception in %s: %s', task, answer)
         return answer if good else None
-
-    def _wait_until_ready(self, process: ChildProcess) -> None:
-        try:
-            process.wait_until_ready(self._start_s)
-        except (OSError, EOFError):
-            self._rest_until = time.monotonic() + REST_S
-            raise

@@ -72,27 +72,18 @@ def place(
     """
     compiled = compile(given) if isinstance(given, Problem) else given
     problem = compiled.problem
-    found = _at_home(problem, seconds, attempts, seed)
+    found, held = None, _held(problem)
+    if held is not None:
+        half_s = None if seconds is None else seconds / 2
+        found = place(held, half_s, max(attempts // 5, 1), seed)
+        if found is not None and policies.broken(problem, found):
+            found = None
     if found is not None and not policies.cost(problem, found).preferred:
         return found
     other = _search(compiled, seconds, attempts, seed)
     if found is None or other is None:
         return other if found is None else found
     return min(found, other, key=lambda hosts: policies.cost(problem, hosts))
-
-
-def _at_home(
-    problem: Problem, seconds: float | None, attempts: int, seed: int
-) -> np.ndarray | None:
-    """Returns a placement in which all members at home stay, if they may.
-
-    Returns None if no member is at home, or no such placement is found.
-    """
-    held = _held(problem)
-    if held is None:
-        return None
-    hosts = place(held, None if seconds is None else seconds / 2, max(attempts // 5, 1), seed)
-    return hosts if hosts is not None and not policies.broken(problem, hosts) else None
 
 
 def _held(problem: Problem) -> Problem | None:

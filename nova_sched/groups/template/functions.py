@@ -17,6 +17,7 @@ evaluated yet. So ``if`` never evaluates the branch that it does not choose.
 
 import itertools
 import json
+import math
 
 from nova_sched.groups.template.values import Omitted, Reference, Value, from_plain
 
@@ -56,7 +57,12 @@ def _list_join(scope, call, argument):
     if len(parts) < 2:
         raise call.wrong('list_join takes a delimiter and a list or more')
     delimiter = scope.text(parts[0], least=0)
-    items = [_as_text(item) for part in parts[1:] for item in _list(scope, part)]
+    items: list[str] = []
+    for part in parts[1:]:
+        plain = scope.plain(part)
+        if plain and not isinstance(plain, list):
+            raise part.wrong('a list is wanted')
+        items += map(_as_text, plain or ())  # null and an empty text are an empty list, as in Heat
     length = sum(map(len, items)) + len(delimiter) * (len(items) - 1)
     return _text(scope, call, length, lambda: delimiter.join(items))
 
@@ -112,7 +118,7 @@ def _rounds(each, lists, permutations):
     if not known or len(known) < len(lists):
         return 0, ()
     if permutations:
-        return _product(lists), itertools.product(*lists)
+        return math.prod(map(len, lists)), itertools.product(*lists)
     return len(lists[0]), zip(*lists, strict=True)
 
 
@@ -217,15 +223,6 @@ def _size(plain):
     return 1
 
 
-def _list(scope, value):
-    plain = scope.plain(value)
-    if not plain:  # null and an empty text are an empty list, as in Heat
-        return []
-    if not isinstance(plain, list):
-        raise value.wrong('a list is wanted')
-    return plain
-
-
 def _as_text(plain):
     if isinstance(plain, str):
         return plain
@@ -262,13 +259,6 @@ def _split(piece, done, old, new):
         return [(piece, done)]
     parts = [(part, False) for part in piece.split(old)]
     return [one for part in parts for one in ((new, True), part)][1:]
-
-
-def _product(lists):
-    copies = 1
-    for values in lists:
-        copies *= len(values)
-    return copies
 
 
 def _substituted(scope, value, replacements):

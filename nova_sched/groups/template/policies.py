@@ -113,7 +113,12 @@ class Policies:
     def _server_group(self, name, one):
         properties = self._scope.mapping(one.properties, SERVER_GROUP)
         listed = self._scope.get(properties, 'policies')
-        policy = ANTI_AFFINITY if listed is None else self._policy_of(properties, listed)
+        policy = ANTI_AFFINITY
+        if listed is not None:
+            named = self._scope.items(listed)
+            if len(named) != 1:
+                raise properties.wrong_key('policies', 'a server group has one policy')
+            policy = self._scope.word(named[0], OF_NOVA)
         kind, weight = OF_NOVA[policy]
         most = self._most_per_host(properties, kind, weight)
         members = self._tree.server_groups.get(name, ())
@@ -122,12 +127,6 @@ class Policies:
                 f'resources.{name}: no member has this server group in its hints'
             )
         self._add(name, kind, 'host', weight, members, one.at, most=most)
-
-    def _policy_of(self, properties, listed):
-        listed = self._scope.items(listed)
-        if len(listed) != 1:
-            raise properties.wrong_key('policies', 'a server group has one policy')
-        return self._scope.word(listed[0], OF_NOVA)
 
     def _most_per_host(self, properties, kind, weight):
         found = self._scope.get(properties, 'rules')

@@ -70,11 +70,8 @@ def plain(text: str, most: int = SIZE) -> Any:
     """
     if len(text) > most:
         raise errors.TemplateError(ROOT, None, None, f'longer than {most} characters')
-    return None if _is_blank(text) else to_plain(parse(text))
-
-
-def _is_blank(text):
-    return all(line.strip()[:1] in ('', '#') for line in text.splitlines())
+    is_blank = all(line.strip()[:1] in ('', '#') for line in text.splitlines())
+    return None if is_blank else to_plain(parse(text))
 
 
 def parse(source: str | bytes, loader: type = LOADER, allowance: Allowance | None = None) -> Value:
