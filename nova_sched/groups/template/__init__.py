@@ -18,8 +18,7 @@
     scope       reads values: evaluates functions and checks types
     functions   the functions, which compute a value
     parameters  the inputs, and the constraints on them
-    types       the types of resources
-    resources   the resources by name, and the conditions
+    resources   the types of resources, the resources by name, and the conditions
     servers     servers, their flavors and images
     tree        members and groups by path
     policies    the policies on them
@@ -33,10 +32,10 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.groups.definition import Definition
-from nova_sched.groups.template import source, types
+from nova_sched.groups.template import source
 from nova_sched.groups.template.parameters import Parameters
 from nova_sched.groups.template.policies import Policies
-from nova_sched.groups.template.resources import Conditions, Resources
+from nova_sched.groups.template.resources import SERVER_TYPE, UNSEEN, Conditions, Resources
 from nova_sched.groups.template.scope import Literal, Scope, WorkBudget
 from nova_sched.groups.template.servers import Flavors, Images, Servers
 from nova_sched.groups.template.tree import MemberTree
@@ -142,7 +141,7 @@ class TemplateReader:
         described = self._literal.get(self._top, 'description')
         description = '' if described is None else self._literal.text(described, 0, DESCRIPTION)
         for name, one in self._resources.present():
-            if one.type in types.UNSEEN:
+            if one.type in UNSEEN:
                 self._warnings.append(
                     f'resources.{name}: the servers of {one.type} are not planned'
                 )
@@ -170,7 +169,7 @@ class TemplateReader:
         Raises TemplateError.
         """
         one = self._resources[name]
-        if one.type != types.SERVER or attribute not in ('name', *ATTRIBUTES):
+        if one.type != SERVER_TYPE or attribute not in ('name', *ATTRIBUTES):
             raise at.wrong(f'{attribute} of {name} is not known before it is created')
         if attribute == 'name':
             return self._scope.text(

@@ -12,7 +12,7 @@
 """The constraints on members in a template: policies, relations, and Nova's server groups."""
 
 from nova_sched.groups import definition
-from nova_sched.groups.template import types
+from nova_sched.groups.template.resources import RELATION_TYPE, SERVER_GROUP_TYPE
 from nova_sched.groups.template.values import Reference
 
 OF_KIND = {  # properties that a policy may have in addition to its level
@@ -59,10 +59,10 @@ class Policies:
             self._tree.of[name] = self._union(entries, self._scope, '')
             self._of_group(name, one.properties, self._scope, self._tree.of[name])
         for name, one in self._resources.present():
-            if one.type == types.SERVER_GROUP:
+            if one.type == SERVER_GROUP_TYPE:
                 self._server_group(name, one)
         for name, one in self._resources.present():
-            if one.type == types.RELATION:
+            if one.type == RELATION_TYPE:
                 self._relation(name, one.properties, self._scope, '')
         return tuple(self._found.values())
 

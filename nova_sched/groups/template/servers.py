@@ -18,8 +18,8 @@ import uuid
 from nova_sched import errors, words
 from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.template import source
+from nova_sched.groups.template.resources import SERVER_GROUP_TYPE
 from nova_sched.groups.template.scope import Scope
-from nova_sched.groups.template.types import SERVER_GROUP
 from nova_sched.groups.template.values import Reference, Value, from_plain
 from nova_sched.suggestion import suggestion
 
@@ -289,9 +289,12 @@ class Servers:
         groups = tuple(item.data.name for item in named if isinstance(item.data, Reference))
         for item in named:
             name = item.data.name if isinstance(item.data, Reference) else item.data
-            if isinstance(item.data, Reference) and self._template.type_of(name) != SERVER_GROUP:
-                raise item.wrong(f'{name} is no {SERVER_GROUP}')
-            if isinstance(item.data, str) and self._template.type_of(name) == SERVER_GROUP:
+            if (
+                isinstance(item.data, Reference)
+                and self._template.type_of(name) != SERVER_GROUP_TYPE
+            ):
+                raise item.wrong(f'{name} is no {SERVER_GROUP_TYPE}')
+            if isinstance(item.data, str) and self._template.type_of(name) == SERVER_GROUP_TYPE:
                 raise item.wrong(
                     f'the server group {name} of this template is meant by get_resource'
                 )

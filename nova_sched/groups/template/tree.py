@@ -19,8 +19,18 @@ path, a slash and a number from 0.
 import dataclasses
 
 from nova_sched.groups.definition import Member
-from nova_sched.groups.template import types
-from nova_sched.groups.template.resources import DEFINITION, Item, checked_name, item
+from nova_sched.groups.template.resources import (
+    DEFINITION,
+    GROUP_TYPE,
+    INDEXED_SCALING_GROUP_TYPE,
+    PLACED,
+    REPEATING,
+    RESOURCE_GROUP_TYPE,
+    SERVER_TYPE,
+    Item,
+    checked_name,
+    item,
+)
 from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.values import Reference, Value
 
@@ -54,7 +64,7 @@ class Repeated:
 
 def repeated(one: Item, scope: Scope, most: int) -> Repeated:
     """Returns the members of a repeating group, at most ``most``. Raises TemplateError."""
-    if one.type == types.RESOURCE_GROUP:
+    if one.type == RESOURCE_GROUP_TYPE:
         return _resource_group(one, scope, most)
     return _scaling_group(one, scope, most)
 
@@ -71,7 +81,7 @@ def _resource_group(one, scope, most):
 
 
 def _scaling_group(one, scope, most):
-    indexed = one.type == types.INDEXED_SCALING_GROUP
+    indexed = one.type == INDEXED_SCALING_GROUP_TYPE
     properties = scope.mapping(
         one.properties, (*SCALING_GROUP, 'index_var') if indexed else SCALING_GROUP
     )
@@ -166,7 +176,7 @@ class MemberTree:
         for name, one in present:
             if _is_overlay(one, self._scope):
                 self.overlays.append((name, one))
-            elif one.type == types.GROUP:
+            elif one.type == GROUP_TYPE:
                 self._claim(one, name)
         for name, _one in present:
             if name not in self._parents and self.is_placed(name):
@@ -192,7 +202,7 @@ class MemberTree:
         for entry in self._listed(one.properties, self._scope):
             if isinstance(entry.data, dict):
                 inner = self._inline(entry, self._scope)
-                if inner.type == types.GROUP:
+                if inner.type == GROUP_TYPE:
                     self._claim(inner, group)
                 continue
             name = self._named(entry)
@@ -246,12 +256,12 @@ class MemberTree:
             raise one.at.wrong(
                 f'the path {path[:50]}... is longer than {PATH}, or {LEVELS} groups deep'
             )
-        if one.type == types.SERVER:
+        if one.type == SERVER_TYPE:
             return self._place_server(one, path, scope)
         if len(self.groups) >= self._most_groups:
             raise one.at.wrong(f'more than {self._most_groups} groups')
         self.groups[path] = ()
-        if one.type == types.GROUP:
+        if one.type == GROUP_TYPE:
             members = self._place_group(one, path, scope)
         else:
             members = self._place_repeated(one, path, scope)
@@ -309,7 +319,7 @@ class MemberTree:
         else:
             own = {key: value for key, value in entry.data.items() if key in GROUP}
             properties = Value(own, entry.where, entry.line, entry.column, entry.keys)
-            inner = Item(types.GROUP, properties, entry)
+            inner = Item(GROUP_TYPE, properties, entry)
         if not self._holds_servers(inner, scope):
             raise entry.wrong(f'{inner.type} is neither a server nor a group of servers')
         return inner
@@ -324,14 +334,14 @@ class MemberTree:
 
     def _holds_servers(self, one, scope):
         """Returns whether it is a server or a group of such, judged by its type."""
-        while one.type in types.REPEATING:
+        while one.type in REPEATING:
             properties = scope.mapping(one.properties)
-            one = item(scope, scope.require(properties, types.REPEATING[one.type]), DEFINITION)
-        return one.type in types.PLACED
+            one = item(scope, scope.require(properties, REPEATING[one.type]), DEFINITION)
+        return one.type in PLACED
 
 
 def _is_overlay(one, scope):
-    if one.type != types.GROUP:
+    if one.type != GROUP_TYPE:
         return False
     found = scope.get(scope.mapping(one.properties, GROUP), 'overlay')
     return found is not None and scope.boolean(found)

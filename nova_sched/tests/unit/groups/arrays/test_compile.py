@@ -250,3 +250,38 @@ def test_types_of_blocks(more, expected):
         shapes = compiled.shape[one.classes]
         assert (shapes == shapes[0]).all()
         assert (compiled.count[one.classes] == compiled.count[one.classes][0]).all()
+
+
+def test_only_live_hosts_are_left_and_domains_are_slices():
+    group = problem(
+        FOUR,
+        [0, 5, 0, 0, 5, 5],
+        racks=[2, 0, 1, 1, 2, 0],
+        zones=[0, 1, 0, 0, 0, 1],
+        fixed={'a': 2},
+    )
+    layout = compile(group).layout
+    assert sorted(layout.live.tolist()) == [1, 2, 4, 5]
+    for level, ids in zip(layout.levels, group.domains, strict=True):
+        assert level.numbers[level.ids].tolist() == ids[layout.live].tolist()
+        assert level.order is None
+        for domain in range(level.count):
+            assert (level.ids[level.rows(domain)] == domain).all()
+
+
+def test_sums_over_domains_in_pieces():
+    """Racks in order make zones that are not in one piece."""
+    group = problem(
+        FOUR,
+        [1, 2, 3, 4],
+        policy('affinity', 'rack', 'a b'),
+        racks=[0, 0, 1, 1],
+        zones=[0, 1, 0, 1],
+    )
+    layout = compile(group).layout
+    rack, zone = layout.levels[1:]
+    free = group.free[layout.live, 0]
+    assert sorted(rack.sum(free).tolist()) == [3, 7]
+    assert sorted(zone.sum(free).tolist()) == [4, 6]
+    assert sorted(zone.max(free).tolist()) == [3, 4]
+    assert zone.any(free > 3).tolist() == (zone.max(free) > 3).tolist()
