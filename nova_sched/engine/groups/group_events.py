@@ -58,11 +58,40 @@ class GroupEvents:
             raise
 
     def _keep(self, cause, record, reason, details):
+        """Keep the decision record of a refused plan. It has the fields of that of a request, and
+        ``group``: the group, the ``cause``, and the ``details`` of the GroupRefused."""
         if not self._context.settings().explain_retention_s:
             return
         now_s, hosts = self._context.clock(), len(self._context.cluster)
         self._context.decision_log.keep(
-            lambda: refusal(cause, record, reason, details or {}, now_s, hosts)
+            lambda: {
+                'request_id': record.uuid,
+                'time': now_s,
+                'outcome': LOG_REFUSED,
+                'asked': {
+                    'instances': [],
+                    'flavor': None,
+                    'resources': {},
+                    'extra_specs': {},
+                    'image': None,
+                    'zone': None,
+                    'policy': None,
+                    'project_id': record.project_id,
+                    'user_id': record.user_id,
+                },
+                'reason': reason,
+                'hosts': hosts,
+                'instances': record.members,
+                'found': 0,
+                'filters': [],
+                'placed': [],
+                'group': {
+                    'name': record.name,
+                    'generation': record.generation,
+                    'cause': cause,
+                    'details': details or {},
+                },
+            }
         )
 
     def _tell(self, event, cause, group, more):
@@ -76,39 +105,6 @@ class GroupEvents:
             return {**facts, 'time': now_s, 'cause': cause, **more()}
 
         self._context.events.group(event, make)
-
-
-def refusal(cause, record, reason, details, now_s, hosts):
-    """The decision record of a refused plan. It has the fields of that of a request, and
-    ``group``: the group, the ``cause``, and the ``details`` of the GroupRefused."""
-    return {
-        'request_id': record.uuid,
-        'time': now_s,
-        'outcome': LOG_REFUSED,
-        'asked': {
-            'instances': [],
-            'flavor': None,
-            'resources': {},
-            'extra_specs': {},
-            'image': None,
-            'zone': None,
-            'policy': None,
-            'project_id': record.project_id,
-            'user_id': record.user_id,
-        },
-        'reason': reason,
-        'hosts': hosts,
-        'instances': record.members,
-        'found': 0,
-        'filters': [],
-        'placed': [],
-        'group': {
-            'name': record.name,
-            'generation': record.generation,
-            'cause': cause,
-            'details': details,
-        },
-    }
 
 
 def _members(view):

@@ -233,7 +233,7 @@ class GroupOperations:
                     return self._events.planned(UPDATE, self.show(uuid))
                 LOG.info('Group %s has changed meanwhile; its update is planned again', uuid)
         with self._events.refusals(UPDATE, old.record, dry_run):
-            raise errors.GroupRefused(*self._too_quick())
+            raise self._too_quick()
 
     def _with_known_names(self, definition, paths):
         """The definition with warnings of unknown names in these members. Raises TemplateError."""
@@ -268,7 +268,7 @@ class GroupOperations:
                     self._events.deleted(view)
                 return view
         with self._events.refusals(DELETE, known.record, dry_run):
-            raise errors.GroupRefused(*self._too_quick())
+            raise self._too_quick()
 
     def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
         """Set the expiry of the planned claims to ``ttl_s`` seconds from now.
@@ -341,7 +341,7 @@ class GroupOperations:
             except _Changed:
                 LOG.info('Group %s has changed meanwhile; it is planned again', uuid)
         with self._events.refusals(REPLAN, known.record, dry_run):
-            raise errors.GroupRefused(*self._too_quick())
+            raise self._too_quick()
 
     def mend_domains(self):
         """End exclusive domains without claims, and add nodes to the domains that they joined.
@@ -425,7 +425,7 @@ class GroupOperations:
                 if view is not None:
                     break
             else:
-                raise errors.GroupRefused(*self._too_quick())
+                raise self._too_quick()
         return view if dry_run else self._events.planned(cause, view)
 
     @contextlib.contextmanager
@@ -524,7 +524,9 @@ class GroupOperations:
 
     def _too_quick(self):
         attempts = self._settings().plan_attempts
-        return f'Other requests claimed the planned hosts first, {attempts} times in a row.', None
+        return errors.GroupRefused(
+            f'Other requests claimed the planned hosts first, {attempts} times in a row.', None
+        )
 
 
 def _refusal(found, group_problem):

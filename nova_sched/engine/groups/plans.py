@@ -118,11 +118,12 @@ class Plans:
         ``asked``: a Request that replaces that of its member. Its instance is being built, and its
         own placement elsewhere has failed. Raises GroupRefused if a policy is on an unknown level.
         """
+        draft = functools.partial(self._draft, known, requests, caps, asked, changed, limits)
         for _ in range(RUNS):
             with contextlib.suppress(Outdated):
-                return (yield from self._draft(known, requests, caps, asked, changed, limits))
+                return (yield from draft())
         self._cluster.hosts.pause = None
-        return (yield from self._draft(known, requests, caps, asked, changed, limits))
+        return (yield from draft())
 
     def _draft(self, known, requests, caps, asked, changed, limits):
         self.end_domains()  # they would refuse members
@@ -260,7 +261,8 @@ class Plans:
                 new.append((state, node, tokens))
         kept += self._lingering(draft, targets, levels, closed_domains)
         kept += _on_their_way(draft, kept)
-        return self._commit(draft, (ended, kept, new, closed_domains), record, lifetime_s)
+        consume = functools.partial(self._consume, draft, new, record, lifetime_s)
+        return self._commit(ended, record, consume, kept, closed_domains, draft.limits)
 
     def _lingering(self, draft, targets, levels, closed_domains):
         """Claims of servers on hosts where the plan does not place them, if their exclusive
@@ -275,16 +277,25 @@ class Plans:
                         found.append(dataclasses.replace(claim, fences=kept_tokens))
         return found
 
-    def _commit(self, draft, changes, record, lifetime_s):
-        ended, kept, new, closed_domains = changes
-        dropped = self._drop(ended)
+    def _commit(self, ended, record, consume=None, kept=(), closed_domains=None, limits=None):
+        """End these claims, make those that ``consume`` adds to a list of consumptions, change
+        those ``kept``, close the domains, and replace the group's record, in one transaction
+        within the limits of its project. Returns PlanOutcome."""
         consumptions: list = []
+        dropped, closed_domains = self._drop(ended), closed_domains or {}
         try:
-            self._consume(draft, new, consumptions, lifetime_s, record)
-            claims = [consumption.claim for consumption in consumptions] + kept
+            if consume is not None:
+                consume(consumptions)
+            claims = [*(consumption.claim for consumption in consumptions), *kept]
             placement = self._state_sync.placement(claims, [], ended, kept)
-            to_close = tuple(closed for _, closed in sorted(closed_domains.items()))
-            (outcome,) = self._store.commit([_guarded(placement, record, to_close, draft.limits)])
+            guard = dataclasses.replace(
+                placement.guard or GroupGuard(),
+                record=record,
+                serial=record.serial,
+                closed_domains=tuple(closed for _, closed in sorted(closed_domains.items())),
+                limits=limits or {},
+            )
+            (outcome,) = self._store.commit([dataclasses.replace(placement, guard=guard)])
         except _Short as short:
             self._undo(consumptions, dropped)
             return PlanOutcome(False, short.args[0])
@@ -305,9 +316,9 @@ class Plans:
         self._state_sync.committed([outcome])
         return PlanOutcome(True)
 
-    def _consume(self, draft, new, consumptions, lifetime_s, record):
-        """Claim all, on each host the largest first. Raises _Short with all hosts that do not take
-        their members."""
+    def _consume(self, draft, new, record, lifetime_s, consumptions):
+        """Claim all, on each host the largest first, and add to the ``consumptions``. Raises
+        _Short with all hosts that do not take their members."""
         short: dict = {}
         now_s = self._clock()
         marks = {'state': PLANNED, 'created_s': now_s, 'top_group': record.uuid}
@@ -368,19 +379,7 @@ class Plans:
         """End the planned claims of a group and write its record in one transaction. Returns
         PlanOutcome."""
         planned = [claim for claim in self.claims(known.uuid) if claim.state == PLANNED]
-        dropped = self._drop(planned)
-        placement = self._state_sync.placement([], [], planned)
-        try:
-            (outcome,) = self._store.commit([_guarded(placement, record)])
-        except Exception:
-            self._undo([], dropped)
-            raise
-        if not outcome.won:
-            self._undo([], dropped)
-            self._state_sync.committed([], [outcome])
-            return PlanOutcome(False, {}, outcome.record, outcome.record_gone)
-        self._state_sync.committed([outcome])
-        return PlanOutcome(True)
+        return self._commit(planned, record)
 
     def renew(self, known, expires_s):
         """Set the expiry of the planned claims of a group, in seconds since the epoch (None:
@@ -444,20 +443,6 @@ class Plans:
             all(token not in claim.fences for claim in carry[uuid].claims.values())
             for uuid in carry.keys() - closed.nodes
         )
-
-
-def _guarded(placement, record, closed_domains=(), limits=None):
-    """The placement that also replaces the record of a group, and closes these domains, within the
-    limits of its project."""
-    guard = placement.guard or GroupGuard()
-    guard = dataclasses.replace(
-        guard,
-        record=record,
-        serial=record.serial,
-        closed_domains=closed_domains,
-        limits=limits or {},
-    )
-    return dataclasses.replace(placement, guard=guard)
 
 
 def _on_their_way(draft, kept):
