@@ -429,23 +429,7 @@ def ideal(problem: Problem) -> Problem:
         numbers, dense = np.unique(ids[hosts], return_inverse=True)
         domains.append(dense.ravel().astype(np.int32))
         names.append([every[number] for number in numbers])
-    return dataclasses.replace(
-        problem,
-        kind=np.zeros(len(problem.names), dtype=np.int32),
-        demand=np.zeros((1, 1, 1), dtype=np.int64),
-        mask=np.ones((1, len(hosts)), dtype=bool),
-        score=np.zeros((1, len(hosts)), dtype=np.float32),
-        free=np.zeros((len(hosts), 1), dtype=np.int64),
-        domains=domains,
-        domain_names=names,
-        occupied=np.zeros(len(hosts), dtype=bool),
-        rules=rules,
-        cap=None,
-        fixed=NOWHERE,
-        home=NOWHERE,
-        resources=['room'],
-        kind_names=['any'],
-    )
+    return Problem.of_policies(problem.names, domains, problem.levels, names, rules)
 
 
 def _enough(domains: list[np.ndarray], members: int) -> np.ndarray:
@@ -520,17 +504,11 @@ def imagined(
         _, ids = np.unique(hosts[:, around], axis=0, return_inverse=True)
         domains.append(ids.ravel().astype(np.int32))
     index = {path: number for number, path in enumerate(members)}
-    return Problem(
-        names=members,
-        kind=np.zeros(len(members), dtype=np.int32),
-        demand=np.zeros((1, 1, 1), dtype=np.int64),
-        mask=np.ones((1, len(hosts)), dtype=bool),
-        score=np.zeros((1, len(hosts)), dtype=np.float32),
-        free=np.zeros((len(hosts), 1), dtype=np.int64),
-        domains=domains,
-        levels=levels,
-        domain_names=[[f'{name} {number}' for number in range(ids.max() + 1)]
-                      for name, ids in zip(levels, domains, strict=True)],
-        occupied=np.zeros(len(hosts), dtype=bool),
-        rules=[Rule.of(policy, index, levels) for policy in rules],
+    return Problem.of_policies(
+        members,
+        domains,
+        levels,
+        [[f'{name} {number}' for number in range(ids.max() + 1)]
+         for name, ids in zip(levels, domains, strict=True)],
+        [Rule.of(policy, index, levels) for policy in rules],
     )  # fmt: skip

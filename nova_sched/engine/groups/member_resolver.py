@@ -206,7 +206,7 @@ class MemberResolver:
     def _allowed(self, known, claims, here, path):
         """Rows, bool [H], where the member satisfies all required policies, with the other members
         on their current hosts."""
-        hosts, levels = self._cluster.hosts, self._plans.levels()
+        levels = self._plans.levels()
         index = {state.member: place for place, state in enumerate(here)}
         names = list(levels)
         rows = np.full(len(here), -1, dtype=np.int32)
@@ -216,18 +216,12 @@ class MemberResolver:
         required = [policy for policy in known.definition.policies if policy.is_required]
         fixed = rows.copy()
         fixed[index[path]] = -1
-        problem = Problem(
-            names=list(index),
-            kind=np.zeros(len(here), dtype=np.int32),
-            demand=np.zeros((1, 1, 1), dtype=np.int64),
-            mask=np.ones((1, len(hosts)), dtype=bool),
-            score=np.zeros((1, len(hosts)), dtype=np.float32),
-            free=np.ones((len(hosts), 1), dtype=np.int64),
-            domains=[levels[name].ids for name in names],
-            levels=names,
-            domain_names=[list(levels[name].names) for name in names],
-            occupied=np.zeros(len(hosts), dtype=bool),
-            rules=rules(self._cluster, known, required, index, claims, levels),
-            fixed=fixed,
+        problem = Problem.of_policies(
+            list(index),
+            [levels[name].ids for name in names],
+            names,
+            [list(levels[name].names) for name in names],
+            rules(self._cluster, known, required, index, claims, levels),
+            fixed,
         )
         return policies.allowed(problem, rows, index[path])

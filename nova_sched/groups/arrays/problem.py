@@ -115,6 +115,36 @@ class Problem:
     resources: list[str] = dataclasses.field(default_factory=list)  # [R], for messages
     kind_names: list[str] = dataclasses.field(default_factory=list)  # [K], for messages
 
+    @classmethod
+    def of_policies(
+        cls,
+        names: list[str],
+        domains: list[np.ndarray],
+        levels: list[str],
+        domain_names: list[list[str]],
+        rules: list[Rule],
+        fixed: np.ndarray = NOWHERE,
+    ) -> 'Problem':
+        """Returns a problem of nothing but policies: the hosts are empty and take everything, and
+        all members are alike."""
+        hosts = len(domains[0])
+        return cls(
+            names=names,
+            kind=np.zeros(len(names), dtype=np.int32),
+            demand=np.zeros((1, 1, 1), dtype=np.int64),
+            mask=np.ones((1, hosts), dtype=bool),
+            score=np.zeros((1, hosts), dtype=np.float32),
+            free=np.zeros((hosts, 1), dtype=np.int64),
+            domains=domains,
+            levels=levels,
+            domain_names=domain_names,
+            occupied=np.zeros(hosts, dtype=bool),
+            rules=rules,
+            fixed=fixed,
+            resources=['room'],
+            kind_names=['any'],
+        )
+
     def __post_init__(self) -> None:
         self.fixed = np.full(len(self.names), self.fixed, dtype=np.int32)
         self.home = np.full(len(self.names), self.home, dtype=np.int32)
