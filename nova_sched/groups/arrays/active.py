@@ -60,6 +60,11 @@ class Active:
     def is_required(self) -> bool:
         return self.rule.weight is None
 
+    @property
+    def is_cap(self) -> bool:
+        """Whether it is required anti-affinity, which caps the members in a domain."""
+        return self.rule.weight is None and self.rule.kind == definition.ANTI_AFFINITY
+
 
 def may_bind(rule: Rule) -> bool:
     """Returns False for a policy that no placement can break."""
@@ -83,9 +88,7 @@ def activate(
     rule = problem.rules[number]
     level = layout.levels[rule.level]
     fixed = problem.fixed >= 0
-    others = rule.b
-    if rule.kind == definition.EXCLUSIVE:
-        others = np.setdiff1d(np.arange(problem.member_count), rule.a)
+    others = np.flatnonzero(problem.sides(rule)[1])
 
     def count(members: np.ndarray) -> np.ndarray:
         at = layout.position[problem.fixed[members[fixed[members]]]]

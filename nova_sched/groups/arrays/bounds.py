@@ -182,7 +182,7 @@ def _rules(
         one = applied.active
         each = one.a[classes]
         members = int((each * left).sum())
-        if members and one.is_required and one.kind == definition.ANTI_AFFINITY:
+        if members and one.is_cap:
             most, asked = np.maximum(one.rule.most - applied.a, 0), members
             fine = layout.levels[one.level].sum((each[:, None] * room).sum(axis=0))
             held = _lift(layout, np.minimum(most, fine), most, one.level, number)
@@ -404,7 +404,7 @@ def _most(
     for number in np.flatnonzero(least).tolist():
         np.minimum(units, tally.free[:, number] // least[number], out=units)
     for one in compiled.active:
-        if not one.is_required or one.kind != definition.ANTI_AFFINITY:
+        if not one.is_cap:
             continue
         if one.level == 0 and (each := int(one.a[classes].min())):
             np.minimum(units, one.rule.most // each, out=units)

@@ -190,10 +190,7 @@ def block_types(
         if (
             block.inner
             or any(class_keys[c] is None for c in block.classes)
-            or not all(
-                one.kind == definition.ANTI_AFFINITY and one.is_required and not one.level
-                for one in caps
-            )
+            or not all(one.is_cap and not one.level for one in caps)
         ):
             order, key = block.classes.tolist(), ('own', block.number)
         else:
@@ -381,13 +378,7 @@ def _sides(
 
     ``flat`` has the members of all units, and ``unit_of`` the unit of each of them.
     """
-    in_a = np.zeros(problem.member_count, dtype=bool)
-    in_a[rule.a] = True
-    if rule.kind == definition.EXCLUSIVE:
-        in_b = ~in_a
-    else:
-        in_b = np.zeros(problem.member_count, dtype=bool)
-        in_b[rule.b] = True
+    in_a, in_b = problem.sides(rule)
     size = int(unit_of[-1]) + 1 if len(unit_of) else 0
     return (
         np.bincount(unit_of[in_a[flat]], minlength=size),

@@ -139,9 +139,6 @@ def cost(problem: Problem, hosts: np.ndarray) -> Cost:
     """Returns the cost of the placement ``hosts`` [M]; ignores required policies."""
     loose = problem.fixed < 0
     homed = problem.home >= 0
-    settled = problem.occupied.copy()
-    settled[problem.fixed[~loose]] = True
-    settled[problem.home[homed]] = True
     return Cost(
         preferred=round(
             sum(
@@ -153,7 +150,7 @@ def cost(problem: Problem, hosts: np.ndarray) -> Cost:
         loss=round(
             -float(problem.score[problem.kind[loose], hosts[loose]].astype(np.float64).sum()), 6
         ),
-        spoilt=int((~settled[np.unique(hosts[loose])]).sum()),
+        spoilt=int((~problem.settled[np.unique(hosts[loose])]).sum()),
     )
 
 

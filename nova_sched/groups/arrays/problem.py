@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from nova_sched.groups.definition import GroupPolicy
+from nova_sched.groups.definition import EXCLUSIVE, GroupPolicy
 
 NOWHERE = np.array(-1, dtype=np.int32)  # for ``Problem.fixed`` or ``home`` if no member has one
 
@@ -162,6 +162,23 @@ class Problem:
     @property
     def member_count(self) -> int:
         return len(self.names)
+
+    def sides(self, rule: Rule) -> np.ndarray:
+        """Bool [2, M]: members in ``a``, and in ``b`` or, for an exclusive policy, all others."""
+        sides = np.zeros((2, self.member_count), dtype=bool)
+        sides[0, rule.a] = True
+        sides[1, rule.b] = True
+        if rule.kind == EXCLUSIVE:
+            sides[1] = ~sides[0]
+        return sides
+
+    @property
+    def settled(self) -> np.ndarray:
+        """Bool [H]: hosts that have an instance whatever the placement is."""
+        settled = self.occupied.copy()
+        settled[self.fixed[self.fixed >= 0]] = True
+        settled[self.home[self.home >= 0]] = True
+        return settled
 
     def size(self, level: int) -> int:
         """Returns the number of domains of the level."""

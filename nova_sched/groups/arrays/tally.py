@@ -88,7 +88,7 @@ class Wiring:
     def at_most(self) -> np.ndarray:
         most = np.full(self.compiled.class_count, ENDLESS, dtype=np.int64)
         for one in self.compiled.active:
-            if one.is_required and one.kind == definition.ANTI_AFFINITY and one.level == 0:
+            if one.is_cap and one.level == 0:
                 inside = one.a > 0
                 most[inside] = np.minimum(most[inside], one.rule.most // one.a[inside])
         return most
@@ -159,12 +159,7 @@ class PlacementTally:
         for n in self.wiring.concerns[every[0]]:
             one = self.compiled.active[n]
             least = int(one.a[every].min())
-            if (
-                one.is_required
-                and one.kind == definition.ANTI_AFFINITY
-                and one.level == 0
-                and least
-            ):
+            if one.is_cap and one.level == 0 and least:
                 total = np.minimum(total, self._reach(every, one.rule.most // least, number))
         return total
 

@@ -540,13 +540,10 @@ def _spoilt(these: Variables) -> Tier:
     """Hosts that had no instance before this placement and are used by it."""
     symmetry = these.symmetry
     problem, layout = symmetry.compiled.problem, symmetry.compiled.layout
-    settled = problem.occupied.copy()
-    settled[problem.fixed[problem.fixed >= 0]] = True
-    settled[problem.home[problem.home >= 0]] = True
     terms = these.by_domain(0, dict.fromkeys(range(len(symmetry.sets)), 1))
     hosts = np.array([layout.levels[0].numbers[domain] for domain in terms], dtype=np.intp)
     tier = Tier([], [], symmetry.units)
-    for domain, is_settled in zip(list(terms), settled[hosts].tolist(), strict=True):
+    for domain, is_settled in zip(list(terms), problem.settled[hosts].tolist(), strict=True):
         if not is_settled:
             used = these.model.new_bool_var('')
             bound = sum(int(alike.most[domain]) for alike in symmetry.sets)

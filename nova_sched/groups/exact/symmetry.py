@@ -218,7 +218,7 @@ def _private(symmetry: Symmetry) -> dict[int, int]:
 def _cap(symmetry: Symmetry) -> None:
     """Limits each set by the anti-affinity among its units."""
     for position, one in enumerate(symmetry.compiled.active):
-        if one.is_required and one.kind == definition.ANTI_AFFINITY:
+        if one.is_cap:
             times = symmetry.private.get(position, 1)
             left = np.maximum(one.rule.most - one.fixed_a, 0)
             for alike in symmetry.sets:

@@ -387,12 +387,7 @@ def _times(tally: PlacementTally, block: Block, count: int) -> np.ndarray:
         times = np.minimum(times, level.sum(slots) // compiled.count[c])
     for one in compiled.active:
         asked = int((one.a[block.classes] * compiled.count[block.classes]).sum())
-        if (
-            asked
-            and one.kind == definition.ANTI_AFFINITY
-            and one.is_required
-            and one.level == block.level
-        ):
+        if asked and one.is_cap and one.level == block.level:
             times = np.minimum(times, one.rule.most // asked)
     return times
 

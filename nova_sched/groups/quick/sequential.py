@@ -57,7 +57,7 @@ class _Walk:
         self._score = problem.score[:, self._rows]
         self._domains = [ids[self._rows] for ids in problem.domains]
         self._required = [rule for rule in problem.rules if rule.is_required]
-        self._sides = [self._side(rule) for rule in self._required]
+        self._sides = [problem.sides(rule) for rule in self._required]
         # By member, each rule and side that it is on.
         self._on: list[list[tuple[int, int]]] = [[] for _ in problem.names]
         for number, sides in enumerate(self._sides):
@@ -110,15 +110,6 @@ class _Walk:
         asked = self._problem.demand[kind][:, None, :]
         fits = ((asked <= self._free[rows]) | (asked == 0)).all(axis=2).any(axis=0)
         return fits if self._cap is None else fits & (self._cap[kind, rows] > 0)
-
-    def _side(self, rule: Rule) -> np.ndarray:
-        """Bool [2, M]: members in ``a``, and in ``b`` or, for an exclusive policy, all others."""
-        sides = np.zeros((2, self._problem.member_count), dtype=bool)
-        sides[0, rule.a] = True
-        sides[1, rule.b] = True
-        if rule.kind == definition.EXCLUSIVE:
-            sides[1] = ~sides[0]
-        return sides
 
     def _count(self, member: int) -> None:
         for number, side in self._on[member]:
