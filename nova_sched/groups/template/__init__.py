@@ -30,14 +30,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nova_sched import errors
 from nova_sched.groups.definition import Definition
 from nova_sched.groups.template import source
 from nova_sched.groups.template.parameters import Parameters
 from nova_sched.groups.template.policies import Policies
 from nova_sched.groups.template.resources import SERVER_TYPE, UNSEEN, Conditions, Resources
 from nova_sched.groups.template.scope import Literal, Scope, WorkBudget
-from nova_sched.groups.template.servers import Flavors, Images, Servers
+from nova_sched.groups.template.servers import Servers
 from nova_sched.groups.template.tree import MemberTree
 from nova_sched.groups.template.values import Allowance
 
@@ -124,12 +123,7 @@ class TemplateReader:
         self.conditions = Conditions(self._scope, self._section('conditions'))
         self._resources = Resources(self._scope, literal, self._section('resources'))
         self.conditions.check()
-        self._servers = Servers(
-            Flavors(literal, _catalogue('flavors', flavors)),
-            Images(literal, _catalogue('images', images), self._warnings),
-            self._resources,
-            self._warnings,
-        )
+        self._servers = Servers(literal, flavors, images, self._resources, self._warnings)
         self._asked = []  # servers whose attributes are being evaluated
 
     def _section(self, name):
@@ -211,11 +205,3 @@ ATTRIBUTES = {
     'image': _image,
     'availability_zone': lambda member: member.availability_zone,
 }
-
-
-def _catalogue(name, given):
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-        raise errors.TemplateError(name, None, None, 'a mapping from names is wanted')
-    return given

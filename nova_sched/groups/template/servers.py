@@ -14,6 +14,8 @@
 import functools
 import os
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from nova_sched import errors, words
 from nova_sched.groups.definition import Image, Member, MemberFlavor
@@ -40,31 +42,38 @@ LONGEST_SPEC = 255  # characters of an extra spec's name and of its text, as Nov
 FLAVOR_FIELDS = (*COUNTS, 'name', 'extra_specs')
 
 
-class Flavors:
-    """The flavors that a template may name: plain mappings by name, each read when first used."""
+class Catalogue:
+    """What a template may name: plain mappings by name, each read when first used.
 
-    def __init__(self, scope, catalogue):
-        self._scope = scope
-        self._catalogue = catalogue or {}
+    ``read(scope, value, name)`` returns what a mapping describes; without a name, one of the
+    template itself. ``unknown(value, name, given)`` returns what has no description, or raises.
+    """
+
+    def __init__(self, where, given, literal, read, unknown):
+        if given is not None and (
+            not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given)
+        ):
+            raise errors.TemplateError(where, None, None, 'a mapping from names is wanted')
+        self._where, self._given, self._literal = where, given or {}, literal
+        self._read, self._unknown = read, unknown
         self._known = {}
 
-    def flavor(self, scope: Scope, value: Value) -> MemberFlavor:
-        """Returns the flavor that a server asks for. Raises TemplateError."""
+    def get(self, scope: Scope, value: Value) -> Any:
+        """Returns what a server asks for. Raises TemplateError."""
         value = scope.head(value)
         if isinstance(value.data, dict):
-            return _read_flavor(scope, value)
+            return self._read(scope, value, None)
         name = scope.name(value)
         if name not in self._known:
-            if name not in self._catalogue:
-                raise value.wrong(
-                    f'there is no flavor {name} here{suggestion(name, [*self._catalogue])}'
-                )
-            described = from_plain(self._catalogue[name], f'flavors.{name}', literal=True)
-            self._known[name] = _read_flavor(self._scope, described, name)
+            if name in self._given:
+                described = from_plain(self._given[name], f'{self._where}.{name}', literal=True)
+                self._known[name] = self._read(self._literal, described, name)
+            else:
+                self._known[name] = self._unknown(value, name, self._given)
         return self._known[name]
 
 
-def _read_flavor(scope, value, name=None):
+def _read_flavor(scope, value, name):
     value = scope.mapping(value, FLAVOR_FIELDS)
     counts = {}
     for key, field in COUNTS.items():
@@ -81,6 +90,10 @@ def _read_flavor(scope, value, name=None):
         name=name if named is None else scope.name(named),
         extra_specs={} if specs is None else _specs(scope, specs),
     )
+
+
+def _unknown_flavor(value, name, given):
+    raise value.wrong(f'there is no flavor {name} here{suggestion(name, [*given])}')
 
 
 def _specs(scope, value):
@@ -135,40 +148,9 @@ def _parsed(path, *_version):
 IMAGE_FIELDS = ('id', 'name', 'properties', 'disk_format')
 
 
-class Images:
-    """The images that a template may name: plain mappings by name or ID."""
-
-    def __init__(self, scope, catalogue, warnings):
-        self._scope = scope
-        self._catalogue = catalogue or {}
-        self._warnings = warnings
-        self._known = {}
-
-    def image(self, scope: Scope, value: Value) -> Image:
-        """Returns the image of a server. An undefined image has no properties, which adds a
-        warning."""
-        value = scope.head(value)
-        if isinstance(value.data, dict):
-            return _read_image(scope, value)
-        name = scope.name(value)
-        if name not in self._known:
-            self._known[name] = self._named(name)
-        return self._known[name]
-
-    def _named(self, name):
-        is_id = _is_uuid(name)
-        if name in self._catalogue:
-            described = from_plain(self._catalogue[name], f'images.{name}', literal=True)
-            return _read_image(self._scope, described, 'id' if is_id else 'name', name)
-        self._warnings.append(
-            f'image {name} is not described; it is placed as one without properties'
-        )
-        return Image(id=name) if is_id else Image(name=name)
-
-
-def _read_image(scope, value, key=None, called=None):
+def _read_image(scope, value, name):
     value = scope.mapping(value, IMAGE_FIELDS)
-    texts = {key: called} if key else {}
+    texts = _called(name) if name else {}
     for field in ('id', 'name', 'disk_format'):
         if (found := scope.get(value, field)) is not None:
             texts[field] = scope.name(found)
@@ -193,11 +175,18 @@ def _permitted(scope, value, kind):
         yield name, item
 
 
-def _is_uuid(text):
+def _unknown_image(warnings, _value, name, _given):
+    warnings.append(f'image {name} is not described; it is placed as one without properties')
+    return Image(**_called(name))
+
+
+def _called(name):
+    """Returns the field of an image that its name in the template is."""
     try:
-        return bool(uuid.UUID(text))
+        uuid.UUID(name)
     except ValueError:
-        return False
+        return {'name': name}
+    return {'id': name}
 
 
 READ = (
@@ -223,11 +212,13 @@ SECOND_PHASE = (
 
 
 class Servers:
-    """Reads the properties of servers."""
+    """Reads the properties of servers. ``flavors`` and ``images`` are plain mappings by name, or
+    None. An undefined image has no properties, which adds a warning."""
 
-    def __init__(self, flavors, images, template, warnings):
-        self._flavors = flavors
-        self._images = images
+    def __init__(self, literal, flavors, images, template, warnings):
+        self._flavors = Catalogue('flavors', flavors, literal, _read_flavor, _unknown_flavor)
+        unknown = functools.partial(_unknown_image, warnings)
+        self._images = Catalogue('images', images, literal, _read_image, unknown)
         self._template = template
         self._warnings = warnings
 
@@ -240,7 +231,7 @@ class Servers:
         """
         properties = scope.mapping(properties)
         self._unknown(scope, properties)
-        flavor = self._flavors.flavor(scope, scope.require(properties, 'flavor'))
+        flavor = self._flavors.get(scope, scope.require(properties, 'flavor'))
         image = scope.get_nonempty(properties, 'image')
         zone = scope.get_nonempty(properties, 'availability_zone')
         hints, server_groups = self._hints(scope, scope.get(properties, 'scheduler_hints'))
@@ -250,7 +241,7 @@ class Servers:
         member = Member(
             path='',
             flavor=flavor,
-            image=None if image is None else self._images.image(scope, image),
+            image=None if image is None else self._images.get(scope, image),
             availability_zone=None if zone is None else _zone(scope, zone),
             hints=hints,
             boots_from_volume=volume is not None,
