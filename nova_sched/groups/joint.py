@@ -36,7 +36,7 @@ from nova_sched.groups.why import Reason
 REPAIR, IMPROVE, EXPLAIN = (
     f'nova_sched.groups.exact.tasks:{task}' for task in ('repair', 'improve', 'explain')
 )
-MOST_FREE = 100  # servers that may all move at once; more take too long to plan
+MAX_MOVERS = 100  # servers that may all move at once; more take too long to plan
 FEWER_S = 5.0  # time to find out which of several moves are unnecessary
 T = TypeVar('T')
 
@@ -221,7 +221,7 @@ def _with_moves(
     """
     tried = np.zeros(problem.member_count, dtype=bool)
     for movers in (in_the_way(problem, sites.built), _beside_them(problem, sites), sites.is_built):
-        if (movers & ~tried).any() and movers.sum() <= MOST_FREE:
+        if (movers & ~tried).any() and movers.sum() <= MAX_MOVERS:
             is_last, tried = bool((movers == sites.is_built).all()), movers
             found = planner(_free(problem, sites, movers), limits if is_last else quick)
             if is_last or found.hosts is not None:

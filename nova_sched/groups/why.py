@@ -46,7 +46,7 @@ SETTLE_S = 0.3  # for each single question
 CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time limit, at which each part ends
 FITS_S = 0.5
 QUICK_S = 0.1  # of the greedy search
-MOST_HOSTS = 20_000  # limit on hosts of ``imagined``; a group that could use more is not analysed
+MAX_HOSTS = 20_000  # limit on hosts of ``imagined``; a group that could use more is not analysed
 NO_HOSTS = 'There are no hosts.'  # and members to place: no policy is the cause
 CONTRADICTION = 'nova_sched.groups.exact.tasks:contradiction'
 
@@ -489,7 +489,7 @@ def imagined(
     host, *wider = levels
     levels = [host, *(name for name in wider if any(rule.level == name for rule in rules))]
     members = list(definition.members)
-    if not 0 < len(members) ** len(levels) <= MOST_HOSTS:
+    if not 0 < len(members) ** len(levels) <= MAX_HOSTS:
         return None
     hosts = np.array(
         list(itertools.product(range(len(members)), repeat=len(levels))), dtype=np.int64

@@ -34,8 +34,8 @@ from nova_sched.groups.joint import Sites
 from nova_sched.hardware.numa.guest import DEDICATED, ISOLATE, PREFER, SHARED
 from nova_sched.state.facts import HostFacts
 
-MOST_CELLS = 4  # of a host that has columns for its cells
-MOST_WAYS = 24  # alternatives of one kind
+MAX_CELLS = 4  # of a host that has columns for its cells
+MAX_WAYS = 24  # alternatives of one kind
 TRIES_S = 0.2  # for trial claims of kinds that free amounts do not describe
 
 # Columns of each cell. Guests with dedicated CPUs need free amounts, and not only amounts within
@@ -125,7 +125,7 @@ def _is_celled(request):
     if guest is None or pieces.requests or pieces.physnets or pieces.tunneled or request.groups:
         return False
     few = (
-        len(guest.cells) <= MOST_CELLS
+        len(guest.cells) <= MAX_CELLS
         and guest.emulator_policy != ISOLATE
         and not pieces.needs_siblings
     )
@@ -152,7 +152,7 @@ def _cells(hosts, rows):
     topologies = {slot: values[slot].topology for slot in slots.tolist()
                   if values[slot] is not None and values[slot].topology is not None}  # fmt: skip
     count = max((len(one.cells) for one in topologies.values()), default=0)
-    if not 0 < count <= MOST_CELLS:
+    if not 0 < count <= MAX_CELLS:
         return 0, []
     table = np.zeros((len(values), count, len(OF_A_CELL)), dtype=np.int64)
     for slot, topology in topologies.items():
@@ -177,7 +177,7 @@ def _ways(request, count):
         tuple(sorted(zip(chosen, sizes, strict=True)))
         for chosen in itertools.permutations(range(count), len(sizes))
     )
-    return [*dict.fromkeys(found)][:MOST_WAYS]
+    return [*dict.fromkeys(found)][:MAX_WAYS]
 
 
 class Outdated(Exception):

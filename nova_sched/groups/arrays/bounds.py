@@ -343,12 +343,9 @@ def _scattered(tally: PlacementTally, block: Block, known: dict[int, np.ndarray]
     )
 
 
-Counted = tuple[int, list[Block], np.ndarray]  # level, some of its blocks, held int64 [D]
-
-
 def whole_blocks(
     tally: PlacementTally, blocks: Iterable[Block], passing: Mapping[int, np.ndarray]
-) -> Iterator[Counted]:
+) -> Iterator[tuple[int, list[Block], np.ndarray]]:
     """Yields sets of two or more blocks of one level, and how many of a set each domain holds at
     most.
 

@@ -185,7 +185,7 @@ class Problem:
         return len(self.domain_names[level])
 
 
-_LIMIT = 4096  # maximum number of demand_sums kept; beyond it the largest are dropped
+MAX_SUMS = 4096  # maximum number of demand_sums kept; beyond it the largest are dropped
 
 
 def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -> np.ndarray:
@@ -203,8 +203,8 @@ def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -
             reached = np.unique(reached, axis=0)
         if free is not None:
             reached = reached[((reached <= free) | (reached == 0)).all(axis=1)]
-        if len(reached) > _LIMIT:
-            reached = reached[np.argsort(reached.max(axis=1), kind='stable')[:_LIMIT]]
+        if len(reached) > MAX_SUMS:
+            reached = reached[np.argsort(reached.max(axis=1), kind='stable')[:MAX_SUMS]]
     return reached
 
 

@@ -32,6 +32,9 @@ from nova_sched.groups.exact.symmetry import Symmetry
 Literal = cp_model.IntVar | int  # 0 or 1, known or not
 Amount = cp_model.LinearExpr | int
 
+STEPS = 1000  # resolution of scores, from the lowest to the highest of all candidates
+FINEST = 1000  # denominator of the policies' weights, which are rounded to it
+
 
 @dataclasses.dataclass(eq=False)
 class Sums:
@@ -365,10 +368,6 @@ def _not_both(these: Variables, one: Active) -> None:
     side, other = these.a(one), these.b(one)
     for domain in set(side.domains) & set(other.domains):
         these.model.add(side.used(domain) + other.used(domain) <= 1)
-
-
-STEPS = 1000  # resolution of scores, from the lowest to the highest of all candidates
-FINEST = 1000  # denominator of the policies' weights, which are rounded to it
 
 
 @dataclasses.dataclass(eq=False)

@@ -26,6 +26,11 @@ from nova_sched.groups.arrays.compile import Compiled
 from nova_sched.groups.arrays.layout import Layout, LayoutLevel
 
 SPLIT_S = 1.0  # for blocks of one rack: a few variables each
+# Where there are too many hosts to choose from.
+SPARE_DOMAINS, SPARE_BLOCK_DOMAINS = 3, 4
+PLENTY = 2  # times the demand
+PARTNERS = 30  # domains of partners, above which they are no hint
+BLOCK_DOMAINS = 12
 
 Counts = Sequence[Mapping[int, int]]  # for each symmetry set: units by live position
 # For each block: for each of its symmetry sets the live positions of its units.
@@ -395,12 +400,6 @@ def _searched(rows: list[list[int]], blocks: int, caps: Caps) -> Shares | None:
         ]
         for block in every
     ]
-
-
-SPARE_DOMAINS, SPARE_BLOCK_DOMAINS = 3, 4
-PLENTY = 2  # times the demand
-PARTNERS = 30  # domains of partners, above which they are no hint
-BLOCK_DOMAINS = 12
 
 
 def roomy(symmetry: Symmetry) -> Symmetry:

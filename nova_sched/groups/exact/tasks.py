@@ -44,7 +44,7 @@ from nova_sched.groups.limits import WALL_FACTOR, TimeLimit
 WORKERS = 2
 POLL_S = 0.01  # between looks at the processor time of a search
 PROGRESS = 0.25  # share of the time of an improvement, after which it ends if it finds no better
-LARGE = 6000  # variables; with more, the members that fit are counted on a part of the hosts
+MAX_VARIABLES = 6000  # with more, the members that fit are counted on a part of the hosts
 BUDGET = 4000  # variables for the improvement of a placement
 
 Answer = tuple[np.ndarray | None, bool]  # hosts [M], or None; whether None is a proof
@@ -120,7 +120,7 @@ def largest(problem: Problem, seconds: float) -> Answer:
 
     def attempt(apart: Collection[int]) -> Answer:
         symmetry = symmetry_of(compiled, apart, partial=True)
-        is_large = symmetry.size > LARGE
+        is_large = symmetry.size > MAX_VARIABLES
         these = Variables(roomy(symmetry) if is_large else symmetry)
         add_rules(these)
         terms = [

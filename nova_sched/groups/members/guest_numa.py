@@ -36,8 +36,8 @@ from nova_sched.hardware.numa.guest import (
     SMALL,
 )
 
-MOST_CPUS = 4096  # of one guest, as many as KVM supports
-MOST_CELLS = 128  # the limit of QEMU, and of Nova for hw:numa_cpus.N and hw:numa_mem.N
+MAX_CPUS = 4096  # of one guest, as many as KVM supports
+MAX_CELLS = 128  # the limit of QEMU, and of Nova for hw:numa_cpus.N and hw:numa_mem.N
 PAGE_WORDS = {'small': SMALL, 'large': LARGE, 'any': ANY}
 
 
@@ -124,7 +124,7 @@ def _count(asked):
     said = flavor or image
     if said is None:
         return None
-    return _whole(said, 'hw:numa_nodes', 1, MOST_CELLS)
+    return _whole(said, 'hw:numa_nodes', 1, MAX_CELLS)
 
 
 def _cells(asked, number):
@@ -144,10 +144,8 @@ def _cells(asked, number):
 def _of_cells(asked, name, read):
     """Returns the setting of each cell, from the first to the last; None if there is none."""
     of_image = asked.image.get(f'hw_{name}')
-    keys = [f'hw:{name}.{cell}' for cell in range(MOST_CELLS)]
-    said = next(
-        (cell for cell, key in enumerate(keys) if key not in asked.extra_specs), MOST_CELLS
-    )
+    keys = [f'hw:{name}.{cell}' for cell in range(MAX_CELLS)]
+    said = next((cell for cell, key in enumerate(keys) if key not in asked.extra_specs), MAX_CELLS)
     if not said:
         return of_image
     if of_image is not None:
@@ -182,7 +180,7 @@ def _check_cells(asked, cpus, memory):
         raise refused('hw:numa_mem', why)
 
 
-LONGEST = 300  # characters of an error
+MAX_ERROR = 300  # characters of an error
 
 # CPU policy of the flavor -> policies that the image may not have in addition.
 AGAINST = {
@@ -212,10 +210,10 @@ class GuestSettings:
 
         Raises InvalidRequest.
         """
-        if self.vcpus > MOST_CPUS:
+        if self.vcpus > MAX_CPUS:
             why = (
                 f'{self.vcpus} CPUs; a guest with NUMA cells or dedicated CPUs has at most '
-                f'{MOST_CPUS}'
+                f'{MAX_CPUS}'
             )
             raise refused('flavor.vcpus', why)
         return frozenset(range(self.vcpus))
@@ -226,7 +224,7 @@ class GuestSettings:
 
 
 def refused(where, why):
-    return errors.InvalidRequest(where, why if len(why) <= LONGEST else f'{why[:LONGEST]}...')
+    return errors.InvalidRequest(where, why if len(why) <= MAX_ERROR else f'{why[:MAX_ERROR]}...')
 
 
 def _word(value, known, where):

@@ -26,9 +26,9 @@ REFUSED = frozenset(
     'Ref contains digest filter get_file list_concat list_concat_unique make_url map_merge '
     'map_replace resource_facade str_replace_strict str_replace_vstrict str_split yaql'.split()
 )
-TEXT = 65_536  # maximum number of characters of a function's result
-PAIRS = 100  # maximum number of texts that one function replaces
-COPIES = 10_000  # maximum number of copies of its template by one repeat
+MAX_TEXT = 65_536  # maximum number of characters of a function's result
+MAX_PAIRS = 100  # maximum number of texts that one function replaces
+MAX_COPIES = 10_000  # maximum number of copies of its template by one repeat
 
 
 def _get_param(scope, call, argument):
@@ -69,7 +69,7 @@ def _list_join(scope, call, argument):
 
 def _str_replace(scope, call, argument):
     fields = scope.mapping(argument, ('template', 'params'))
-    text = scope.text(scope.require(fields, 'template'), 0, TEXT)
+    text = scope.text(scope.require(fields, 'template'), 0, MAX_TEXT)
     params = scope.plain(scope.require(fields, 'params'))
     if not isinstance(params, dict):
         raise fields.wrong('params is a mapping from texts to their replacements')
@@ -84,9 +84,9 @@ def _repeat(scope, call, argument):
     permutations = permutations is None or scope.boolean(permutations)
     lists = [_repeated(scope, values, permutations) for values in each.data.values()]
     copies, rounds = _rounds(each, lists, permutations)
-    if not lists or copies > COPIES:
+    if not lists or copies > MAX_COPIES:
         raise each.wrong(
-            f'{copies} copies; 1 list or more, and up to {COPIES} copies, are possible'
+            f'{copies} copies; 1 list or more, and up to {MAX_COPIES} copies, are possible'
         )
     if 'template' not in fields.data:
         raise fields.wrong('template is missing')
@@ -232,8 +232,8 @@ def _as_text(plain):
 
 
 def _text(scope, call, length, make):
-    if length > TEXT:
-        raise call.wrong(f'the text would have {length} characters; {TEXT} are possible')
+    if length > MAX_TEXT:
+        raise call.wrong(f'the text would have {length} characters; {MAX_TEXT} are possible')
     scope.work.spend(1 + length // 100, call)
     return call.holding(make())
 
@@ -243,8 +243,8 @@ def _pieces(scope, at, text, replacements):
 
     Inserted text is not searched again.
     """
-    if len(replacements) > PAIRS:
-        raise at.wrong(f'{len(replacements)} texts to replace; {PAIRS} are possible')
+    if len(replacements) > MAX_PAIRS:
+        raise at.wrong(f'{len(replacements)} texts to replace; {MAX_PAIRS} are possible')
     scope.work.spend(1 + len(replacements) * (1 + len(text) // 200), at)
     pieces = [(text, False)]
     for old in sorted(replacements, key=len, reverse=True):

@@ -26,7 +26,7 @@ from nova_sched.groups.template.values import number_fault, to_plain
 from nova_sched.suggestion import suggestion
 
 MATCHES_S = 0.2  # for all patterns of one template, because a pattern can take very long to match
-LONGEST_PATTERN = 255
+MAX_PATTERN = 255
 KINDS = {
     'length': ('string', 'comma_delimited_list', 'json'),
     'range': ('number',),
@@ -121,7 +121,7 @@ class Constraint:
         return _each(functools.partial(operator.contains, allowed), f'is none of {words}')
 
     def _allowed_pattern(self, scope, value, _type):
-        text = scope.text(value, 0, LONGEST_PATTERN)
+        text = scope.text(value, 0, MAX_PATTERN)
         try:
             pattern = regex.compile(text)
         except (regex.error, ValueError, OverflowError, RecursionError) as error:

@@ -28,8 +28,8 @@ from nova_sched.groups.template.values import (
 )
 from nova_sched.suggestion import suggestion
 
-STEPS = 300_000  # of work per template; a member takes some tens
-LARGEST = 2**31 - 1  # Nova's limit for amounts in flavors
+MAX_STEPS = 300_000  # of work per template; a member takes some tens
+MAX_AMOUNT = 2**31 - 1  # Nova's limit for amounts in flavors
 _WHOLE = re.compile(r'\s*[+-]?[0-9]{1,18}\s*')
 
 
@@ -39,7 +39,7 @@ class WorkBudget:
     def __init__(self, allowance=None):
         self.depth = 0
         self._allowance = allowance or Allowance()
-        self._left = STEPS
+        self._left = MAX_STEPS
 
     def spend(self, steps, at):
         self._allowance.check(at.where, at.line, at.column)
@@ -200,7 +200,7 @@ class Scope:
             )
         return text
 
-    def integer(self, value: Value, least: int = 0, most: int = LARGEST) -> int:
+    def integer(self, value: Value, least: int = 0, most: int = MAX_AMOUNT) -> int:
         value = self.head(value)
         number = value.data
         if isinstance(number, str) and _WHOLE.fullmatch(number):

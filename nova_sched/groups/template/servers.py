@@ -38,7 +38,7 @@ COUNTS = {
     'swap': 'swap',
 }
 LEAST = {'vcpus': 1, 'memory_mb': 1}
-LONGEST_SPEC = 255  # characters of an extra spec's name and of its text, as Nova's API has it
+MAX_SPEC = 255  # characters of an extra spec's name and of its text, as Nova's API has it
 FLAVOR_FIELDS = (*COUNTS, 'name', 'extra_specs')
 
 
@@ -101,16 +101,16 @@ def _specs(scope, value):
     converted."""
     specs = {}
     for key, item in _permitted(scope, value, words.EXTRA_SPEC):
-        if len(key) > LONGEST_SPEC:
+        if len(key) > MAX_SPEC:
             raise value.wrong_key(
-                key, f'the name of an extra spec has at most {LONGEST_SPEC} characters'
+                key, f'the name of an extra spec has at most {MAX_SPEC} characters'
             )
         plain = scope.plain(item)
         if isinstance(plain, list | dict | None):
             raise item.wrong(f'an extra spec is text, not {scope.head(item).kind}')
         specs[key] = str(plain).lower() if isinstance(plain, bool) else str(plain)
-        if len(specs[key]) > LONGEST_SPEC:
-            raise item.wrong(f'an extra spec has at most {LONGEST_SPEC} characters')
+        if len(specs[key]) > MAX_SPEC:
+            raise item.wrong(f'an extra spec has at most {MAX_SPEC} characters')
     return specs
 
 

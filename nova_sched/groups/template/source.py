@@ -41,7 +41,7 @@ from nova_sched.groups.template.values import (
 LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
-_LONGEST_NUMBER = 100  # characters; more is text, unless it is tagged
+_MAX_NUMBER = 100  # characters; more is text, unless it is tagged
 _JSON_FLOAT = re.compile(r'-?[0-9]+(\.[0-9]+)?[eE][+-]?[0-9]+')  # which YAML takes for text
 _TAG = 'tag:yaml.org,2002:'
 _SCALARS = {
@@ -221,7 +221,7 @@ class _Document:
         known = _SCALARS.get(tag.removeprefix(_TAG))
         if known is None:
             raise made.wrong(f'the tag {tag} means nothing here')
-        if len(text) > _LONGEST_NUMBER and tag in (_TAG + 'int', _TAG + 'float'):
+        if len(text) > _MAX_NUMBER and tag in (_TAG + 'int', _TAG + 'float'):
             raise made.wrong('the number is too long')
         try:
             data = known(yaml.ScalarNode(tag, text))
@@ -233,7 +233,7 @@ class _Document:
 
     def _meant(self, text, implicit):
         """Returns the tag of a scalar without an explicit one."""
-        if len(text) > _LONGEST_NUMBER:
+        if len(text) > _MAX_NUMBER:
             return _TAG + 'str'
         if self._is_json and implicit[0] and _JSON_FLOAT.fullmatch(text):
             return _TAG + 'float'

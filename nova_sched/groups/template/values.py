@@ -25,7 +25,7 @@ DEPTH = 50  # values inside of values
 COUNT = 100_000  # values of one template
 MAX_PATH = 255  # characters; the values below such a path have the same one
 ROOT = 'template'
-LONGEST_WHY = 500  # characters of an error
+MAX_ERROR = 500  # characters of an error
 
 
 class Allowance:
@@ -148,7 +148,7 @@ def inside(where, key):
 
 def shortened(why):
     """Returns the text, shortened if it is long."""
-    return why if len(why) <= LONGEST_WHY else f'{why[:LONGEST_WHY]}...'
+    return why if len(why) <= MAX_ERROR else f'{why[:MAX_ERROR]}...'
 
 
 def check_depth(made, depth):
