@@ -62,7 +62,7 @@ Planner = Callable[[Problem, PlanLimits], PlanResult]
 def plan(
     problem: Problem, limits: PlanLimits | None = None, solver: Solver | None = None
 ) -> PlanResult:
-    """Places all members, or none. Takes as much processor time as the limits allow, plus some
+    """Place all members, or none. Takes as much processor time as the limits allow, plus some
     milliseconds.
 
     ``solver`` is a ``worker.Solver``. Without one, or while it is busy with another task, the
@@ -104,7 +104,7 @@ class _Planner:
         return self._good(greedy.place(self._compiled, self._limits.greedy_s), 'greedy')
 
     def _repair(self) -> tuple[np.ndarray | None, bool]:
-        """Returns a placement, or None and whether that is a proof."""
+        """Return a placement, or None and whether that is a proof."""
         if bounds.first(self._compiled) is not None:
             self._figures['by'] = 'counts'
             return None, True
@@ -115,7 +115,7 @@ class _Planner:
         return self._good(hosts, 'solver'), proven
 
     def _explain(self, proven: bool) -> tuple[Reason, np.ndarray | None]:
-        """Returns the reason, and a placement if one was found during the explanation."""
+        """Return the reason, and a placement if one was found during the explanation."""
         limit_s = self._limits.explain_s
         answer = self._ask(EXPLAIN, proven, seconds=limit_s, wait_s=limit_s)
         if answer is None:
@@ -125,7 +125,7 @@ class _Planner:
         return reason, None if proven else self._good(hosts, 'solver')
 
     def _improve(self, hosts: np.ndarray) -> np.ndarray:
-        """Returns the better of the placement and the solver's.
+        """Return the better of the placement and the solver's.
 
         Does not wait for a busy solver, because this step only improves a placement.
         """
@@ -147,8 +147,8 @@ class _Planner:
         return self._solver.ask(task, self._problem, *arguments, seconds=seconds, wait_s=wait_s)
 
     def _good(self, hosts: np.ndarray | None, by: str) -> np.ndarray | None:
-        """Returns the placement if it has no fault; every placement is checked here, whatever
-        found it."""
+        """Return the placement if it has no fault; every placement is checked here, whatever found
+        it."""
         if hosts is None or policies.broken(self._problem, hosts):
             return None
         self._figures['by'] = by
@@ -181,7 +181,7 @@ class Sites:
 def place(
     problem: Problem, sites: Sites, planner: Planner, limits: PlanLimits, may_move: bool
 ) -> PlanResult:
-    """Places the members that have no servers; with ``may_move``, moves servers if necessary.
+    """Place the members that have no servers; with ``may_move``, moves servers if necessary.
 
     In the ``problem`` all servers stay where they are. Without ``may_move``, moves that were
     planned before are kept. Takes several times as long as the limits say if servers have to move.
@@ -215,7 +215,7 @@ def place(
 def _with_moves(
     problem: Problem, sites: Sites, planner: Planner, limits: PlanLimits, quick: PlanLimits
 ) -> PlanResult:
-    """Returns a placement with servers moved, or the reason why there is none.
+    """Return a placement with servers moved, or the reason why there is none.
 
     Moves only the servers that are in the way, if that is enough.
     """
@@ -306,8 +306,7 @@ def _fewest(
 
 
 def _elsewhere(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
-    """Returns the problem with these servers to be placed on other hosts, or at their
-    destinations.
+    """Return the problem with these servers to be placed on other hosts, or at their destinations.
 
     Their current resources are not free.
     """
@@ -316,7 +315,7 @@ def _elsewhere(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
 
 
 def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
-    """Returns the problem with these servers free to stay or to move.
+    """Return the problem with these servers free to stay or to move.
 
     A server that is moving arrives at its destination or stays. A server that stays uses only a
     resource that no other server asks for: a private slot on its host. So its resources are not
@@ -358,7 +357,7 @@ def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
 def _with_slots(
     problem: Problem, kinds: np.ndarray, number: np.ndarray, row: np.ndarray, counts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns demand and free amounts with extra kinds, whose last way is to take a private slot.
+    """Return demand and free amounts with extra kinds, whose last way is to take a private slot.
 
     ``number`` and ``row`` are the positions of the slots, ``counts`` the number of each.
     """

@@ -34,8 +34,8 @@ class PlanLimits:
     improve_scores: bool = False
 
     def of_group(self, members: int) -> 'PlanLimits':
-        """Returns the limits for a group of so many members: the greedy search of a large group
-        has proportionally more time."""
+        """Return the limits for a group of so many members: the greedy search of a large group has
+        proportionally more time."""
         return dataclasses.replace(self, greedy_s=self.greedy_s * max(1.0, members / MEMBERS))
 
 
@@ -56,7 +56,7 @@ class TimeLimit:
         self._began_s, self._wall_began_s = clock(), time.monotonic()
 
     def left(self, share: float = 1.0) -> float:
-        """Returns the seconds of processor time until this share of the limit is used, or 0."""
+        """Return the seconds of processor time until this share of the limit is used, or 0."""
         if self._seconds is None:
             return float('inf')
         seconds = share * self._seconds

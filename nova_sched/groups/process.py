@@ -88,7 +88,7 @@ class ChildProcess:
         return self._popen.poll() is None
 
     def wait_until_ready(self, start_s: float) -> None:
-        """Waits until it has loaded. Raises OSError or EOFError if it has not after so long."""
+        """Wait until it has loaded. Raises OSError or EOFError if it has not after so long."""
         if not self._is_ready:
             self._is_ready = receive(self._channel, time.monotonic() + start_s)
 
@@ -100,7 +100,7 @@ class ChildProcess:
         grace_s: float,
         most: int | None = None,
     ) -> tuple[bool, Any]:
-        """Returns whether ``function(*arguments, seconds=seconds)`` has a result, and it; else the
+        """Return whether ``function(*arguments, seconds=seconds)`` has a result, and it; else the
         SchedError that it raised, or a traceback as text. ``task`` is 'module:function'.
 
         Waits WALL_FACTOR times ``seconds`` and a grace period. Raises as ``send`` and ``receive``.
@@ -111,13 +111,13 @@ class ChildProcess:
         return answer
 
     def stop(self) -> None:
-        """Kills the process; a thread that waits for its answer gets an error."""
+        """Kill the process; a thread that waits for its answer gets an error."""
         self._popen.kill()
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """Kills the process and reaps it.
+        """Kill the process and reaps it.
 
         If it belongs to the process that this one was forked from, only drops the handle.
         """
@@ -130,14 +130,14 @@ class ChildProcess:
 
 
 def send(channel: socket.socket, message: object, deadline: float | None = None) -> None:
-    """Writes a pickle after its length. Raises OSError; TimeoutError after the deadline."""
+    """Write a pickle after its length. Raises OSError; TimeoutError after the deadline."""
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     channel.settimeout(_left(deadline))
     channel.sendall(LENGTH.pack(len(body)) + body)
 
 
 def receive(channel: socket.socket, deadline: float | None = None, most: int | None = None) -> Any:
-    """Reads one pickle of at most ``most`` bytes.
+    """Read one pickle of at most ``most`` bytes.
 
     Raises EOFError if the other end is closed, BufferError for a longer one, else as ``send``.
     """
@@ -160,7 +160,7 @@ def _read(channel: socket.socket, length: int, deadline: float | None) -> bytear
 
 
 def _left(deadline: float | None) -> float | None:
-    """Returns the seconds until the deadline, of ``time.monotonic``. Raises TimeoutError after
+    """Return the seconds until the deadline, of ``time.monotonic``. Raises TimeoutError after
     it."""
     if deadline is None:
         return None
@@ -197,7 +197,7 @@ def _limit(what: int, most: int) -> None:
 
 
 def _do(task: str, arguments: tuple[object, ...], seconds: float) -> tuple[bool, Any]:
-    """Returns as ``ask``."""
+    """Return as ``ask``."""
     module, _, name = task.partition(':')
     try:
         return True, getattr(importlib.import_module(module), name)(*arguments, seconds=seconds)

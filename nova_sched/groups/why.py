@@ -70,7 +70,7 @@ class Reason:
     fits: str | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        """Returns the same as mappings, lists and plain values, which JSON can carry."""
+        """Return the same as mappings, lists and plain values, which JSON can carry."""
         failing = None
         if self.failing is not None:
             failing = {
@@ -98,7 +98,7 @@ def explain(
     proven: bool,
     clock: Clock = time.thread_time,
 ) -> tuple[Reason, np.ndarray | None]:
-    """Returns the reason, as far as the time allows, and a whole placement, if one is found
+    """Return the reason, as far as the time allows, and a whole placement, if one is found
     meanwhile.
 
     ``proven``: it is known that there is no placement. Otherwise only determines how many members
@@ -129,7 +129,7 @@ def explain(
 
 
 def quick(problem: Problem, seconds: float) -> bool | None:
-    """Settles by counting and by the greedy search alone."""
+    """Settle by counting and by the greedy search alone."""
     compiled = compile(problem)
     if bounds.first(compiled) is not None:
         return False
@@ -139,7 +139,7 @@ def quick(problem: Problem, seconds: float) -> bool | None:
 
 
 def counted(problem: Problem, seconds: float = 0.0) -> bool | None:  # noqa: ARG001 it is a Settle
-    """Settles by counting alone, which can only prove that there is no placement."""
+    """Settle by counting alone, which can only prove that there is no placement."""
     return None if bounds.first(problem) is None else False
 
 
@@ -150,7 +150,7 @@ def explained(
     solver: Solver | None,
     count: Callable[..., str],
 ) -> str | None:
-    """Returns why the policies cannot be kept on any cluster of these domains, as text, for a
+    """Return why the policies cannot be kept on any cluster of these domains, as text, for a
     problem for which ``quick`` has found no placement; None if it is not known.
 
     ``is_certain``: whether there is none. ``count``: ``counted_clash``, or what runs it elsewhere.
@@ -169,8 +169,7 @@ def contradiction_anywhere(
     nests: Nests = frozenset(),
     solver: Solver | None = None,
 ) -> str | None:
-    """Returns the required policies that conflict on every cluster, as text; None if none is
-    known.
+    """Return the required policies that conflict on every cluster, as text; None if none is known.
 
     ``levels`` are as in ``imagined``. ``nests``, as from ``DomainTopology.nests``, are the pairs
     of levels that nest on all clusters in question. ``solver``: a ``worker.Solver``, for conflicts
@@ -185,7 +184,7 @@ def contradiction_anywhere(
 def suspected(
     group: Definition, levels: Sequence[str], nests: Nests
 ) -> tuple[Problem | None, bool]:
-    """Returns the problem of ``contradiction_anywhere``, and whether it is certain, for
+    """Return the problem of ``contradiction_anywhere``, and whether it is certain, for
     ``explained``. The problem is None if there is none, or the group is too large to know."""
     found = imagined(group, levels, nests)
     known = True if found is None else quick(ideal(found), QUICK_S)
@@ -193,14 +192,14 @@ def suspected(
 
 
 def counted_clash(problem: Problem, seconds: float) -> str:
-    """Returns the text of ``clash`` as far as counting finds it; else ''."""
+    """Return the text of ``clash`` as far as counting finds it; else ''."""
     return clash(problem, counted, seconds)
 
 
 def clash(
     problem: Problem, settle: Settle, seconds: float, clock: Clock = time.thread_time
 ) -> str:
-    """Returns why the policies cannot be kept on any cluster of these domains, as text; '' if they
+    """Return why the policies cannot be kept on any cluster of these domains, as text; '' if they
     can, or it is not known."""
     if has_no_hosts(problem):
         return NO_HOSTS
@@ -213,7 +212,7 @@ def clash(
 
 
 def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | None:
-    """Returns a count that fails, without names of hosts; only for policies in ``core``, if
+    """Return a count that fails, without names of hosts; only for policies in ``core``, if
     given."""
     if has_no_hosts(problem):
         return Failure(
@@ -234,12 +233,12 @@ def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | No
 
 
 def has_no_hosts(problem: Problem) -> bool:
-    """Returns whether there is no host for the members to be placed."""
+    """Return whether there is no host for the members to be placed."""
     return bool(problem.member_count) and not problem.host_count
 
 
 def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:
-    """Returns how many members are placed, in total and for each group with missing members."""
+    """Return how many members are placed, in total and for each group with missing members."""
     groups: dict[str, list[int]] = {}
     for name, host in zip(problem.names, hosts.tolist(), strict=True):
         counts = groups.setdefault(name.rpartition('/')[0] or name, [0, 0])
@@ -264,7 +263,7 @@ def _name(problem: Problem, number: int) -> str:
 
 
 def _names(problem: Problem, families: list[list[int]] | None) -> list[str] | None:
-    """Returns one name of each family, and how many are like it."""
+    """Return one name of each family, and how many are like it."""
     if families is None:
         return None
     return [
@@ -307,7 +306,7 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
 def core(
     problem: Problem, ways: Iterable[Settle], left: Callable[[], float]
 ) -> tuple[Families, bool]:
-    """Returns the numbers of required rules that cannot be kept together.
+    """Return the numbers of required rules that cannot be kept together.
 
     The ``problem`` has no placement. The rules are grouped in families of alike rules: one kind,
     one level, members of the same flavors, such as the rules of many equal cells. Also returns
@@ -330,7 +329,7 @@ def core(
 
 
 def only(problem: Problem, numbers: Iterable[int]) -> Problem:
-    """Returns the problem with only these of its rules."""
+    """Return the problem with only these of its rules."""
     return dataclasses.replace(
         problem, rules=[problem.rules[number] for number in numbers], home=NOWHERE
     )
@@ -341,11 +340,11 @@ class _CoreSearch:
         self._problem, self._settle, self._left = problem, settle, left
 
     def is_impossible(self, families: Families) -> bool:
-        """Returns whether it is proven that these cannot be kept together."""
+        """Return whether it is proven that these cannot be kept together."""
         return self._can_be_kept(families) is False
 
     def _can_be_kept(self, families: Families) -> bool | None:
-        """Returns whether these can be kept together; None if it is not known, or the time is
+        """Return whether these can be kept together; None if it is not known, or the time is
         up."""
         left = self._left()
         if left <= 0:
@@ -354,14 +353,14 @@ class _CoreSearch:
         return self._settle(only(self._problem, rules), min(SETTLE_S, left))
 
     def shrink(self, families: Families) -> tuple[Families, bool]:
-        """Returns the rules left when no more can be left out, and whether each is known to be
+        """Return the rules left when no more can be left out, and whether each is known to be
         needed."""
         families = self._without_spare(families)
         families = self._shortened(families)
         return self._needed(self._trimmed(families))
 
     def _without_spare(self, families: Families) -> Families:
-        """Leaves families out by halves, quarters and so on, while there is a proof without
+        """Leave families out by halves, quarters and so on, while there is a proof without
         them."""
         size = max(len(families) // 2, 1)
         while families:
@@ -375,7 +374,7 @@ class _CoreSearch:
         return families
 
     def _shortened(self, families: Families) -> Families:
-        """Returns the smallest size that suffices if every family has this size.
+        """Return the smallest size that suffices if every family has this size.
 
         A cell usually has a rule of each family.
         """
@@ -389,7 +388,7 @@ class _CoreSearch:
         return [family[:high] for family in families]
 
     def _trimmed(self, families: Families) -> Families:
-        """Leaves out single rules, from the end of each family, until one is needed."""
+        """Leave out single rules, from the end of each family, until one is needed."""
         for place, family in enumerate(families):
             while len(family) > 1:
                 fewer = [*families[:place], family[:-1], *families[place + 1 :]]
@@ -399,7 +398,7 @@ class _CoreSearch:
         return families
 
     def _needed(self, families: Families) -> tuple[Families, bool]:
-        """Leaves out each single rule that is not needed. Returns whether each remaining rule is
+        """Leave out each single rule that is not needed. Return whether each remaining rule is
         needed.
 
         A rule is needed if the other rules can be kept without it. One pass is enough: a rule that
@@ -416,7 +415,7 @@ class _CoreSearch:
 
 
 def ideal(problem: Problem) -> Problem:
-    """Returns the problem on empty hosts that take everything.
+    """Return the problem on empty hosts that take everything.
 
     It has as many hosts and domains as the group can use. All members are alike there, and none is
     fixed. The required rules can be kept there exactly if they could be kept on the whole cluster
@@ -479,7 +478,7 @@ def _in_large(domains: list[np.ndarray], hosts: np.ndarray, level: int, most: in
 def imagined(
     definition: Definition, levels: Sequence[str], nests: Nests = frozenset()
 ) -> Problem | None:
-    """Returns the group's required policies on that cluster; None if it has no or too many hosts.
+    """Return the group's required policies on that cluster; None if it has no or too many hosts.
 
     ``levels`` go from narrow to wide; the first is the host. Each level that the policies name is
     an axis with a value for each member. A domain has a value on the axis of its level and on the

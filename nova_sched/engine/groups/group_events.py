@@ -36,7 +36,7 @@ class GroupEvents:
         self._context = context
 
     def planned(self, cause, view):
-        """A plan is claimed. Returns its GroupView."""
+        """A plan is claimed. Return its GroupView."""
         self._tell(PLANNED, cause, view, lambda: {'expires': view.expires_s, **_members(view)})
         return view
 

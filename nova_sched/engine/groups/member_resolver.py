@@ -40,24 +40,25 @@ class ReplanRequired(Exception):
 
 
 def is_member(request):
-    """Whether a request is for a group member. The check of a rebuild is not: its server keeps its
-    host."""
+    """Return whether a request is for a group member. The check of a rebuild is not: its server
+    keeps its host."""
     return TOP_GROUP in request.hints and not request.is_rebuild
 
 
 def group_of(request):
-    """The group that a member's request names, and the project that the group must belong to."""
+    """Return the group that a member's request names, and the project that the group must belong
+    to."""
     return str(request.hint(TOP_GROUP)), request.project_id
 
 
 def member_of(request):
-    """The member that a request is for: the group's UUID and the path."""
+    """Return the member that a request is for: the group's UUID and the path."""
     return str(request.hint(TOP_GROUP)), str(request.hint(MEMBER) or '')
 
 
 def _says(request, hint):
-    """Whether the caller has set a hint. ``replan``: the plan follows the request if they differ.
-    ``replace``: the server replaces an existing one that will be deleted."""
+    """Return whether the caller has set a hint. ``replan``: the plan follows the request if they
+    differ. ``replace``: the server replaces an existing one that will be deleted."""
     return str(request.hint(hint, '')).lower() == 'true'
 
 
@@ -83,7 +84,7 @@ class MemberResolver:
         return found
 
     def _try(self, message, work, loaded_groups):
-        """The result of the work on the message's order; None if the message has failed."""
+        """Return the result of the work on the message's order; None if the message has failed."""
         try:
             return work(message.work, loaded_groups)
         except (ReplanRequired, errors.SchedError) as error:
@@ -106,7 +107,7 @@ class MemberResolver:
         return True
 
     def _resolve_order(self, order, loaded_groups):
-        """The order's requests; those for members have their placement."""
+        """Return the order's requests; those for members have their placement."""
         return [
             self.resolve_request(request, order.replanned, loaded_groups[group_of(request)])
             if is_member(request)
@@ -115,8 +116,8 @@ class MemberResolver:
         ]
 
     def load(self, request):
-        """The LoadedGroup of a request's group, and its claims. Updates the host state of their
-        nodes.
+        """Return the LoadedGroup of a request's group, and its claims. Updates the host state of
+        their nodes.
 
         The order matters: a move of members raises the serial, which must not be newer than the
         claims. Raises MemberRefused.
@@ -135,7 +136,7 @@ class MemberResolver:
         return known, self._plans.claims(known.uuid)
 
     def resolve_request(self, request, replanned=False, loaded=None):
-        """The request with its placement, and with the tokens of its exclusive domains.
+        """Return the request with its placement, and with the tokens of its exclusive domains.
 
         ``replanned``: its group was replanned for this request. ``loaded``: the result of ``load``
         in this turn. Raises MemberRefused if the request differs from the plan, and ReplanRequired
@@ -182,8 +183,8 @@ class MemberResolver:
         return request
 
     def _is_outdated(self, known, state, node, request):
-        """Whether the member must be replanned although it has a host: the caller asks for it, or
-        its exclusive domains there have changed."""
+        """Return whether the member must be replanned although it has a host: the caller asks for
+        it, or its exclusive domains there have changed."""
         tokens = known.tokens(state.member, node.row, self._plans.levels())
         return _says(request, REPLAN) or set(tokens) != set(state.planned.fences)
 
@@ -204,8 +205,8 @@ class MemberResolver:
             )
 
     def _allowed(self, known, claims, here, path):
-        """Rows, bool [H], where the member satisfies all required policies, with the other members
-        on their current hosts."""
+        """Return rows, bool [H], where the member satisfies all required policies, with the other
+        members on their current hosts."""
         levels = self._plans.levels()
         index = {state.member: place for place, state in enumerate(here)}
         names = list(levels)

@@ -32,7 +32,7 @@ KEPT = 64  # definitions that were read last
 
 
 def token(group_uuid, policy, domain):
-    """The token of one exclusive domain of a policy."""
+    """Return the token of one exclusive domain of a policy."""
     return str(uuid.uuid5(uuid.UUID(group_uuid), f'{policy.name}\n{policy.level}\n{domain}'))
 
 
@@ -51,8 +51,8 @@ class MemberRequests:
 
     @classmethod
     def of(cls, definition, allowance=None, aliases=None):
-        """The requests of no project. Raises InvalidRequest for a member that is not a valid
-        request, and TemplateError when the ``allowance`` is used up."""
+        """Return the requests of no project. Raises InvalidRequest for a member that is not a
+        valid request, and TemplateError when the ``allowance`` is used up."""
         kinds = kinds_of(definition, allowance)
         of_kind, samples = {}, {}
         for path, kind in kinds.items():
@@ -64,7 +64,7 @@ class MemberRequests:
         return cls(kinds, of_kind, samples)
 
     def owned_by(self, record):
-        """The same requests, of the project and the user of a GroupRecord."""
+        """Return the same requests, of the project and the user of a GroupRecord."""
         owner = {'project_id': record.project_id, 'user_id': record.user_id}
         made = {
             kind: dataclasses.replace(
@@ -81,7 +81,8 @@ class MemberRequests:
 
 
 def kinds_of(definition, allowance=None):
-    """The kind of each member by path. Raises TemplateError when the ``allowance`` is used up."""
+    """Return the kind of each member by path. Raises TemplateError when the ``allowance`` is used
+    up."""
     described: dict[tuple, str] = {}
     kinds = {}
     for path, member in definition.members.items():
@@ -139,7 +140,7 @@ class LoadedGroup:
         ]
 
     def tokens(self, path, row, levels):
-        """Tokens of the exclusive domains that a member has on a row."""
+        """Return tokens of the exclusive domains that a member has on a row."""
         return tuple(
             token(self.uuid, policy, _domain(levels[policy.level], row))
             for policy in self.exclusive
@@ -147,8 +148,8 @@ class LoadedGroup:
         )
 
     def unknown_level(self, levels):
-        """The text that names a policy on a level that is not configured any more; None if there
-        is none."""
+        """Return the text that names a policy on a level that is not configured any more; None if
+        there is none."""
         for policy in self.definition.policies:
             if policy.level not in levels:
                 return (
@@ -158,7 +159,8 @@ class LoadedGroup:
         return None
 
     def admits(self, policy, levels, claim, row):
-        """Whether a claim of the group, on that row, may be in a domain of an exclusive policy.
+        """Return whether a claim of the group, on that row, may be in a domain of an exclusive
+        policy.
 
         This is so for claims of members of the policy, for claims of former members that are still
         in the domain, and for planned claims of any member, because the plan decides on their
@@ -171,20 +173,20 @@ class LoadedGroup:
         return is_former and own in claim.fences
 
     def shares(self, member, other):
-        """Whether two members (paths) are in one exclusive policy."""
+        """Return whether two members (paths) are in one exclusive policy."""
         return any(member in policy.a and other in policy.a for policy in self.exclusive)
 
     def insiders(self, tokens, row, levels):
-        """Paths of the members that may be in each of these exclusive domains (tokens) of the
-        row."""
+        """Return paths of the members that may be in each of these exclusive domains (tokens) of
+        the row."""
         owners = {token(self.uuid, policy, _domain(levels[policy.level], row)): policy.a
                   for policy in self.exclusive}  # fmt: skip
         return {one: owners.get(one, ()) for one in tokens}
 
     def kept_tokens(self, claim, row, levels, put=()):
-        """The tokens that a server's claim keeps on a host where the plan does not place it, until
-        it leaves. These are current exclusive domains that the claim is in, or that are ``put``
-        there for other members."""
+        """Return the tokens that a server's claim keeps on a host where the plan does not place
+        it, until it leaves. These are current exclusive domains that the claim is in, or that are
+        ``put`` there for other members."""
         if claim.member not in self.definition.members:
             return claim.fences
         return tuple(
@@ -194,7 +196,7 @@ class LoadedGroup:
         )
 
     def closed_domains(self, path, row, levels, nodes):
-        """Each ClosedDomain that a member has on a row, by token: all nodes (UUIDs) of the
+        """Return each ClosedDomain that a member has on a row, by token: all nodes (UUIDs) of the
         domain, and its Domain."""
         found = {}
         for policy in self.exclusive:
@@ -235,7 +237,7 @@ def _request(path, member, aliases):
 
 
 def read(record):
-    """The LoadedGroup of a GroupRecord. Raises IncompatibleObject."""
+    """Return the LoadedGroup of a GroupRecord. Raises IncompatibleObject."""
     try:
         plain = json.loads(record.definition)
         definition, source = Definition.from_plain(plain['definition']), plain['source']
@@ -255,7 +257,7 @@ class Library:
         self._read: dict[tuple[str, int], LoadedGroup] = {}
 
     def find(self, uuid, project_id=None):
-        """The LoadedGroup of that UUID, of this project if one is named.
+        """Return the LoadedGroup of that UUID, of this project if one is named.
 
         Raises GroupNotFound, and IncompatibleObject for one that another release has written.
         """
@@ -266,8 +268,8 @@ class Library:
         return found
 
     def look(self, uuid, project_id=None):
-        """The LoadedGroup; if its definition is not cached, the GroupRecord, because parsing may
-        take long.
+        """Return the LoadedGroup; if its definition is not cached, the GroupRecord, because
+        parsing may take long.
 
         Raises GroupNotFound.
         """
@@ -331,7 +333,8 @@ class LoadedMember:
         return [claim for claim in self.held if claim.consumer_uuid == newest]
 
     def on(self, node_uuid):
-        """The server's claim on a node, else the planned claim there; None if it has neither."""
+        """Return the server's claim on a node, else the planned claim there; None if it has
+        neither."""
         claims = (self.built, self.bound, self.planned)
         return next(
             (claim for claim in claims if claim is not None and claim.node_uuid == node_uuid), None
@@ -352,7 +355,7 @@ class LoadedMember:
 
 
 def member_states(known, claims, requests=None):
-    """A LoadedMember for each member, given the claims of the group; for a plan also its
+    """Return a LoadedMember for each member, given the claims of the group; for a plan also its
     MemberRequests."""
     by_path: dict[str, list[Claim]] = {}
     for claim in claims:
@@ -376,8 +379,8 @@ def member_states(known, claims, requests=None):
 
 
 def others(cluster, claims, admits=lambda _claim, _row: True):
-    """Rows, bool [H], with instances other than those of these claims that it ``admits``, by claim
-    and row.
+    """Return rows, bool [H], with instances other than those of these claims that it ``admits``,
+    by claim and row.
 
     The instance of a claim counts on each host where it has one until it has moved away.
     """
@@ -390,7 +393,7 @@ def others(cluster, claims, admits=lambda _claim, _row: True):
 
 
 def rules(cluster, known, policies, index, claims, levels):
-    """The policies as Rules of a group problem. ``index`` maps each member's path to its
+    """Return the policies as Rules of a group problem. ``index`` maps each member's path to its
     number."""
     names = list(levels)
     return [

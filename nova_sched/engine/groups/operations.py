@@ -51,7 +51,7 @@ def no_limits(_project_id):
 
 
 def limits_of(limits, project_id):
-    """The limits of a project on what plans use, by resource, without those that are none.
+    """Return the limits of a project on what plans use, by resource, without those that are none.
 
     ``limits(project_id)`` may ask another service: not for the loop.
     """
@@ -128,14 +128,14 @@ class GroupOperations:
     # Templates.
 
     def read(self, project_id, given, rules):
-        """What a project has given, as ``reading.read`` returns it. Raises as that, and as
+        """Return what a project has given, as ``reading.read`` returns it. Raises as that, and as
         TemplateReaders."""
         return self._run_reader(project_id, reading.read, given, rules, seconds=rules.seconds)
 
     def account(self, project_id, given, rules):
-        """The account of a template, as Definition.summary returns it, with ``contradiction``: why
-        no cluster with the same nesting of levels could place the group, as text; None if one
-        could. Raises as ``read``."""
+        """Return the account of a template, as Definition.summary returns it, with
+        ``contradiction``: why no cluster with the same nesting of levels could place the group, as
+        text; None if one could. Raises as ``read``."""
         nests = self._topology.nests(self._call(self._plans.levels))
         summary, (problem, is_certain) = self._run_reader(
             project_id, reading.account, given, rules, nests, seconds=rules.seconds
@@ -165,7 +165,7 @@ class GroupOperations:
         context=None,
         requests=None,
     ):
-        """Plan all members together and claim the plan. Returns the GroupView.
+        """Plan all members together and claim the plan. Return the GroupView.
 
         ``requests``: the MemberRequests of the definition, made here by default. Raises
         GroupRefused, QuotaExceeded and LimitsUnknown.
@@ -205,7 +205,7 @@ class GroupOperations:
         """Change the group to the definition. Built members keep their hosts, unless that is
         impossible. Without ``renew``, a plan that has not expired keeps its expiry.
 
-        Returns the GroupView. Raises GroupChanged if the group is not at this generation,
+        Return the GroupView. Raises GroupChanged if the group is not at this generation,
         GroupRefused, QuotaExceeded and LimitsUnknown. The group is unchanged then.
         """
         for _ in range(self._settings().plan_attempts):
@@ -236,12 +236,14 @@ class GroupOperations:
             raise self._too_quick()
 
     def _with_known_names(self, definition, paths):
-        """The definition with warnings of unknown names in these members. Raises TemplateError."""
+        """Return the definition with warnings of unknown names in these members. Raises
+        TemplateError."""
         default_zone = self._settings().default_zone
         return self._call(reading.checked, definition, paths, self._cluster.hosts, default_zone)
 
     def _is_done(self, record):
-        """Whether this call has stored the record already, in a commit whose answer was lost."""
+        """Return whether this call has stored the record already, in a commit whose answer was
+        lost."""
         stored = self._call(self._store.top_group, record.uuid, False)
         return stored is not None and all(
             getattr(stored, name) == getattr(record, name)
@@ -249,7 +251,7 @@ class GroupOperations:
         )
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None):
-        """Delete the plan. Planned claims end now, claims of servers with their servers. Returns
+        """Delete the plan. Planned claims end now, claims of servers with their servers. Return
         the GroupView."""
         for _ in range(self._settings().plan_attempts):
             known = self._find(uuid, project_id, generation)
@@ -273,7 +275,7 @@ class GroupOperations:
     def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
         """Set the expiry of the planned claims to ``ttl_s`` seconds from now.
 
-        Returns the GroupView. Raises InvalidRequest if they may not be held for so long.
+        Return the GroupView. Raises InvalidRequest if they may not be held for so long.
         """
         known, expires_s = self._find(uuid, project_id), self._expiry(self._clock(), ttl_s, uuid)
         if dry_run:
@@ -284,8 +286,8 @@ class GroupOperations:
         return self.show(uuid, project_id)
 
     def _expiry(self, now_s, ttl_s, uuid=None):
-        """When planned claims end, in seconds since the epoch (None: never). Those that the group
-        of this UUID has end in time in any case. Raises InvalidRequest."""
+        """Return when planned claims end, in seconds since the epoch (None: never). Those that the
+        group of this UUID has end in time in any case. Raises InvalidRequest."""
         settings = self._settings()
         if ttl_s is not None and ttl_s > settings.plan_ttl_max_s:
             why = f'{ttl_s} s is more than [groups] plan_ttl_max, {settings.plan_ttl_max_s} s'
@@ -308,7 +310,7 @@ class GroupOperations:
     # Reads.
 
     def show(self, uuid, project_id=None):
-        """The GroupView. Raises GroupNotFound."""
+        """Return the GroupView. Raises GroupNotFound."""
         known = self._look(uuid, project_id)
         claims = self._claims(uuid)
         if known.record.deleted and not claims:
@@ -316,7 +318,8 @@ class GroupOperations:
         return self._call(self._group_views.see, known, claims)
 
     def list(self, project_id=None, name=None, marker=None, limit=None):
-        """Views without members, oldest first. Raises GroupNotFound for an unknown marker."""
+        """Return views without members, oldest first. Raises GroupNotFound for an unknown
+        marker."""
         records = self._call(self._store.top_groups, project_id, name, marker, limit)
         return self._call(self._summaries, records)
 
@@ -327,7 +330,7 @@ class GroupOperations:
         ]
 
     def plan(self, uuid, project_id=None, replan=False, dry_run=False):
-        """The GroupView.
+        """Return the GroupView.
 
         With ``replan``, plans members without a host, and members whose hosts are not suitable any
         more. Raises GroupRefused, QuotaExceeded and LimitsUnknown.
@@ -387,7 +390,8 @@ class GroupOperations:
     # Internals.
 
     def _look(self, uuid, project_id=None):
-        """The LoadedGroup. A definition that is not cached is parsed outside of the loop."""
+        """Return the LoadedGroup. A definition that is not cached is parsed outside of the
+        loop."""
         found = self._call(self._library.look, uuid, project_id)
         if isinstance(found, GroupRecord):
             found = read(found)
@@ -403,7 +407,7 @@ class GroupOperations:
         return known
 
     def _alive(self, known):
-        """The group; if its plan has expired, with the expiry of a new plan."""
+        """Return the group; if its plan has expired, with the expiry of a new plan."""
         now_s, expires_s = self._clock(), known.record.expires_s
         if expires_s is None or expires_s > now_s:
             return known
@@ -440,7 +444,7 @@ class GroupOperations:
                 self._turns.release()
 
     def _try(self, known, dry_run, may_move, asked, changed, caps, limits):
-        """Plan and claim once. Returns None if claims of other requests came first; ``caps`` then
+        """Plan and claim once. Return None if claims of other requests came first; ``caps`` then
         has the limits found on their hosts."""
         members = len(known.definition.members)
         with (
@@ -501,7 +505,7 @@ class GroupOperations:
             return view
 
     def _take(self, known, draft, hosts, record, lifetime_s):
-        """Claim a plan. Returns its PlanOutcome, and the GroupView if it has won. Runs in the
+        """Claim a plan. Return its PlanOutcome, and the GroupView if it has won. Runs in the
         loop."""
         taken = self._plans.take(draft, hosts, record, lifetime_s)
         if not taken.won:
@@ -530,8 +534,8 @@ class GroupOperations:
 
 
 def _refusal(found, group_problem):
-    """The GroupRefused for a failed plan. It is ``proven`` only if the search was complete and the
-    group problem is exact."""
+    """Return the GroupRefused for a failed plan. It is ``proven`` only if the search was complete
+    and the group problem is exact."""
     details = found.reason.to_plain() if found.reason else {}
     words = found.reason.words if found.reason else 'No placement was found.'
     return errors.GroupRefused(
@@ -540,16 +544,16 @@ def _refusal(found, group_problem):
 
 
 def _closed(closed, removed_by):
-    """The GroupRefused for members (by path, with the reason) that no host takes, even without the
-    other members."""
+    """Return the GroupRefused for members (by path, with the reason) that no host takes, even
+    without the other members."""
     words = ' '.join(f'Member {path}: {why}' for path, why in closed.items())
     details = {'words': words, 'proven': True, 'closed': closed, 'removed_by': removed_by}
     return errors.GroupRefused(words, details)
 
 
 def _differs(expires_s, other_s):
-    """Whether two expiry times differ by more than a second. Times within one call differ by
-    less."""
+    """Return whether two expiry times differ by more than a second. Times within one call differ
+    by less."""
     if expires_s is None or other_s is None:
         return expires_s is not other_s
     return abs(expires_s - other_s) > 1

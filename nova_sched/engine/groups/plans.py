@@ -56,8 +56,8 @@ class Draft:
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def kept(self, state, claim):
-        """The claim of the member, if a plan on its host keeps it: not one that is planned for
-        another request."""
+        """Return the claim of the member, if a plan on its host keeps it: not one that is planned
+        for another request."""
         if claim is None or claim.state != PLANNED:
             return claim
         return None if state.member in self.changed or asked_for(state) else claim
@@ -100,7 +100,8 @@ class Plans:
     # Read.
 
     def claims(self, uuid):
-        """The claims of a group in the store. Updates the host state of nodes where it differs."""
+        """Return the claims of a group in the store. Updates the host state of nodes where it
+        differs."""
         claims = self._store.group_claims(uuid)
         ours = {claim.uuid: claim for claim in self._cluster.claims_of_group(uuid)}
         differ = {claim.node_uuid for claim in claims if ours.pop(claim.uuid, None) != claim}
@@ -111,7 +112,7 @@ class Plans:
 
     @pausable
     def draft(self, known, requests, caps=None, asked=None, changed=frozenset(), limits=None):
-        """Read the host state for a plan of the whole group. Returns a Draft; yields where it may
+        """Read the host state for a plan of the whole group. Return a Draft; yields where it may
         pause.
 
         ``requests``: those of ``known``, which a thread other than the loop's has made.
@@ -162,8 +163,8 @@ class Plans:
         return Draft(known, found, seen, left, changed, limits or {})
 
     def _within_domains(self, known, found, claims, levels):
-        """The states with requests that may enter the group's exclusive domains. Domains that
-        servers of other members keep until they leave are excluded."""
+        """Return the states with requests that may enter the group's exclusive domains. Domains
+        that servers of other members keep until they leave are excluded."""
         tokens = frozenset(one for claim in claims for one in claim.fences)
         lasting: dict = {}
         for claim in claims:
@@ -192,7 +193,7 @@ class Plans:
             self._cluster.add(*lifted)
 
     def _drop(self, claims):
-        """Remove these claims from the host state. Returns those that were there: others may have
+        """Remove these claims from the host state. Return those that were there: others may have
         ended since they were read."""
         found = []
         for claim in claims:
@@ -238,7 +239,7 @@ class Plans:
         """Claim a plan. ``hosts`` has for each member the number of its host in the group_problem.
 
         ``record`` is the new record of the group. Its serial is the one that the draft was read
-        at. Claims all members or none. Returns PlanOutcome. Raises StoreUnavailable.
+        at. Claims all members or none. Return PlanOutcome. Raises StoreUnavailable.
         """
         targets = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
         if any(node is None for node in targets):
@@ -265,8 +266,8 @@ class Plans:
         return self._commit(ended, record, consume, kept, closed_domains, draft.limits)
 
     def _lingering(self, draft, targets, levels, closed_domains):
-        """Claims of servers on hosts where the plan does not place them, if their exclusive
-        domains change. The servers keep these claims until they leave."""
+        """Claim of servers on hosts where the plan does not place them, if their exclusive domains
+        change. The servers keep these claims until they leave."""
         found = []
         for state, node in zip(draft.member_states, targets, strict=True):
             for claim in state.held:
@@ -280,7 +281,7 @@ class Plans:
     def _commit(self, ended, record, consume=None, kept=(), closed_domains=None, limits=None):
         """End these claims, make those that ``consume`` adds to a list of consumptions, change
         those ``kept``, close the domains, and replace the group's record, in one transaction
-        within the limits of its project. Returns PlanOutcome."""
+        within the limits of its project. Return PlanOutcome."""
         consumptions: list = []
         dropped, closed_domains = self._drop(ended), closed_domains or {}
         try:
@@ -376,7 +377,7 @@ class Plans:
     # End.
 
     def release(self, known, record):
-        """End the planned claims of a group and write its record in one transaction. Returns
+        """End the planned claims of a group and write its record in one transaction. Return
         PlanOutcome."""
         planned = [claim for claim in self.claims(known.uuid) if claim.state == PLANNED]
         return self._commit(planned, record)
@@ -391,7 +392,7 @@ class Plans:
     # Later.
 
     def groups_with_domains(self):
-        """UUIDs of the groups that have an exclusive domain."""
+        """Return UUIDs of the groups that have an exclusive domain."""
         return [uuid for uuid in self._cluster.top_groups()
                 if any(claim.fences for claim in self._cluster.claims_of_group(uuid))]  # fmt: skip
 
@@ -435,7 +436,7 @@ class Plans:
                 self._state_sync.reread_nodes(changed)
 
     def _is_amiss(self, closed):
-        """Whether a node of a ClosedDomain lacks its token, or a node outside has the token
+        """Return whether a node of a ClosedDomain lacks its token, or a node outside has the token
         without a claim."""
         token = closed.token
         carry = {node.uuid: node for node in self._cluster if token in node.fences}
@@ -461,19 +462,20 @@ ASKED = 'asked for '
 
 
 def _asking(state, asked):
-    """The member's state, to be planned for an instance that is being built. Claims of earlier,
-    failed attempts do not bind it to a host."""
+    """Return the member's state, to be planned for an instance that is being built. Claims of
+    earlier, failed attempts do not bind it to a host."""
     request = dataclasses.replace(asked, member_placement=None)
     return dataclasses.replace(state, kind=ASKED + state.member, request=request, held=())
 
 
 def asked_for(state):
-    """Whether the member is planned for an instance's request, and not for its definition."""
+    """Return whether the member is planned for an instance's request, and not for its
+    definition."""
     return state.kind.startswith(ASKED)
 
 
 def _server_group(request):
-    """The server group that the server will be in. Its policy applies to the planned claim
+    """Return the server group that the server will be in. Its policy applies to the planned claim
     already."""
     uuid = request.hint('group')
     return uuid if uuidutils.is_uuid_like(uuid) else request.group_uuid
@@ -485,7 +487,7 @@ def _size(request):
 
 
 def _planned(draft, nodes):
-    """What the planned claims of the group would use, less what they use now."""
+    """Return what the planned claims of the group would use, less what they use now."""
     more: collections.Counter[str] = collections.Counter()
     for claim in draft.left:
         more.subtract(plan_quota.of_claim(claim))

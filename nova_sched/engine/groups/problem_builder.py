@@ -57,7 +57,7 @@ class DemandColumns:
 
 
 def demand_columns(hosts, requests, mask):
-    """The DemandColumns for requests (one of each kind) and the rows that each may have.
+    """Return the DemandColumns for requests (one of each kind) and the rows that each may have.
 
     Narrows ``mask`` (bool [kind, row]) in place for a kind that may use VCPU in place of PCPU: if
     some of its rows have PCPU, only these remain.
@@ -118,7 +118,7 @@ def _is_vague(hosts, request):
 
 
 def _is_celled(request):
-    """Whether the only hardware that a request takes is amounts of CPUs and memory of NUMA
+    """Return whether the only hardware that a request takes is amounts of CPUs and memory of NUMA
     cells."""
     pieces = request.pieces
     guest = pieces.guest
@@ -140,13 +140,13 @@ def _is_plain(cell):
 
 
 def _size(cell):
-    """The amounts of a guest cell, as OF_A_CELL."""
+    """Return the amounts of a guest cell, as OF_A_CELL."""
     own = cell.cpu_policy == DEDICATED
     return len(cell.cpuset), len(cell.pcpuset), cell.memory_mb, cell.memory_mb if own else 0
 
 
 def _cells(hosts, rows):
-    """The largest number of cells of a host, and the columns of OF_A_CELL for each cell."""
+    """Return the largest number of cells of a host, and the columns of OF_A_CELL for each cell."""
     values = hosts.interned['machine'].values
     slots = np.unique(hosts.machine[rows])
     topologies = {slot: values[slot].topology for slot in slots.tolist()
@@ -169,7 +169,8 @@ def _cells(hosts, rows):
 
 
 def _ways(request, count):
-    """Each way to assign the guest's cells to different cells of a host: (cell, size) of each."""
+    """Return each way to assign the guest's cells to different cells of a host: (cell, size) of
+    each."""
     sizes = [_size(cell) for cell in request.pieces.guest.cells]
     if len(sizes) > count:
         return [()]
@@ -203,8 +204,8 @@ class GroupProblem:
 
 
 def unsettled(rules, request):
-    """The rules whose verdict on a host may change with the group's own members there, in addition
-    to free amounts and a claim's own checks.
+    """Return the rules whose verdict on a host may change with the group's own members there, in
+    addition to free amounts and a claim's own checks.
 
     For these, each kind is counted by itself, and all are evaluated again at the end.
     """
@@ -239,7 +240,7 @@ def build_problem(hosts, steps, lifted):
 
 
 def problem_steps(cluster, rules, levels, states, policies, settings, caps, own):
-    """Yields None after each step of a problem from the whole host state, and at the end the
+    """Yield None after each step of a problem from the whole host state, and at the end the
     GroupProblem.
 
     ``states``: a LoadedMember for each member; ``levels``: Topology.look; ``policies``: the Rules
@@ -304,8 +305,8 @@ def problem_steps(cluster, rules, levels, states, policies, settings, caps, own)
 
 
 def _judged(rules, hosts, request, explains):
-    """The rows that pass all rules, their weights, and the NoValidHost if there are none and it
-    ``explains`` why."""
+    """Return the rows that pass all rules, their weights, and the NoValidHost if there are none
+    and it ``explains`` why."""
     candidates = survivors(rules, hosts, request)
     rows, refused = candidates.rows(), None
     if explains and not candidates.left:
@@ -326,8 +327,8 @@ def _sites(cluster, states):
 
 
 def _caps(cluster, rules, requests, mask, figures, settings, counts):
-    """How many of each kind each host takes by itself, and whether these numbers are exact. None:
-    free amounts are sufficient. Yields after each step."""
+    """Return how many of each kind each host takes by itself, and whether these numbers are exact.
+    None: free amounts are sufficient. Yields after each step."""
     cap, exact, left_s = None, True, TRIES_S
     for number, request in enumerate(requests):
         if not figures.vague[number] and not unsettled(rules, request):
@@ -358,6 +359,6 @@ def _full(mask):
 
 
 def _words(request):
-    """A kind of member, as text."""
+    """Return a kind of member, as text."""
     amounts = ', '.join(f'{amount} {name}' for name, amount in request.resources.items())
     return f'{request.flavor_name} ({amounts})' if request.flavor_name else amounts

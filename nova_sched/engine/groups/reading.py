@@ -80,7 +80,7 @@ class Reading:
 
 
 def read(given: Given, rules: ReadingRules, seconds: float) -> Reading:
-    """Returns what a caller has given.
+    """Return what a caller has given.
 
     Raises TemplateError, and InvalidRequest for other data or a member that Nova would refuse.
     """
@@ -101,13 +101,14 @@ def read(given: Given, rules: ReadingRules, seconds: float) -> Reading:
 
 
 def account(given: Given, rules: ReadingRules, nests: Collection, seconds: float) -> tuple:
-    """Returns ``Definition.summary``, and ``why.suspected`` of the definition."""
+    """Return ``Definition.summary``, and ``why.suspected`` of the definition."""
     definition = read(given, rules, seconds).definition
     return definition.summary(), why.suspected(definition, rules.levels, nests)
 
 
 def _source(given):
-    """The source of a definition, as plain values: the text, and the mappings sent with it."""
+    """Return the source of a definition, as plain values: the text, and the mappings sent with
+    it."""
     text = given.template
     if not isinstance(text, (str, dict)):
         raise errors.InvalidRequest(
@@ -127,7 +128,7 @@ def _source(given):
 
 
 def _mapping(value, where):
-    """A mapping by names; None is an empty one. Raises InvalidRequest."""
+    """Return a mapping by names; None is an empty one. Raises InvalidRequest."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -154,7 +155,7 @@ REQUIRED, FORBIDDEN = 'required', 'forbidden'
 
 @pausable
 def checked(definition, paths, hosts, default_zone):
-    """The definition, with a warning for each forbidden trait that no host has.
+    """Return the definition, with a warning for each forbidden trait that no host has.
 
     Raises TemplateError for a zone that no aggregate names, and for a required trait that no host
     has; only members in ``paths`` are checked. A cluster without hosts knows no names. In a
@@ -183,7 +184,7 @@ def checked(definition, paths, hosts, default_zone):
 
 
 def _traits(member):
-    """Yields (where, trait, verdict) for each trait that the member names."""
+    """Yield (where, trait, verdict) for each trait that the member names."""
     named = {'flavor.extra_specs': member.flavor.extra_specs}
     if member.image is not None:
         named['image.properties'] = member.image.properties

@@ -89,7 +89,7 @@ class GroupViews:
         self._cluster, self._plans, self._settings = context.cluster, plans, context.settings
 
     def foresee(self, draft, hosts):
-        """The GroupView of the group after a plan. It is not stored."""
+        """Return the GroupView of the group after a plan. It is not stored."""
         member_view, members = self._member_views(draft.known), []
         for member, host in zip(draft.member_states, hosts.tolist(), strict=True):
             node = self._cluster.node(draft.group_problem.nodes[host])
@@ -101,7 +101,7 @@ class GroupViews:
         return self.with_changes(dataclasses.replace(view, dry_run=True), draft, hosts)
 
     def with_changes(self, view, draft, hosts):
-        """The GroupView with the changes that a plan requires of its owner.
+        """Return the GroupView with the changes that a plan requires of its owner.
 
         Instances have to move, or to be resized.
         """
@@ -121,7 +121,7 @@ class GroupViews:
         return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *told))
 
     def see(self, known, claims, dry_run=False):
-        """The GroupView of a group with these claims."""
+        """Return the GroupView of a group with these claims."""
         member_view, members, states = self._member_views(known), [], member_states(known, claims)
         for state in states:
             # An instance is shown where it is, even if it is bound for another host.
@@ -142,8 +142,8 @@ class GroupViews:
         )
 
     def _shared(self, tokens):
-        """A warning if hosts of the group's exclusive domains have instances from outside the
-        group. It has no names: owners may read it, and the log has them for operators."""
+        """Return a warning if hosts of the group's exclusive domains have instances from outside
+        the group. It has no names: owners may read it, and the log has them for operators."""
         if not tokens:
             return []
         found = [
@@ -158,8 +158,8 @@ class GroupViews:
         return [f'{hosts} joined an exclusive domain of the group {had}']
 
     def _member_views(self, known):
-        """A function of a member's state, its state as a word and its node (or None), that returns
-        its MemberView."""
+        """Return a function of a member's state, its state as a word and its node (or None), that
+        returns its MemberView."""
         levels, default_zone = self._plans.levels(), self._settings().default_zone
         aggregates = self._cluster.hosts.aggregates
 
@@ -185,7 +185,7 @@ class GroupViews:
 
 
 def view_of(record, status, known=None, members=()):
-    """A GroupView; without ``known``, one for a list."""
+    """Return a GroupView; without ``known``, one for a list."""
     return GroupView(
         uuid=record.uuid,
         name=record.name,
@@ -204,8 +204,8 @@ def view_of(record, status, known=None, members=()):
 
 
 def status_of(record, known, claims):
-    """The status of a group. In a list (``known`` None) members are not counted: a group with
-    claims counts as complete."""
+    """Return the status of a group. In a list (``known`` None) members are not counted: a group
+    with claims counts as complete."""
     if record.deleted:
         return DELETING
     there = {claim.member for claim in claims}
@@ -229,7 +229,7 @@ def _required_move(cluster, state, target_uuid, reason):
 
 
 def _moves(draft, hosts, cluster):
-    """The moves of instances that a plan needs, without those in progress."""
+    """Return the moves of instances that a plan needs, without those in progress."""
     sites, nodes, found = draft.group_problem.sites, draft.group_problem.nodes, []
     if not sites.is_built.any():
         return ()

@@ -65,9 +65,9 @@ class Check:
 
 
 def first(given: Problem | Compiled) -> Failure | None:
-    """Returns a condition that fails, on the whole cluster or for a block in every domain.
+    """Return a condition that fails, on the whole cluster or for a block in every domain.
 
-    Returns None if no condition fails, which proves nothing.
+    Return None if no condition fails, which proves nothing.
     """
     compiled = compile(given) if isinstance(given, Problem) else given
     problem = compiled.problem
@@ -95,7 +95,7 @@ def first(given: Problem | Compiled) -> Failure | None:
 def passing(
     tally: PlacementTally, block: Block, inner: dict[int, np.ndarray] | None = None
 ) -> np.ndarray:
-    """Returns the domains of the block's level that may take it, bool [D].
+    """Return the domains of the block's level that may take it, bool [D].
 
     ``inner``: the same for the blocks inside.
     """
@@ -115,7 +115,7 @@ def passing(
 def checks(
     tally: PlacementTally, classes: np.ndarray, level: LayoutLevel, number: int | None
 ) -> Iterator[Check]:
-    """Yields all conditions on the unplaced units of the classes, if they go to one domain of the
+    """Yield all conditions on the unplaced units of the classes, if they go to one domain of the
     level.
 
     ``number`` is the level's number, or None for the level whose only domain is the whole cluster.
@@ -137,7 +137,7 @@ def _resources(
     level: LayoutLevel,
     usable: np.ndarray,
 ) -> Iterator[Check]:
-    """Checks free amounts, also in slots of each shape, because space between large units is
+    """Check free amounts, also in slots of each shape, because space between large units is
     lost."""
     compiled = tally.compiled
     shapes: dict[int, int] = {}
@@ -174,7 +174,7 @@ def _rules(
     room: np.ndarray,
     number: int | None,
 ) -> Iterator[Check]:
-    """Checks anti-affinity, the domains that a spread needs, and members that may not be
+    """Check anti-affinity, the domains that a spread needs, and members that may not be
     together."""
     layout = tally.compiled.layout
     for position in sorted({p for c in classes for p in tally.wiring.concerns[c]}):
@@ -202,7 +202,7 @@ def _rules(
 def _forbids(
     layout: Layout, one: Active, classes: np.ndarray, left: np.ndarray, number: int
 ) -> bool:
-    """Returns whether a required rule separates units that must share one domain of a level."""
+    """Return whether a required rule separates units that must share one domain of a level."""
     rivals = one.is_required and one.kind in (definition.APART, definition.EXCLUSIVE)
     return bool(layout.nests[number, one.level] and rivals and (one.b[classes] * left).any())
 
@@ -210,10 +210,10 @@ def _forbids(
 def _lift(
     layout: Layout, values: np.ndarray, alone: np.ndarray, level: int, number: int | None
 ) -> np.ndarray | None:
-    """Returns the amounts that the domains of a level hold, from the amounts of level ``number``.
+    """Return the amounts that the domains of a level hold, from the amounts of level ``number``.
 
     ``number`` None is the whole cluster. The result is the sum of ``values`` over the domains
-    inside, or for a wider domain the amount that it holds ``alone``. Returns None if neither
+    inside, or for a wider domain the amount that it holds ``alone``. Return None if neither
     applies.
     """
     if number is None:
@@ -227,7 +227,7 @@ def _lift(
 
 
 def _inside(tally: PlacementTally, number: int, level: int, fits: np.ndarray) -> np.ndarray:
-    """Returns the domains of a level that contain a domain where an inner block fits."""
+    """Return the domains of a level that contain a domain where an inner block fits."""
     inner = tally.compiled.blocks[number]
     around = tally.compiled.layout.around(inner.level, level)
     found = np.zeros(tally.compiled.layout.levels[level].count, dtype=bool)
@@ -238,7 +238,7 @@ def _inside(tally: PlacementTally, number: int, level: int, fits: np.ndarray) ->
 def _whole(
     tally: PlacementTally, block: Block, passing: dict[int, np.ndarray]
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields how many of some blocks inside a block there are, and how many of them each domain of
+    """Yield how many of some blocks inside a block there are, and how many of them each domain of
     its level holds."""
     layout, blocks = tally.compiled.layout, tally.compiled.blocks
     inside = [blocks[number] for number in block.inner if number in passing]
@@ -249,7 +249,7 @@ def _whole(
 
 
 def _crowded(tally: PlacementTally, passing: dict[int, np.ndarray]) -> Failure | None:
-    """Returns the failure that the whole cluster has too few domains for some of the blocks."""
+    """Return the failure that the whole cluster has too few domains for some of the blocks."""
     problem = tally.compiled.problem
     for level, some, most in whole_blocks(tally, tally.compiled.blocks, passing):
         held = int(most.sum())
@@ -271,9 +271,9 @@ def _failing(
     block: Block | None,
     known: dict[int, np.ndarray],
 ) -> Failure | None:
-    """Returns the condition that no domain passes, or that the best domain fails.
+    """Return the condition that no domain passes, or that the best domain fails.
 
-    Returns None if some domain passes all conditions.
+    Return None if some domain passes all conditions.
     """
     number = None if block is None else block.level
     every = list(checks(tally, classes, level, number))
@@ -346,7 +346,7 @@ def _scattered(tally: PlacementTally, block: Block, known: dict[int, np.ndarray]
 def whole_blocks(
     tally: PlacementTally, blocks: Iterable[Block], passing: Mapping[int, np.ndarray]
 ) -> Iterator[tuple[int, list[Block], np.ndarray]]:
-    """Yields sets of two or more blocks of one level, and how many of a set each domain holds at
+    """Yield sets of two or more blocks of one level, and how many of a set each domain holds at
     most.
 
     ``passing``: by block, the domains that may take it, bool [D]. For each block, the set has the
@@ -370,7 +370,7 @@ def whole_blocks(
 
 
 def _need(tally: PlacementTally, block: Block) -> np.ndarray:
-    """Returns the resources of all units, then the number of units, int64 [R + 1]."""
+    """Return the resources of all units, then the number of units, int64 [R + 1]."""
     compiled = tally.compiled
     count = compiled.count[block.classes]
     least = np.array([compiled.shapes[compiled.shape[c]].least for c in block.classes])
@@ -416,8 +416,8 @@ def _most(
 
 
 def _are_rivals(tally: PlacementTally, blocks: list[Block]) -> bool:
-    """Whether no two of the blocks may share a domain, because exclusive domains are required for
-    all, or all but one, each for itself."""
+    """Return whether no two of the blocks may share a domain, because exclusive domains are
+    required for all, or all but one, each for itself."""
     compiled = tally.compiled
     nests = compiled.layout.nests[blocks[0].level]
     alone: set[int] = set()

@@ -42,7 +42,7 @@ class Together:
 
 
 def unite(problem: Problem, layout: Layout) -> Together:
-    """Merges labels until nothing changes.
+    """Merge labels until nothing changes.
 
     Affinity applies at its level and all levels around it. Near applies if its partner is a single
     label.
@@ -83,7 +83,7 @@ def _merge(labels: np.ndarray, layout: Layout, level: int, members: np.ndarray) 
 def _nail(
     problem: Problem, layout: Layout, labels: np.ndarray
 ) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Returns the pins from the fixed members, and the labels that these pins contradict."""
+    """Return the pins from the fixed members, and the labels that these pins contradict."""
     pins = np.full(labels.shape, -1, dtype=np.intp)
     torn: list[tuple[int, int]] = []
     fixed = np.flatnonzero(problem.fixed >= 0)
@@ -127,7 +127,7 @@ class BlockType:
 
 
 def find_blocks(layout: Layout, members: Sequence[np.ndarray], together: Together) -> list[Block]:
-    """Returns every component of two or more units, fine levels first.
+    """Return every component of two or more units, fine levels first.
 
     ``members``: those of each class, as in Compiled. Omits a component that a finer level already
     has.
@@ -159,8 +159,7 @@ def find_blocks(layout: Layout, members: Sequence[np.ndarray], together: Togethe
 
 
 def _joined(units: np.ndarray, together: Together, level: int) -> bool:
-    """Returns whether a class that is a whole component has at least two units to keep
-    together."""
+    """Return whether a class that is a whole component has at least two units to keep together."""
     heads = units[:, 0]
     return len(heads) > 1 and len(np.unique(together.labels[level, heads])) == 1
 
@@ -168,7 +167,7 @@ def _joined(units: np.ndarray, together: Together, level: int) -> bool:
 def block_types(
     blocks: list[Block], active: list[Active], class_keys: Sequence[tuple | None]
 ) -> list[BlockType]:
-    """Returns all blocks by type; a block that is unlike all other blocks is a type by itself.
+    """Return all blocks by type; a block that is unlike all other blocks is a type by itself.
 
     ``class_keys``: for each class its shape, count and hosts; None for a class with members at
     home, which equals no other.
@@ -215,7 +214,7 @@ def _signature(
     common: list[Active],
     around: Mapping[int, np.ndarray],
 ) -> tuple[list[int], tuple]:
-    """Returns the classes of the block in canonical order, and a key that is equal within a type.
+    """Return the classes of the block in canonical order, and a key that is equal within a type.
 
     ``caps``: rules on this block alone; ``common``: the other rules that concern it; ``around``:
     int64 [C] for each block that shares classes with it, which classes that block has.
@@ -253,7 +252,7 @@ class UnitShape:
 
     @functools.cached_property
     def least(self) -> np.ndarray:
-        """Returns the minimum demand over all ways, int64 [R]."""
+        """Return the minimum demand over all ways, int64 [R]."""
         return self.ways.min(axis=0)
 
 
@@ -294,21 +293,20 @@ class Compiled:
         return len(self.count)
 
     def slots(self, c: int) -> np.ndarray:
-        """Returns how many units of the class each live host could take alone, int64 [h].
+        """Return how many units of the class each live host could take alone, int64 [h].
 
         The value is 0 where the class may not go.
         """
         return np.where(self.open[c], self.shapes[self.shape[c]].slots, 0)
 
     def words(self, c: int) -> str:
-        """Returns the class as text: the kinds of its members, and the path of its first
-        member."""
+        """Return the class as text: the kinds of its members, and the path of its first member."""
         names = [self.problem.kind_names[kind] for kind in self.shapes[self.shape[c]].kinds]
         first, more = self.problem.names[self.members[c][0, 0]], self.members[c].size - 1
         return f'{" + ".join(names)} ({first}{f" and {more} more" if more else ""})'
 
     def placement(self, at: list[list[int]]) -> np.ndarray:
-        """Returns the placement, int32 [M], from the live positions of the units of each class."""
+        """Return the placement, int32 [M], from the live positions of the units of each class."""
         hosts = self.problem.fixed.astype(np.int32)
         for members, positions in zip(self.members, at, strict=True):
             hosts[members] = self.layout.live[np.asarray(positions, dtype=np.intp)][:, None]
@@ -316,7 +314,7 @@ class Compiled:
 
 
 def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
-    """Compiles the problem once; takes milliseconds for 200 members on 10,000 hosts."""
+    """Compile the problem once; takes milliseconds for 200 members on 10,000 hosts."""
     layout = lay_out(problem)
     together = unite(problem, layout)
     units = _units(problem, together)
@@ -363,7 +361,7 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
 
 
 def _units(problem: Problem, together: Together) -> list[np.ndarray]:
-    """Returns the loose members by host label, in order of their first member."""
+    """Return the loose members by host label, in order of their first member."""
     loose = np.flatnonzero(problem.fixed < 0)
     found: dict[int, list[int]] = {}
     for member, label in zip(loose.tolist(), together.labels[0, loose].tolist(), strict=True):
@@ -374,7 +372,7 @@ def _units(problem: Problem, together: Together) -> list[np.ndarray]:
 def _sides(
     problem: Problem, rule: Rule, flat: np.ndarray, unit_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns how many members of each unit are on either side of a rule, int64 [U] each.
+    """Return how many members of each unit are on either side of a rule, int64 [U] each.
 
     ``flat`` has the members of all units, and ``unit_of`` the unit of each of them.
     """
@@ -392,7 +390,7 @@ def _classes(
     units: list[np.ndarray],
     sides: list[tuple[np.ndarray, np.ndarray]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first unit of each class, and each unit's class.
+    """Return the first unit of each class, and each unit's class.
 
     Units of one class are equal in everything that rules distinguish.
     """
@@ -422,8 +420,8 @@ def _classes(
 
 
 def _with_caps(problem: Problem, layout: Layout) -> tuple[np.ndarray, list[int]]:
-    """Returns the free amounts of live hosts with a column for each kind whose cap binds; and
-    these kinds."""
+    """Return the free amounts of live hosts with a column for each kind whose cap binds; and these
+    kinds."""
     free = np.maximum(problem.free[layout.live], 0)
     if problem.cap is None:
         return free, []
@@ -444,7 +442,7 @@ def _with_caps(problem: Problem, layout: Layout) -> tuple[np.ndarray, list[int]]
 def _shapes(
     problem: Problem, layout: Layout, free: np.ndarray, capped: list[int], firsts: list[np.ndarray]
 ) -> tuple[list[UnitShape], np.ndarray]:
-    """Returns the different shapes of the classes, and the shape of each class."""
+    """Return the different shapes of the classes, and the shape of each class."""
     seen: dict[tuple[int, ...], int] = {}
     shape = [
         seen.setdefault(tuple(sorted(problem.kind[unit].tolist())), len(seen)) for unit in firsts
@@ -475,7 +473,7 @@ def _open(
     active: list[Active],
     members: list[np.ndarray],
 ) -> np.ndarray:
-    """Returns the hosts that masks, pins, fixed members and outside instances allow.
+    """Return the hosts that masks, pins, fixed members and outside instances allow.
 
     The result holds for the first unit of each class.
     """
@@ -501,7 +499,7 @@ def _open(
 
 
 def _stay(problem: Problem, layout: Layout, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the live positions of the home hosts of a unit, and how many members each has."""
+    """Return the live positions of the home hosts of a unit, and how many members each has."""
     homes = problem.home[unit]
     at = layout.position[homes[homes >= 0]]
     return np.unique(at[at >= 0], return_counts=True)

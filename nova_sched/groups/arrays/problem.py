@@ -50,7 +50,7 @@ class Rule:
         levels: Sequence[str],
         outside: np.ndarray | None = None,
     ) -> 'Rule':
-        """Returns the rule of a policy; ``index`` gives each member's number by its path."""
+        """Return the rule of a policy; ``index`` gives each member's number by its path."""
 
         def numbers(paths: Iterable[str]) -> np.ndarray:
             return np.unique(np.array([index[path] for path in paths], dtype=np.int32))
@@ -125,7 +125,7 @@ class Problem:
         rules: list[Rule],
         fixed: np.ndarray = NOWHERE,
     ) -> 'Problem':
-        """Returns a problem of nothing but policies: the hosts are empty and take everything, and
+        """Return a problem of nothing but policies: the hosts are empty and take everything, and
         all members are alike."""
         hosts = len(domains[0])
         return cls(
@@ -181,7 +181,7 @@ class Problem:
         return settled
 
     def size(self, level: int) -> int:
-        """Returns the number of domains of the level."""
+        """Return the number of domains of the level."""
         return len(self.domain_names[level])
 
 
@@ -189,7 +189,7 @@ MAX_SUMS = 4096  # maximum number of demand_sums kept; beyond it the largest are
 
 
 def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -> np.ndarray:
-    """Returns the total demands of the members, int64 [N, R], one row per different sum of their
+    """Return the total demands of the members, int64 [N, R], one row per different sum of their
     ways.
 
     ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are omitted; no row means
@@ -209,12 +209,12 @@ def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -
 
 
 def fit_together(demands: Iterable[np.ndarray], free: np.ndarray) -> bool:
-    """Returns whether the members, [V, R] each, fit into ``free`` [R] together."""
+    """Return whether the members, [V, R] each, fit into ``free`` [R] together."""
     return len(demand_sums(demands, free)) > 0
 
 
 def thrifty_ways(ways: np.ndarray) -> np.ndarray:
-    """Returns the ways, [V, R], without those that take at least as much of everything as
+    """Return the ways, [V, R], without those that take at least as much of everything as
     another."""
     if len(ways) < 2:
         return ways

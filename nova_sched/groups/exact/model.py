@@ -52,27 +52,27 @@ class Sums:
     literals: dict[int, Literal]
 
     def __iter__(self) -> Iterator[int]:
-        """Yields the domains where some of the unplaced members may go."""
+        """Yield the domains where some of the unplaced members may go."""
         return iter(self.terms)
 
     @property
     def domains(self) -> list[int]:
-        """Returns the domains that may be used, or that fixed members use."""
+        """Return the domains that may be used, or that fixed members use."""
         return sorted({*self.terms, *np.flatnonzero(self.fixed).tolist()})
 
     def placed(self, domain: int) -> Amount:
-        """Returns how many of the unplaced members go to the domain."""
+        """Return how many of the unplaced members go to the domain."""
         return cp_model.LinearExpr.weighted_sum(*self.terms[domain]) if domain in self.terms else 0
 
     def total(self, domain: int) -> Amount:
         return self.placed(domain) + int(self.fixed[domain])
 
     def bound(self, domain: int) -> int:
-        """Returns the maximum of ``total``."""
+        """Return the maximum of ``total``."""
         return int(self.most[domain] + self.fixed[domain])
 
     def used(self, domain: int) -> Literal:
-        """Returns whether the domain has a member."""
+        """Return whether the domain has a member."""
         if self.fixed[domain]:
             return 1
         if domain not in self.terms:
@@ -125,7 +125,7 @@ class Variables:
         return self._sums_of(one.level, one.b, one.fixed_b)
 
     def by_domain(self, number: int, weights: dict[int, int]) -> dict[int, tuple[list, list]]:
-        """Returns the weighted variables of sets: variables and coefficients by domain of a
+        """Return the weighted variables of sets: variables and coefficients by domain of a
         level."""
         ids = self.level(number).ids.tolist()
         terms: dict[int, tuple[list, list]] = {}
@@ -193,7 +193,7 @@ class Variables:
 
 
 def add_rules(these: Variables) -> None:
-    """Adds all rules that a placement must keep."""
+    """Add all rules that a placement must keep."""
     _room(these)
     rules = {
         definition.ANTI_AFFINITY: _anti_affinity,
@@ -318,7 +318,7 @@ def _spread(these: Variables, one: Active) -> None:
 
 
 def extremes(these: Variables, one: Active) -> tuple[cp_model.IntVar, cp_model.IntVar]:
-    """Returns an upper bound on a side's largest count and a lower bound on its smallest.
+    """Return an upper bound on a side's largest count and a lower bound on its smallest.
 
     Only used domains count.
     """
@@ -380,9 +380,9 @@ class Tier:
 
 
 def add_goal(these: Variables) -> int:
-    """Adds the objective; each tier outweighs all tiers after it.
+    """Add the objective; each tier outweighs all tiers after it.
 
-    Returns the step: a placement with fewer breaches or fewer moves is better by more than all
+    Return the step: a placement with fewer breaches or fewer moves is better by more than all
     that scores and new hosts can add, which is below this number.
     """
     tiers = [_preferred(these), _moves(these), _loss(these), _spoilt(these)]
@@ -414,7 +414,7 @@ def _preferred(these: Variables) -> Tier:
 
 
 def _whole(weights: list[float]) -> list[int]:
-    """Returns integers in the proportion of the weights, or nearly so."""
+    """Return integers in the proportion of the weights, or nearly so."""
     fractions = [Fraction(weight).limit_denominator(FINEST) for weight in weights]
     common = math.lcm(*(fraction.denominator for fraction in fractions))
     if common > FINEST:
@@ -491,7 +491,7 @@ BREACHES = {
 
 
 def _moves(these: Variables) -> Tier:
-    """Counts -1 for each member placed at its home."""
+    """Count -1 for each member placed at its home."""
     symmetry, tier = these.symmetry, Tier([], [], 0)
     problem, layout = symmetry.compiled.problem, symmetry.compiled.layout
     for alike, x in zip(symmetry.sets, these.x, strict=True):

@@ -84,7 +84,7 @@ class SymmetryBlocks:
         return len(self.numbers)
 
     def need(self, alike: SymmetrySet) -> int:
-        """Returns the units of a set in each block."""
+        """Return the units of a set in each block."""
         return alike.each if self.count > 1 else alike.count
 
 
@@ -115,12 +115,12 @@ class Symmetry:
         return int(self.compiled.count.sum())
 
     def score(self, alike: SymmetrySet) -> np.ndarray:
-        """Returns the score of a unit on each live host, float64 [h]; -inf where none may be."""
+        """Return the score of a unit on each live host, float64 [h]; -inf where none may be."""
         score = self.compiled.shapes[self.compiled.shape[alike.first]].score
         return np.where(alike.most > 0, score, -np.inf)
 
     def within(self, masks: Sequence[np.ndarray]) -> 'Symmetry':
-        """Returns the same on fewer live hosts: bool [h] for each set."""
+        """Return the same on fewer live hosts: bool [h] for each set."""
         sets = [
             dataclasses.replace(alike, most=np.where(mask, alike.most, 0))
             for alike, mask in zip(self.sets, masks, strict=True)
@@ -143,7 +143,7 @@ class CannotSplitError(Exception):
 def symmetry_of(
     compiled: Compiled, apart: Collection[int] = (), partial: bool = False, by_home: bool = False
 ) -> Symmetry:
-    """Returns the sets of units and blocks of a compiled problem.
+    """Return the sets of units and blocks of a compiled problem.
 
     Blocks with a number in ``apart`` are not merged. With ``by_home``, units that have a home are
     not merged either, because their identity matters.
@@ -170,7 +170,7 @@ def symmetry_of(
 def _merge(
     compiled: Compiled, apart: set[int], named: np.ndarray
 ) -> tuple[list[list[int]], list[SymmetryBlocks]]:
-    """Returns the columns of classes that form one set, and the blocks that refer to these."""
+    """Return the columns of classes that form one set, and the blocks that refer to these."""
     columns: list[list[int]] = []
     taken = named.copy()
     merged = []
@@ -204,7 +204,7 @@ def _merge(
 
 
 def _private(symmetry: Symmetry) -> dict[int, int]:
-    """Returns how many blocks are alike, for each rule on units of a single one of them."""
+    """Return how many blocks are alike, for each rule on units of a single one of them."""
     owner: dict[int, tuple[int, int]] = {}  # class -> position of its blocks, and which of them
     for number, blocks in enumerate(symmetry.blocks):
         if blocks.count > 1:
@@ -221,7 +221,7 @@ def _private(symmetry: Symmetry) -> dict[int, int]:
 
 
 def _cap(symmetry: Symmetry) -> None:
-    """Limits each set by the anti-affinity among its units."""
+    """Limit each set by the anti-affinity among its units."""
     for position, one in enumerate(symmetry.compiled.active):
         if one.is_cap:
             times = symmetry.private.get(position, 1)
@@ -234,7 +234,7 @@ def _cap(symmetry: Symmetry) -> None:
 
 
 def _tighten(symmetry: Symmetry) -> None:
-    """Limits blocks by the places of their sets in each domain, and sets by their blocks."""
+    """Limit blocks by the places of their sets in each domain, and sets by their blocks."""
     for blocks in symmetry.blocks:
         level = symmetry.compiled.layout.levels[blocks.level]
         blocks.most = _most_blocks(symmetry, blocks, level)
@@ -263,7 +263,7 @@ def _most_blocks(symmetry: Symmetry, blocks: SymmetryBlocks, level: LayoutLevel)
 
 
 def counted(symmetry: Symmetry, hosts: np.ndarray) -> Counts:
-    """Returns the units of each set by live position, as placed by a placement [M]."""
+    """Return the units of each set by live position, as placed by a placement [M]."""
     compiled = symmetry.compiled
     found = []
     for alike in symmetry.sets:
@@ -273,7 +273,7 @@ def counted(symmetry: Symmetry, hosts: np.ndarray) -> Counts:
 
 
 def placement(symmetry: Symmetry, counts: Counts) -> np.ndarray:
-    """Returns the hosts [M], -1 for members without a place. Raises CannotSplitError."""
+    """Return the hosts [M], -1 for members without a place. Raises CannotSplitError."""
     compiled = symmetry.compiled
     hosts = np.where(compiled.problem.fixed >= 0, compiled.problem.fixed, -1).astype(np.int32)
     of_class: dict[int, Mapping[int, int]] = {
@@ -288,7 +288,7 @@ def placement(symmetry: Symmetry, counts: Counts) -> np.ndarray:
 
 
 def _name(compiled: Compiled, c: int, here: Mapping[int, int], hosts: np.ndarray) -> None:
-    """Assigns the places ``here`` to units of one class: first units at home, then the rest in
+    """Assign the places ``here`` to units of one class: first units at home, then the rest in
     order."""
     if not here:
         return
@@ -312,7 +312,7 @@ def _name(compiled: Compiled, c: int, here: Mapping[int, int], hosts: np.ndarray
 def _split(
     symmetry: Symmetry, blocks: SymmetryBlocks, counts: Counts
 ) -> dict[int, collections.Counter[int]]:
-    """Returns the places of each class of several blocks, domain by domain."""
+    """Return the places of each class of several blocks, domain by domain."""
     ids = symmetry.compiled.layout.levels[blocks.level].ids
     sets = [symmetry.sets[number] for number in blocks.sets]
     caps: Caps = []
@@ -339,7 +339,7 @@ def _split(
 
 
 def _shares(rows: list[list[int]], blocks: int, caps: Caps, numbers: list[int]) -> Shares:
-    """Distributes the places of each set in one domain, ``rows``, over so many blocks.
+    """Distribute the places of each set in one domain, ``rows``, over so many blocks.
 
     Round-robin, host by host: no block gets more places on a host than necessary. If that breaks
     a cap on several sets of a block, the solver does it.
@@ -366,7 +366,7 @@ def _kept(shares: Shares, caps: Caps) -> bool:
 
 
 def _searched(rows: list[list[int]], blocks: int, caps: Caps) -> Shares | None:
-    """Does the same with the solver; returns None if it finds no way."""
+    """Do the same with the solver; returns None if it finds no way."""
     model = cp_model.CpModel()
     held = [collections.Counter(row) for row in rows]
     z = {
@@ -403,7 +403,7 @@ def _searched(rows: list[list[int]], blocks: int, caps: Caps) -> Shares | None:
 
 
 def roomy(symmetry: Symmetry) -> Symmetry:
-    """Keeps the domains with the most places: those of each block, and those of the other sets.
+    """Keep the domains with the most places: those of each block, and those of the other sets.
 
     The latter are chosen in each wide domain, and apply to all sets.
     """
@@ -435,7 +435,7 @@ def roomy(symmetry: Symmetry) -> Symmetry:
 
 
 def _grain(layout: Layout) -> tuple[LayoutLevel, list[np.ndarray]]:
-    """Returns the finest level above the host, and its domains grouped by the widest level around
+    """Return the finest level above the host, and its domains grouped by the widest level around
     it."""
     above = [number for number, level in enumerate(layout.levels) if number and level.count > 1]
     if not above:
@@ -453,7 +453,7 @@ def _grain(layout: Layout) -> tuple[LayoutLevel, list[np.ndarray]]:
 
 
 def promising(symmetry: Symmetry, counts: Counts, budget: int) -> Symmetry:
-    """Keeps the hosts with the best scores, the current hosts, and the hosts that can meet
+    """Keep the hosts with the best scores, the current hosts, and the hosts that can meet
     partners.
 
     The result needs about ``budget`` variables.
@@ -482,7 +482,7 @@ def promising(symmetry: Symmetry, counts: Counts, budget: int) -> Symmetry:
 
 
 def _partners(symmetry: Symmetry, counts: Counts) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields sets with hosts in the domains of the members with which they share a policy."""
+    """Yield sets with hosts in the domains of the members with which they share a policy."""
     for one in symmetry.compiled.active:
         draws = one.kind in (definition.NEAR, definition.SPREAD, definition.AFFINITY)
         if not draws or not one.level:
@@ -498,7 +498,7 @@ def _partners(symmetry: Symmetry, counts: Counts) -> Iterator[tuple[int, np.ndar
 
 
 def _best_domains(symmetry: Symmetry, blocks: SymmetryBlocks, counts: Counts) -> np.ndarray:
-    """Returns the hosts, bool [h], in the current domains of blocks, and in the best by possible
+    """Return the hosts, bool [h], in the current domains of blocks, and in the best by possible
     score."""
     level = symmetry.compiled.layout.levels[blocks.level]
     worth = np.zeros(level.count)
@@ -513,7 +513,7 @@ def _best_domains(symmetry: Symmetry, blocks: SymmetryBlocks, counts: Counts) ->
 
 
 def _trimmed(symmetry: Symmetry, masks: list[np.ndarray], counts: Counts, budget: int) -> Symmetry:
-    """Trims the candidates to the budget: the same share of each set, the best by score.
+    """Trim the candidates to the budget: the same share of each set, the best by score.
 
     The current hosts of each set always remain.
     """

@@ -51,7 +51,7 @@ Answer = tuple[np.ndarray | None, bool]  # hosts [M], or None; whether None is a
 
 
 def repair(problem: Problem, seconds: float) -> Answer:
-    """Returns a placement that keeps all required rules, or None.
+    """Return a placement that keeps all required rules, or None.
 
     With enough time, finds a placement if there is one.
     """
@@ -75,7 +75,7 @@ def repair(problem: Problem, seconds: float) -> Answer:
 def improve(
     problem: Problem, hosts: np.ndarray, scores: bool = True, *, seconds: float
 ) -> np.ndarray:
-    """Returns a placement that is no worse than ``hosts``, by ``policies.cost``.
+    """Return a placement that is no worse than ``hosts``, by ``policies.cost``.
 
     Ends early after PROGRESS of the time without a better one. Without ``scores``, only fewer
     broken preferences and fewer moves are better.
@@ -110,7 +110,7 @@ def improve(
 
 
 def largest(problem: Problem, seconds: float) -> Answer:
-    """Returns hosts [M] of as many members as fit together, and whether this is the maximum.
+    """Return hosts [M] of as many members as fit together, and whether this is the maximum.
 
     Members without a place have -1; hosts None: not known. Blocks are placed whole or not at all,
     except those that contain other blocks or all members.
@@ -158,7 +158,7 @@ def _settle(problem: Problem, seconds: float) -> bool | None:
 
 
 def _hint(these: Variables, counts: Counts) -> bool:
-    """Passes a placement to the search as a hint.
+    """Pass a placement to the search as a hint.
 
     Sets every variable, because the solver ignores an incomplete hint.
     """
@@ -197,7 +197,7 @@ class SolverClock:
         return time.process_time() - self._beside_s
 
     def searched(self, seconds: float, workers: int) -> None:
-        """Counts the processor time of a search by so many threads."""
+        """Count the processor time of a search by so many threads."""
         self._beside_s += seconds * (1 - 1 / workers)
 
 
@@ -232,7 +232,7 @@ def _solve(
     stall_s: float = math.inf,
     **parameters: Any,
 ) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
-    """Searches for ``seconds`` of processor time of each thread; with ``progress``, no longer than
+    """Search for ``seconds`` of processor time of each thread; with ``progress``, no longer than
     ``stall_s`` without any."""
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(WALL_FACTOR * seconds, 0.001)
@@ -282,7 +282,7 @@ def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
 
 
 def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:
-    """Repeats the attempt until the counts can be split into blocks, usually at once."""
+    """Repeat the attempt until the counts can be split into blocks, usually at once."""
     apart: set[int] = set()
     while True:
         try:
@@ -292,7 +292,7 @@ def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:
 
 
 def _checked(problem: Problem, hosts: np.ndarray | None) -> np.ndarray | None:
-    """Returns the placement if an independent check finds no fault, else None."""
+    """Return the placement if an independent check finds no fault, else None."""
     if hosts is None or (hosts < 0).any() or policies.broken(problem, hosts):
         return None
     return hosts

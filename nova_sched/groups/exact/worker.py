@@ -57,14 +57,14 @@ class Solver:
         self._closed = False
 
     def start(self) -> None:
-        """Starts the process if it is not running, without waiting until it is ready."""
+        """Start the process if it is not running, without waiting until it is ready."""
         with self._turn:
             self._running()
 
     def ask(self, task: str, *arguments: object, seconds: float, wait_s: float = 0.0) -> Any:
-        """Returns the result of ``function(*arguments, seconds=seconds)``.
+        """Return the result of ``function(*arguments, seconds=seconds)``.
 
-        ``task`` is 'module:function', and ``seconds`` are of processor time. Returns None if there
+        ``task`` is 'module:function', and ``seconds`` are of processor time. Return None if there
         is no answer: the process was busy for longer than ``wait_s``, or died, or was killed
         because it took WALL_FACTOR times ``seconds`` and a grace period, or the function raised
         (which is logged). The time to load a new process is added.
@@ -78,7 +78,7 @@ class Solver:
             self._turn.release()
 
     def close(self) -> None:
-        """Ends the process, even during a task; later calls return None."""
+        """End the process, even during a task; later calls return None."""
         self._closed = True
         process = self._process
         if process is not None and process.is_ours:

@@ -48,8 +48,7 @@ NOTHING = 'nothing'
 
 
 def spec_of(member, project_id=None, user_id=None, instance_uuid=None, aliases=None):
-    """Returns the RequestSpec of one instance that is to be this member, without the group's
-    hints.
+    """Return the RequestSpec of one instance that is to be this member, without the group's hints.
 
     Without an ``instance_uuid`` a new one is generated. ``aliases`` of PCI devices are those of
     the configuration by default (see ``pci_aliases.read``). Raises InvalidRequest if Nova's API
@@ -125,13 +124,13 @@ def _image(image):
 
 
 def _strings(value):
-    """Returns a hint as it is sent: a list of strings."""
+    """Return a hint as it is sent: a list of strings."""
     every = value if isinstance(value, (list, tuple)) else [value]
     return [one if isinstance(one, str) else json.dumps(one) for one in every]
 
 
 def differs(member, spec):
-    """Returns the first difference of a RequestSpec from the plan: (field, planned, asked), or
+    """Return the first difference of a RequestSpec from the plan: (field, planned, asked), or
     None.
 
     Both values are strings or numbers, for messages.
@@ -143,7 +142,7 @@ def differs(member, spec):
 
 
 def _compared(member, spec):
-    """Yields what the plan and the request have in common: (field, planned, asked)."""
+    """Yield what the plan and the request have in common: (field, planned, asked)."""
     flavor, image = member.flavor, member.image
     for name in ('vcpus', 'memory_mb', 'ephemeral_gb', 'swap'):
         yield f'flavor.{name}', getattr(flavor, name), int(fields.flavor(spec, name))

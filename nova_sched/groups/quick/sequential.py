@@ -27,9 +27,9 @@ ENDLESS = TimeLimit(None)
 
 
 def place(problem: Problem, limit: TimeLimit = ENDLESS) -> np.ndarray | None:
-    """Returns a placement, int32 [M], that breaks no required policy.
+    """Return a placement, int32 [M], that breaks no required policy.
 
-    Returns None if the members' order leads to none, or if the ``limit`` is over.
+    Return None if the members' order leads to none, or if the ``limit`` is over.
     """
     walk = _Walk(problem)
     for member in np.flatnonzero(problem.fixed < 0).tolist():
@@ -73,7 +73,7 @@ class _Walk:
             self._count(member)
 
     def step(self, member: int) -> bool:
-        """Places one member where it scores best; returns False if it may go nowhere."""
+        """Place one member where it scores best; returns False if it may go nowhere."""
         kind = self._problem.kind[member]
         good, wishes = self._fits[kind].copy(), []
         for number, side in self._on[member]:
@@ -120,7 +120,7 @@ class _Walk:
 def _judge(
     rule: Rule, side: int, counts: np.ndarray, outside: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Returns the domains where the next member of a side may be, and those that are preferred.
+    """Return the domains where the next member of a side may be, and those that are preferred.
 
     None means all domains.
     """
@@ -142,7 +142,7 @@ def _judge(
 
 
 def _level(rule: Rule, count: np.ndarray) -> np.ndarray | None:
-    """Returns the domains that a spread may use next: new ones while some are missing, then the
+    """Return the domains that a spread may use next: new ones while some are missing, then the
     lowest."""
     used = count > 0
     if used.sum() < rule.min_domains:

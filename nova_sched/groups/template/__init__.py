@@ -52,7 +52,7 @@ def read(
     max_members: int = 1000,
     allowance: Allowance | None = None,
 ) -> Definition:
-    """Returns the Definition of a template.
+    """Return the Definition of a template.
 
     ``source`` is YAML or JSON text, or a mapping as from JSON. ``parameters`` by name. ``flavors``
     and ``images``: the named ones that the template may use, each as a template would define it.
@@ -65,8 +65,7 @@ def read(
 
 
 def schema() -> dict[str, Any]:
-    """Returns the JSON schema (draft 2020-12) of a template: its form, not the meaning of
-    names."""
+    """Return the JSON schema (draft 2020-12) of a template: its form, not the meaning of names."""
     return json.loads(Path(__file__).with_name('schema.json').read_text('utf-8'))
 
 
@@ -131,7 +130,7 @@ class TemplateReader:
         return None if found is None else self._literal.mapping(found)
 
     def definition(self):
-        """Returns the whole definition. Raises TemplateError."""
+        """Return the whole definition. Raises TemplateError."""
         described = self._literal.get(self._top, 'description')
         description = '' if described is None else self._literal.text(described, 0, DESCRIPTION)
         for name, one in self._resources.present():
@@ -154,11 +153,11 @@ class TemplateReader:
     # queries by functions
 
     def is_known(self, name, at):
-        """Returns whether the resource will exist. Raises TemplateError for an unknown name."""
+        """Return whether the resource will exist. Raises TemplateError for an unknown name."""
         return self._resources.is_known(name, at)
 
     def attribute(self, name, attribute, at):
-        """Returns an attribute of a resource as a plain value, from the template itself.
+        """Return an attribute of a resource as a plain value, from the template itself.
 
         Raises TemplateError.
         """

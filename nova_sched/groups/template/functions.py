@@ -97,7 +97,7 @@ def _repeat(scope, call, argument):
 
 
 def _repeated(scope, values, permutations):
-    """Returns what to repeat for: the items of a list, the keys of a mapping (which have no order,
+    """Return what to repeat for: the items of a list, the keys of a mapping (which have no order,
     and so nothing to pair them with); None for null."""
     values = scope.head(values)
     if values.data is None:
@@ -108,7 +108,7 @@ def _repeated(scope, values, permutations):
 
 
 def _rounds(each, lists, permutations):
-    """Returns the number of copies of a template, and for each copy an item of each list.
+    """Return the number of copies of a template, and for each copy an item of each list.
 
     Null is of any length, and makes no copies.
     """
@@ -167,7 +167,7 @@ FUNCTIONS = {
 
 
 def condition(scope, value):
-    """Returns whether a condition is true: a named one, a boolean, or a function that yields
+    """Return whether a condition is true: a named one, a boolean, or a function that yields
     one."""
     if isinstance(value.data, str):
         return scope.template.conditions.holds(value)
@@ -186,7 +186,7 @@ def _conditions(call, argument):
 
 
 def _path(scope, argument, least):
-    """Returns ``name`` or ``[name, key, ...]``, as strings and numbers."""
+    """Return ``name`` or ``[name, key, ...]``, as strings and numbers."""
     head = scope.head(argument)
     items = scope.items(head) if isinstance(head.data, list) else [head]
     parts = [scope.text(item) for item in items]
@@ -209,7 +209,7 @@ def _descend(found, path, at, what):
 
 
 def _made(scope, call, plain):
-    """Returns a function's result as values at the position of the call."""
+    """Return a function's result as values at the position of the call."""
     if not isinstance(plain, list | dict):
         return call.holding(plain)
     made = from_plain(plain, call.where, call, literal=True)
@@ -239,7 +239,7 @@ def _text(scope, call, length, make):
 
 
 def _pieces(scope, at, text, replacements):
-    """Returns the text in pieces with all keys replaced, the longest first.
+    """Return the text in pieces with all keys replaced, the longest first.
 
     Inserted text is not searched again.
     """
@@ -262,7 +262,7 @@ def _split(piece, done, old, new):
 
 
 def _substituted(scope, value, replacements):
-    """Returns a copy of the template of a repeat.
+    """Return a copy of the template of a repeat.
 
     A text that consists only of a variable becomes the variable's value.
     """

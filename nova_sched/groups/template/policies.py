@@ -47,7 +47,7 @@ class Policies:
         self._found = {}
 
     def all(self):
-        """Returns policies in the order of groups, overlays, server groups, relations.
+        """Return policies in the order of groups, overlays, server groups, relations.
 
         Raises TemplateError.
         """
@@ -167,7 +167,7 @@ class Policies:
         return tuple(members)
 
     def _named(self, entry, scope, path):
-        """Returns members by the name of a resource or by a path, which may begin at the group
+        """Return members by the name of a resource or by a path, which may begin at the group
         ``path``."""
         tree = self._tree
         name = entry.data.name if isinstance(entry.data, Reference) else scope.text(entry)
@@ -189,7 +189,7 @@ class Policies:
 
 
 def _sides(scope, value):
-    """Returns the two sides of a relation, each a list of entries."""
+    """Return the two sides of a relation, each a list of entries."""
     between = scope.get(value, 'between')
     if between is None:
         sides = [scope.require(value, key) for key in ('from', 'to')]
@@ -203,7 +203,7 @@ def _sides(scope, value):
 
 
 def _weight(scope, value):
-    """Returns None for a required policy, else the cost of each breach."""
+    """Return None for a required policy, else the cost of each breach."""
     required, weight = scope.get(value, 'required'), scope.get(value, 'weight')
     if weight is None:
         return None if required is None or scope.boolean(required) else 1.0

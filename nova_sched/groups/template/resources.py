@@ -76,7 +76,7 @@ _NESTED = re.compile(r'(?i)(file|https?)://.*|.*\.(ya?ml|template|json)')
 
 
 def known_type(scope: Scope, value: Value) -> str:
-    """Returns the type of a resource; raises TemplateError for an invalid one."""
+    """Return the type of a resource; raises TemplateError for an invalid one."""
     name = scope.text(value)
     if name in READ_TYPES:
         return name
@@ -107,7 +107,7 @@ class Item:
 
 
 def item(scope: Scope, value: Value, fields: Collection[str]) -> Item:
-    """Returns an item that has a type and optional properties. Raises TemplateError."""
+    """Return an item that has a type and optional properties. Raises TemplateError."""
     value = scope.mapping(value, fields)
     kind = known_type(scope, scope.require(value, 'type'))
     properties = value.data.get('properties')
@@ -117,7 +117,7 @@ def item(scope: Scope, value: Value, fields: Collection[str]) -> Item:
 
 
 def checked_name(name: str, at: Value, key: str | None = None) -> str:
-    """Returns a name that can be part of a path; raises TemplateError for an invalid one."""
+    """Return a name that can be part of a path; raises TemplateError for an invalid one."""
     why = None
     if not 1 <= len(name) <= NAME:
         why = f'a name has 1 to {NAME} characters'
@@ -141,7 +141,7 @@ class Resources:
             self._items[name] = item(literal, value, FIELDS)
 
     def is_known(self, name, at):
-        """Returns whether the resource will exist: False if its condition is false.
+        """Return whether the resource will exist: False if its condition is false.
 
         Raises TemplateError.
         """
@@ -153,14 +153,14 @@ class Resources:
         return self._present[name]
 
     def type_of(self, name):
-        """Returns the type of a resource; None for an unknown name."""
+        """Return the type of a resource; None for an unknown name."""
         return self._items[name].type if name in self._items else None
 
     def __getitem__(self, name: str) -> Item:
         return self._items[name]
 
     def present(self):
-        """Yields (name, Item) for the resources that will exist."""
+        """Yield (name, Item) for the resources that will exist."""
         return [(name, one) for name, one in self._items.items() if self.is_known(name, one.at)]
 
 
@@ -173,7 +173,7 @@ class Conditions:
         self._known = {}
 
     def holds(self, value):
-        """Returns whether the condition that the value names is true."""
+        """Return whether the condition that the value names is true."""
         name = value.data
         if name not in self._known:
             if name not in self._declared:
@@ -184,6 +184,6 @@ class Conditions:
         return self._known[name]
 
     def check(self):
-        """Evaluates all conditions, so that errors in unused ones are reported too."""
+        """Evaluate all conditions, so that errors in unused ones are reported too."""
         for name, value in self._declared.items():
             self.holds(value.holding(name))

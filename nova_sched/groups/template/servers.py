@@ -59,7 +59,7 @@ class Catalogue:
         self._known = {}
 
     def get(self, scope: Scope, value: Value) -> Any:
-        """Returns what a server asks for. Raises TemplateError."""
+        """Return what a server asks for. Raises TemplateError."""
         value = scope.head(value)
         if isinstance(value.data, dict):
             return self._read(scope, value, None)
@@ -97,7 +97,7 @@ def _unknown_flavor(value, name, given):
 
 
 def _specs(scope, value):
-    """Returns the extra specs as strings, as Nova stores them: numbers and booleans are
+    """Return the extra specs as strings, as Nova stores them: numbers and booleans are
     converted."""
     specs = {}
     for key, item in _permitted(scope, value, words.EXTRA_SPEC):
@@ -118,7 +118,7 @@ OPTION = '[groups] flavors'
 
 
 def flavors_of_file(path):
-    """Returns the flavors by name, as a template would define them.
+    """Return the flavors by name, as a template would define them.
 
     The file is read again when it changes. Without a path there are no flavors. Raises BadConfig.
     """
@@ -166,7 +166,7 @@ def _read_image(scope, value, name):
 
 
 def _permitted(scope, value, kind):
-    """Yields the names of a mapping with their Values. Raises TemplateError for a name that is for
+    """Yield the names of a mapping with their Values. Raises TemplateError for a name that is for
     internal use."""
     mapping = scope.mapping(value)
     for name, item in mapping.data.items():
@@ -181,7 +181,7 @@ def _unknown_image(warnings, _value, name, _given):
 
 
 def _called(name):
-    """Returns the field of an image that its name in the template is."""
+    """Return the field of an image that its name in the template is."""
     try:
         uuid.UUID(name)
     except ValueError:
@@ -223,7 +223,7 @@ class Servers:
         self._warnings = warnings
 
     def server(self, scope: Scope, properties: Value) -> tuple[Member, tuple[str, ...]]:
-        """Returns a Member without its path, and the names of the resources that are its server
+        """Return a Member without its path, and the names of the resources that are its server
         groups.
 
         Ignores properties that placement does not need.
@@ -274,8 +274,7 @@ class Servers:
         return hints, groups
 
     def _server_groups(self, scope, value):
-        """Returns the server groups of the template in the hint ``group``; none if it is a
-        UUID."""
+        """Return the server groups of the template in the hint ``group``; none if it is a UUID."""
         named = scope.items(value) if isinstance(value.data, list) else [value]
         groups = tuple(item.data.name for item in named if isinstance(item.data, Reference))
         for item in named:
@@ -304,7 +303,7 @@ def _zone(scope, value):
 
 
 def boot_volume(scope, properties, image):
-    """Returns the block device that the server boots from, if that is a volume; else None."""
+    """Return the block device that the server boots from, if that is a volume; else None."""
     if image is None and (devices := _devices(scope, properties, 'block_device_mapping')):
         return devices[0]
     for device in _devices(scope, properties, 'block_device_mapping_v2'):

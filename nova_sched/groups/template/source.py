@@ -54,7 +54,7 @@ _SCALARS = {
 
 
 def values(source: Any, allowance: Allowance | None = None) -> Value:
-    """Returns the single mapping in the source. Raises TemplateError."""
+    """Return the single mapping in the source. Raises TemplateError."""
     value = (
         parse(source, LOADER, allowance) if isinstance(source, str | bytes) else from_plain(source)
     )
@@ -64,7 +64,7 @@ def values(source: Any, allowance: Allowance | None = None) -> Value:
 
 
 def plain(text: str, most: int = SIZE) -> Any:
-    """Returns the data of a text of at most ``most`` characters; None if there is nothing in it.
+    """Return the data of a text of at most ``most`` characters; None if there is nothing in it.
 
     Raises TemplateError.
     """
@@ -75,7 +75,7 @@ def plain(text: str, most: int = SIZE) -> Any:
 
 
 def parse(source: str | bytes, loader: type = LOADER, allowance: Allowance | None = None) -> Value:
-    """Returns the single YAML document in the text. Raises TemplateError.
+    """Return the single YAML document in the text. Raises TemplateError.
 
     Nearly all JSON is valid YAML, and then values have line numbers. The rest (an escaped
     surrogate pair, a DEL) is read as JSON, without line numbers.
@@ -95,7 +95,7 @@ def _may_be_json(text):
 
 
 def _json(text):
-    """Returns the JSON text as values, without lines; None if it is not JSON or not a template."""
+    """Return the JSON text as values, without lines; None if it is not JSON or not a template."""
     try:
         return from_plain(json.loads(text, object_pairs_hook=_distinct))
     except (ValueError, RecursionError, errors.TemplateError):
@@ -129,7 +129,7 @@ def _events(text, loader):
 
 
 def _decoded(source):
-    """Returns text that YAML may contain."""
+    """Return text that YAML may contain."""
     if len(source) > SIZE:
         raise errors.TemplateError(ROOT, None, None, f'longer than {SIZE} characters')
     if isinstance(source, str):
@@ -232,7 +232,7 @@ class _Document:
         return data
 
     def _meant(self, text, implicit):
-        """Returns the tag of a scalar without an explicit one."""
+        """Return the tag of a scalar without an explicit one."""
         if len(text) > _MAX_NUMBER:
             return _TAG + 'str'
         if self._is_json and implicit[0] and _JSON_FLOAT.fullmatch(text):
@@ -273,7 +273,7 @@ class _Document:
 
     @staticmethod
     def _merge(value, merged):
-        """Merges the mappings of <<; if several have the same key, the first has priority."""
+        """Merge the mappings of <<; if several have the same key, the first has priority."""
         for one in value.data if isinstance(value.data, list) else [value]:
             if not isinstance(one.data, dict):
                 raise one.wrong('<< takes a mapping, or a list of mappings')
@@ -282,7 +282,7 @@ class _Document:
 
 
 def _copied(value, depth):
-    """Returns a copy of what an alias names, which lies ``depth`` deep at the alias."""
+    """Return a copy of what an alias names, which lies ``depth`` deep at the alias."""
     check_depth(value, depth)
     data = value.data
     if isinstance(data, dict):

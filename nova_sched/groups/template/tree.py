@@ -63,7 +63,7 @@ class Repeated:
 
 
 def repeated(one: Item, scope: Scope, most: int) -> Repeated:
-    """Returns the members of a repeating group, at most ``most``. Raises TemplateError."""
+    """Return the members of a repeating group, at most ``most``. Raises TemplateError."""
     if one.type == RESOURCE_GROUP_TYPE:
         return _resource_group(one, scope, most)
     return _scaling_group(one, scope, most)
@@ -113,14 +113,14 @@ def _count(scope, value, most):
 
 
 def _names(count, removed):
-    """Returns the first ``count`` numbers from 0 that are not removed, with the names that Heat
+    """Return the first ``count`` numbers from 0 that are not removed, with the names that Heat
     gives."""
     numbers = (str(number) for number in range(count + len(removed)))
     return tuple(name for name in numbers if name not in removed)[:count]
 
 
 def _removed(scope, properties):
-    """Returns names of members to remove, regardless of the count.
+    """Return names of members to remove, regardless of the count.
 
     The form is ``removal_policies: [{resource_list: ['1']}]``.
     """
@@ -171,7 +171,7 @@ class MemberTree:
         self.server_groups: dict[str, list[str]] = {}
 
     def grow(self):
-        """Places all resources. Raises TemplateError."""
+        """Place all resources. Raises TemplateError."""
         present = self._resources.present()
         for name, one in present:
             if _is_overlay(one, self._scope):
@@ -186,19 +186,19 @@ class MemberTree:
                 raise at.wrong(f'groups in a circle: {" in ".join(self._circle(name))}')
 
     def below(self, path):
-        """Returns the members at a path, or None. The path may begin with the name of any
+        """Return the members at a path, or None. The path may begin with the name of any
         resource."""
         first, slash, rest = path.partition('/')
         path = self._path_of.get(first, first) + slash + rest
         return (path,) if path in self.members else self.groups.get(path)
 
     def is_placed(self, name):
-        """Returns whether the resource is a member, or a group that has a place."""
+        """Return whether the resource is a member, or a group that has a place."""
         one = self._resources[name]
         return self._holds_servers(one, self._scope) and not _is_overlay(one, self._scope)
 
     def _claim(self, one, group):
-        """Records which resources the group lists, at any depth."""
+        """Record which resources the group lists, at any depth."""
         for entry in self._listed(one.properties, self._scope):
             if isinstance(entry.data, dict):
                 inner = self._inline(entry, self._scope)
@@ -216,7 +216,7 @@ class MemberTree:
             self._parents[name] = (group, entry)
 
     def _named(self, entry):
-        """Returns the resource that an entry of members names. It must be one that can be a
+        """Return the resource that an entry of members names. It must be one that can be a
         member."""
         name = entry.data.name if isinstance(entry.data, Reference) else self._scope.text(entry)
         self._resources.is_known(name, entry)
@@ -232,7 +232,7 @@ class MemberTree:
         return [*chain[chain.index(name) :], name]
 
     def _listed(self, properties, scope):
-        """Returns the listed members of a group that will exist, read once if no index can change
+        """Return the listed members of a group that will exist, read once if no index can change
         them."""
         if not scope.indexes and properties in self._entries:
             return self._entries[properties]
@@ -249,7 +249,7 @@ class MemberTree:
         return self.of[name]
 
     def _place(self, one, path, scope):
-        """Returns the paths of the members that ``one`` adds at this path."""
+        """Return the paths of the members that ``one`` adds at this path."""
         if path in self.members or path in self.groups:
             raise one.at.wrong(f'there is a member or a group {path} already')
         if len(path) > PATH or path.count('/') >= LEVELS:
@@ -278,7 +278,7 @@ class MemberTree:
         return (path,)
 
     def _server(self, one, scope):
-        """Returns the server; the same for all members of a group, if it does not use an index."""
+        """Return the server; the same for all members of a group, if it does not use an index."""
         server = self._described.get(one.properties)
         if server is None:
             if 'external_id' in one.at.data:
@@ -311,7 +311,7 @@ class MemberTree:
         return tuple(members)
 
     def _inline(self, entry, scope):
-        """Returns an inline member: a server, or a group with or without its type."""
+        """Return an inline member: a server, or a group with or without its type."""
         entry = scope.mapping(entry, INLINE)
         scope.require(entry, 'name')
         if 'type' in entry.data:
@@ -333,7 +333,7 @@ class MemberTree:
         return tuple(members)
 
     def _holds_servers(self, one, scope):
-        """Returns whether it is a server or a group of such, judged by its type."""
+        """Return whether it is a server or a group of such, judged by its type."""
         while one.type in REPEATING:
             properties = scope.mapping(one.properties)
             one = item(scope, scope.require(properties, REPEATING[one.type]), DEFINITION)
