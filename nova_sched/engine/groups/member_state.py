@@ -86,7 +86,14 @@ def kinds_of(definition, allowance=None):
     described: dict[tuple, str] = {}
     kinds = {}
     for path, member in definition.members.items():
-        own = _identity(member)
+        # Equal for members that share all objects of their descriptions.
+        own = (
+            id(member.flavor),
+            id(member.image),
+            id(member.hints) if member.hints else None,
+            member.availability_zone,
+            member.boots_from_volume,
+        )
         if own not in described:
             if allowance is not None:
                 allowance.check(path)
@@ -212,17 +219,6 @@ class LoadedGroup:
 
 def _domain(level, row):
     return level.names[level.ids[row]]
-
-
-def _identity(member):
-    """Equal for members that share all objects of their descriptions."""
-    return (
-        id(member.flavor),
-        id(member.image),
-        id(member.hints) if member.hints else None,
-        member.availability_zone,
-        member.boots_from_volume,
-    )
 
 
 def _request(path, member, aliases):

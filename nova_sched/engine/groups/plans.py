@@ -323,11 +323,14 @@ class Plans:
         short: dict = {}
         now_s = self._clock()
         marks = {'state': PLANNED, 'created_s': now_s, 'top_group': record.uuid}
-        order = sorted(
-            new, key=lambda one: (one[1].row, [-amount for amount in _size(one[0].request)])
-        )
+
+        def by_size(one):
+            state, node, _ = one
+            amounts = sorted(state.request.resources.items(), reverse=True)
+            return node.row, [-amount for _, amount in amounts]
+
         taken: dict = {}
-        for state, node, tokens in order:
+        for state, node, tokens in sorted(new, key=by_size):
             key = state.kind, node.uuid
             consumer, request = draft.known.consumers[state.member], state.request
             if asked_for(state):  # its instance may have a claim there
@@ -479,11 +482,6 @@ def _server_group(request):
     already."""
     uuid = request.hint('group')
     return uuid if uuidutils.is_uuid_like(uuid) else request.group_uuid
-
-
-def _size(request):
-    """Amounts that give the order of claims, the largest first."""
-    return [amount for _, amount in sorted(request.resources.items(), reverse=True)]
 
 
 def _planned(draft, nodes):
