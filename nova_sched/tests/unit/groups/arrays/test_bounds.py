@@ -20,8 +20,9 @@ from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.groups.quick import greedy
 from nova_sched.tests.groups import policy, problem, random_problem
-from nova_sched.tests.unit.groups import oracle, random_problems
 from nova_sched.tests.unit.groups.exhaustive import placements
+from nova_sched.tests.unit.groups.oracle import best
+from nova_sched.tests.unit.groups.random_problems import cells, shards
 
 FOUR = dict.fromkeys('abcd', 1)
 ALL = '4 x kind 0 (a and 3 more)'
@@ -296,14 +297,14 @@ def test_held_by_domain():
     assert np.sum(most) == 3
 
 
-@pytest.mark.parametrize('generate', [random_problems.cells, random_problems.shards])
+@pytest.mark.parametrize('generate', [cells, shards])
 def test_no_placement_is_refused(generate):
     wrong, proven = [], 0
     for seed in range(80):
         one = generate(seed)
         if bounds.first(one) is not None:
             proven += 1
-            if oracle.best(one, goal=False) is not None:
+            if best(one, goal=False) is not None:
                 wrong.append(seed)
     assert wrong == []
     assert proven > 5
