@@ -43,7 +43,7 @@ from nova_sched.engine.rebalance import QuietHours, RebalanceSettings
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.groups.exact.worker import Solver
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import PlanLimits
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.logs import MINUTE_S
 from nova_sched.queues.catalogue import bare_requests

@@ -13,7 +13,7 @@
 
 import dataclasses
 
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import PlanLimits
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -31,9 +31,8 @@ from nova_sched.engine.figures import MinuteLog
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequired
 from nova_sched.engine.groups.member_state import Library
-from nova_sched.engine.groups.operations import GroupOperations
+from nova_sched.engine.groups.operations import GroupOperations, no_limits
 from nova_sched.engine.groups.plans import Plans
-from nova_sched.engine.groups.quota import no_limits
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.mix_learner import MixLearner
 from nova_sched.engine.place import Placer

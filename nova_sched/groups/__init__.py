@@ -17,12 +17,13 @@ A group passes through these modules, from its template to its hosts::
     members/     a member -> the request that Nova would send (``member_spec.spec_of``)
     topology     the failure domain of every host at each level
     arrays/      members, policies and hosts as arrays (``problem.Problem``)
-    joint        hosts for all members, or the reason why there are none (``plan``)
+    joint        hosts for all members, or the reason why there are none (``plan``); the same for
+                 a group that has servers, which move only if necessary (``place``)
       quick/       greedy search (``greedy.place``)
       exact/       the solver, in a separate process (``worker.Solver``)
-      why, ideal   the reason: a count that fails, or policies that conflict
+      why          the reason: a count that fails, or policies that conflict
     process      a child process, for the solver and for the reader of templates
-    moves        the same for a group that has servers, which move only if necessary (``place``)
+    limits       how long each part may take
 
-``nova_sched.engine`` builds the problem, calls ``moves.place`` and claims the hosts.
+``nova_sched.engine`` builds the problem, calls ``joint.place`` and claims the hosts.
 """

@@ -62,7 +62,7 @@ class Member:
 
     @property
     def description(self):
-        """Returns the inputs of the member's own placement, as text.
+        """Return the inputs of the member's own placement, as text.
 
         Members of equal descriptions are interchangeable.
         """
@@ -71,7 +71,7 @@ class Member:
         return json.dumps(plain, sort_keys=True)
 
     def to_plain(self):
-        """Returns the member as values that JSON can carry."""
+        """Return the member as values that JSON can carry."""
         plain = _fields(self)
         plain['flavor'] = _fields(self.flavor)
         plain['image'] = self.image and _fields(self.image)
@@ -119,14 +119,14 @@ class Definition:
     warnings: tuple[str, ...] = ()
 
     def to_plain(self):
-        """Returns the definition as values that JSON can carry. They are not to be changed."""
+        """Return the definition as values that JSON can carry. They are not to be changed."""
         plain = _fields(self)
         plain['members'] = {path: member.to_plain() for path, member in self.members.items()}
         plain['policies'] = [_fields(policy) for policy in self.policies]
         return plain
 
     def summary(self):
-        """Returns ``members`` and ``policies`` as lists of mappings, and ``warnings``, for users.
+        """Return ``members`` and ``policies`` as lists of mappings, and ``warnings``, for users.
 
         A member has path, flavor (its name, or null), vcpus, memory_mb, disk_gb (local),
         availability_zone. A policy has name, kind, level, members, others (the other side of a
@@ -163,7 +163,7 @@ class Definition:
 
     @classmethod
     def from_plain(cls, plain):
-        """Returns the definition from the result of ``to_plain``, also after a round trip through
+        """Return the definition from the result of ``to_plain``, also after a round trip through
         JSON."""
         policies = (
             {**one, 'a': tuple(one['a']), 'b': tuple(one['b'])} for one in plain['policies']

@@ -9,7 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Places a whole group: greedy search first, then the solver to repair, improve or explain."""
+"""Places a whole group: greedy search first, then the solver to repair, improve or explain.
+
+``plan`` places all members of a problem. ``place`` does so for a group that has servers, which
+move only to keep a policy. A server holds its resources until it has moved: its destination needs
+the same capacity in addition, and no other server gets the capacity that it leaves. So a move
+never frees capacity for the plan.
+"""
 
 import dataclasses
 import time
@@ -18,19 +24,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nova_sched.groups import why
+from nova_sched.groups import definition, why
 from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.exact.worker import Solver
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import WALL_FACTOR, PlanLimits
 from nova_sched.groups.quick import greedy
-from nova_sched.groups.time_limit import WALL_FACTOR
 from nova_sched.groups.why import Reason
 
 REPAIR, IMPROVE, EXPLAIN = (
     f'nova_sched.groups.exact.tasks:{task}' for task in ('repair', 'improve', 'explain')
 )
+MAX_MOVERS = 100  # servers that may all move at once; more take too long to plan
+FEWER_S = 5.0  # time to find out which of several moves are unnecessary
 T = TypeVar('T')
 
 
@@ -49,10 +56,13 @@ class PlanResult:
     figures: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
+Planner = Callable[[Problem, PlanLimits], PlanResult]
+
+
 def plan(
     problem: Problem, limits: PlanLimits | None = None, solver: Solver | None = None
 ) -> PlanResult:
-    """Places all members, or none. Takes as much processor time as the limits allow, plus some
+    """Place all members, or none. Takes as much processor time as the limits allow, plus some
     milliseconds.
 
     ``solver`` is a ``worker.Solver``. Without one, or while it is busy with another task, the
@@ -94,7 +104,7 @@ class _Planner:
         return self._good(greedy.place(self._compiled, self._limits.greedy_s), 'greedy')
 
     def _repair(self) -> tuple[np.ndarray | None, bool]:
-        """Returns a placement, or None and whether that is a proof."""
+        """Return a placement, or None and whether that is a proof."""
         if bounds.first(self._compiled) is not None:
             self._figures['by'] = 'counts'
             return None, True
@@ -105,7 +115,7 @@ class _Planner:
         return self._good(hosts, 'solver'), proven
 
     def _explain(self, proven: bool) -> tuple[Reason, np.ndarray | None]:
-        """Returns the reason, and a placement if one was found during the explanation."""
+        """Return the reason, and a placement if one was found during the explanation."""
         limit_s = self._limits.explain_s
         answer = self._ask(EXPLAIN, proven, seconds=limit_s, wait_s=limit_s)
         if answer is None:
@@ -115,7 +125,7 @@ class _Planner:
         return reason, None if proven else self._good(hosts, 'solver')
 
     def _improve(self, hosts: np.ndarray) -> np.ndarray:
-        """Returns the better of the placement and the solver's.
+        """Return the better of the placement and the solver's.
 
         Does not wait for a busy solver, because this step only improves a placement.
         """
@@ -137,9 +147,227 @@ class _Planner:
         return self._solver.ask(task, self._problem, *arguments, seconds=seconds, wait_s=wait_s)
 
     def _good(self, hosts: np.ndarray | None, by: str) -> np.ndarray | None:
-        """Returns the placement if it has no fault; every placement is checked here, whatever
-        found it."""
+        """Return the placement if it has no fault; every placement is checked here, whatever found
+        it."""
         if hosts is None or policies.broken(self._problem, hosts):
             return None
         self._figures['by'] = by
         return hosts
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sites:
+    """Rows of hosts, int32 [M] each, -1 for none.
+
+    ``built``: the host of a member's server. ``bound``: the destination of a move that is under
+    way. ``planned``: the planned host of the member; if it has a server, this is a move that is
+    not yet made.
+    """
+
+    built: np.ndarray
+    bound: np.ndarray
+    planned: np.ndarray
+
+    @property
+    def is_built(self) -> np.ndarray:
+        return self.built >= 0
+
+    @property
+    def is_leaving(self) -> np.ndarray:
+        """Bool [M]: servers with a move that is under way or not yet made."""
+        return self.is_built & ((self.bound >= 0) | (self.planned >= 0))
+
+
+def place(
+    problem: Problem, sites: Sites, planner: Planner, limits: PlanLimits, may_move: bool
+) -> PlanResult:
+    """Place the members that have no servers; with ``may_move``, moves servers if necessary.
+
+    In the ``problem`` all servers stay where they are. Without ``may_move``, moves that were
+    planned before are kept. Takes several times as long as the limits say if servers have to move.
+    A refusal is not proven unless all servers were free to move.
+    """
+    leaving = sites.is_leaving
+    if not may_move:
+        return planner(_elsewhere(problem, sites, leaving), limits)
+    if not sites.is_built.any():
+        return planner(problem, limits)
+    silent = dataclasses.replace(limits, explain_s=0.0)
+    found = planner(problem, silent)
+    if found.hosts is not None:
+        return found
+    quick = dataclasses.replace(silent, improve_s=0.0)
+    movers = leaving
+    if leaving.any():
+        found = planner(_elsewhere(problem, sites, leaving), quick)
+    if found.hosts is None:
+        found = _with_moves(problem, sites, planner, limits, quick)
+        if found.hosts is None:
+            return found
+        movers = _moved(sites, found.hosts)
+    movers, hosts = _fewest(
+        problem, sites, movers, found.hosts, lambda one: planner(one, quick).hosts
+    )
+    best = planner(_elsewhere(problem, sites, movers), silent)
+    return best if best.hosts is not None else dataclasses.replace(found, hosts=hosts)
+
+
+def _with_moves(
+    problem: Problem, sites: Sites, planner: Planner, limits: PlanLimits, quick: PlanLimits
+) -> PlanResult:
+    """Return a placement with servers moved, or the reason why there is none.
+
+    Moves only the servers that are in the way, if that is enough.
+    """
+    tried = np.zeros(problem.member_count, dtype=bool)
+    for movers in (in_the_way(problem, sites.built), _beside_them(problem, sites), sites.is_built):
+        if (movers & ~tried).any() and movers.sum() <= MAX_MOVERS:
+            is_last, tried = bool((movers == sites.is_built).all()), movers
+            found = planner(_free(problem, sites, movers), limits if is_last else quick)
+            if is_last or found.hosts is not None:
+                return found
+    return dataclasses.replace(planner(problem, limits), proven=False)
+
+
+def in_the_way(problem: Problem, hosts: np.ndarray) -> np.ndarray:
+    """Bool [M]: members of required rules that the members at ``hosts`` (-1: nowhere) break.
+
+    Only members in the domains where the rules are broken count.
+    """
+    found = np.zeros(problem.member_count, dtype=bool)
+    for rule in problem.rules:
+        at = policies.counts(problem, rule, hosts)
+        if rule.is_required and policies.misses(rule, at):
+            sides = rule.a if rule.kind == definition.EXCLUSIVE else np.union1d(rule.a, rule.b)
+            there = sides[hosts[sides] >= 0]
+            found[there] |= _breaks(rule, at)[problem.domains[rule.level][hosts[there]]]
+    return found
+
+
+def _breaks(rule: Rule, at: policies.Counts) -> np.ndarray:
+    """Domains, bool [D], in which members break a rule that is broken."""
+    match rule.kind:
+        case definition.AFFINITY:
+            return np.arange(len(at.a)) != np.argmax(at.a)
+        case definition.ANTI_AFFINITY:
+            return at.a > rule.most
+        case definition.APART:
+            return (at.a > 0) & (at.b > 0)
+        case definition.EXCLUSIVE:
+            return (at.a > 0) & (at.outside | (at.others > 0))
+    return np.ones(len(at.a), dtype=bool)  # near, spread: any of the members may help
+
+
+def _beside_them(problem: Problem, sites: Sites) -> np.ndarray:
+    """Bool [M]: servers that share a required rule with a member in the way or a member without a
+    server."""
+    some = in_the_way(problem, sites.built) | ~sites.is_built
+    found = some.copy()
+    for rule in problem.rules:
+        members = np.union1d(rule.a, rule.b)
+        if rule.is_required and some[members].any():
+            found[members] = True
+    return found & sites.is_built
+
+
+def _moved(sites: Sites, hosts: np.ndarray) -> np.ndarray:
+    return sites.is_built & (hosts != sites.built)
+
+
+def _fewest(
+    problem: Problem,
+    sites: Sites,
+    movers: np.ndarray,
+    hosts: np.ndarray,
+    search: Callable[[Problem], np.ndarray | None],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bool [M]: a minimal set of servers to move, and a placement.
+
+    Each of these servers has to move if no other server does, as far as the time allowed to check.
+    """
+    until, size = time.monotonic() + FEWER_S, int(movers.sum())
+    while size > 1:
+        size = (size + 1) // 2
+        every = np.flatnonzero(movers)
+        for some in reversed(
+            [every[start : start + size] for start in range(0, len(every), size)]
+        ):
+            fewer = movers.copy()
+            fewer[some] = False
+            if not movers[some].any() or not fewer.any():
+                continue
+            if time.monotonic() > until:
+                return movers, hosts
+            found = search(_free(problem, sites, fewer))
+            if found is not None:
+                movers, hosts = _moved(sites, found), found
+        size = min(size, int(movers.sum()))
+    return movers, hosts
+
+
+def _elsewhere(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
+    """Return the problem with these servers to be placed on other hosts, or at their destinations.
+
+    Their current resources are not free.
+    """
+    fixed = np.where(sites.is_built & ~movers, sites.built, np.where(movers, sites.bound, -1))
+    return dataclasses.replace(problem, fixed=fixed, home=np.where(fixed < 0, sites.planned, -1))
+
+
+def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
+    """Return the problem with these servers free to stay or to move.
+
+    A server that is moving arrives at its destination or stays. A server that stays uses only a
+    resource that no other server asks for: a private slot on its host. So its resources are not
+    free for another server. A server that is moving has such a slot at both ends.
+    """
+    loose = np.flatnonzero(movers)
+    own = np.column_stack([problem.kind[loose], sites.built[loose], sites.bound[loose]])
+    slots, which, counts = np.unique(own, axis=0, return_inverse=True, return_counts=True)
+    kinds = slots[:, 0]
+    number, row = (np.tile(np.arange(len(slots)), 2), slots[:, 1:].T.ravel())
+    number, row = number[row >= 0], row[row >= 0]
+    fixed, home, kind = problem.fixed.copy(), problem.home.copy(), problem.kind.copy()
+    fixed[loose] = -1
+    home[loose] = np.where(sites.bound < 0, sites.built, sites.bound)[loose]
+    kind[loose] = len(problem.demand) + which.ravel()
+    demand, free = _with_slots(problem, kinds, number, row, counts)
+    mask, score = (np.vstack([each, each[kinds]]) for each in (problem.mask, problem.score))
+    mask[len(problem.demand) + np.flatnonzero(slots[:, 2] >= 0)] = False
+    mask[len(problem.demand) + number, row] = True
+    cap = None
+    if problem.cap is not None:
+        cap = np.vstack([problem.cap, problem.cap[kinds]])
+        cap[len(problem.demand) + number, row] = counts[number]
+    return dataclasses.replace(
+        problem,
+        fixed=fixed,
+        kind=kind,
+        home=home,
+        demand=demand,
+        free=free,
+        mask=mask,
+        score=score,
+        cap=cap,
+        resources=[*problem.resources, *(f'slot {each}' for each in range(len(slots)))],
+        kind_names=[*problem.kind_names, *(problem.kind_names[one] for one in kinds.tolist())],
+    )
+
+
+def _with_slots(
+    problem: Problem, kinds: np.ndarray, number: np.ndarray, row: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return demand and free amounts with extra kinds, whose last way is to take a private slot.
+
+    ``number`` and ``row`` are the positions of the slots, ``counts`` the number of each.
+    """
+    (old_kinds, ways, resources), slots = problem.demand.shape, len(kinds)
+    demand = np.zeros((old_kinds + slots, ways + 1, resources + slots), dtype=np.int64)
+    demand[:old_kinds, :ways, :resources] = problem.demand
+    demand[:old_kinds, ways, :resources] = problem.demand[:, 0]
+    demand[old_kinds:, :ways, :resources] = problem.demand[kinds]
+    demand[old_kinds + np.arange(slots), ways, resources + np.arange(slots)] = 1
+    free = np.zeros((problem.host_count, resources + slots), dtype=np.int64)
+    free[:, :resources] = problem.free
+    free[row, resources + number] = counts[number]
+    return demand, free

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.groups.time_limit import WALL_FACTOR
+from nova_sched.groups.limits import WALL_FACTOR
 
 ROOT = Path(__file__).resolve().parents[1]  # the package's parent directory
 LENGTH = struct.Struct('>Q')
@@ -88,7 +88,7 @@ class ChildProcess:
         return self._popen.poll() is None
 
     def wait_until_ready(self, start_s: float) -> None:
-        """Waits until it has loaded. Raises OSError or EOFError if it has not after so long."""
+        """Wait until it has loaded. Raises OSError or EOFError if it has not after so long."""
         if not self._is_ready:
             self._is_ready = receive(self._channel, time.monotonic() + start_s)
 
@@ -100,7 +100,7 @@ class ChildProcess:
         grace_s: float,
         most: int | None = None,
     ) -> tuple[bool, Any]:
-        """Returns whether ``function(*arguments, seconds=seconds)`` has a result, and it; else the
+        """Return whether ``function(*arguments, seconds=seconds)`` has a result, and it; else the
         SchedError that it raised, or a traceback as text. ``task`` is 'module:function'.
 
         Waits WALL_FACTOR times ``seconds`` and a grace period. Raises as ``send`` and ``receive``.
@@ -111,13 +111,13 @@ class ChildProcess:
         return answer
 
     def stop(self) -> None:
-        """Kills the process; a thread that waits for its answer gets an error."""
+        """Kill the process; a thread that waits for its answer gets an error."""
         self._popen.kill()
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """Kills the process and reaps it.
+        """Kill the process and reaps it.
 
         If it belongs to the process that this one was forked from, only drops the handle.
         """
@@ -130,14 +130,14 @@ class ChildProcess:
 
 
 def send(channel: socket.socket, message: object, deadline: float | None = None) -> None:
-    """Writes a pickle after its length. Raises OSError; TimeoutError after the deadline."""
+    """Write a pickle after its length. Raises OSError; TimeoutError after the deadline."""
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     channel.settimeout(_left(deadline))
     channel.sendall(LENGTH.pack(len(body)) + body)
 
 
 def receive(channel: socket.socket, deadline: float | None = None, most: int | None = None) -> Any:
-    """Reads one pickle of at most ``most`` bytes.
+    """Read one pickle of at most ``most`` bytes.
 
     Raises EOFError if the other end is closed, BufferError for a longer one, else as ``send``.
     """
@@ -160,7 +160,7 @@ def _read(channel: socket.socket, length: int, deadline: float | None) -> bytear
 
 
 def _left(deadline: float | None) -> float | None:
-    """Returns the seconds until the deadline, of ``time.monotonic``. Raises TimeoutError after
+    """Return the seconds until the deadline, of ``time.monotonic``. Raises TimeoutError after
     it."""
     if deadline is None:
         return None
@@ -179,7 +179,8 @@ def main() -> None:
     importlib.import_module(about['loads'])  # the first caller waits for it
     os.nice(about['nice'])
     if about['memory'] is not None:
-        _limit(resource.RLIMIT_AS, _size() + about['memory'])
+        pages = int(Path('/proc/self/statm').read_text().split()[0])
+        _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + about['memory'])
         _limit(resource.RLIMIT_CORE, 0)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         send(channel, True)
@@ -195,13 +196,8 @@ def _limit(what: int, most: int) -> None:
     resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def _size() -> int:
-    """Returns the size of this process's address space in bytes."""
-    return int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()
-
-
 def _do(task: str, arguments: tuple[object, ...], seconds: float) -> tuple[bool, Any]:
-    """Returns as ``ask``."""
+    """Return as ``ask``."""
     module, _, name = task.partition(':')
     try:
         return True, getattr(importlib.import_module(module), name)(*arguments, seconds=seconds)

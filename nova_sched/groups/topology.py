@@ -80,7 +80,7 @@ class DomainTopology:
                 raise errors.BadConfig(option, why)
 
     def _sorted(self):
-        """Returns each level after those below it; raises BadConfig for a circle."""
+        """Return each level after those below it; raises BadConfig for a circle."""
         done: list[str] = []
         for name in self.below:
             chain, at = [name], self.below[name]
@@ -105,7 +105,7 @@ class DomainTopology:
         of_host: Sequence[host_aggregate.HostAggregate],
         default_zone: str,
     ) -> dict[str, str]:
-        """Returns the name of one node's domain at each level, as ``look`` finds it for all rows.
+        """Return the name of one node's domain at each level, as ``look`` finds it for all rows.
 
         ``told`` has the facts that the node reports, ``of_host`` the aggregates of its host.
         """
@@ -117,14 +117,14 @@ class DomainTopology:
         return found
 
     def look(self, hosts: Hosts, default_zone: str) -> dict[str, Level]:
-        """Returns every level by name, over all rows of the hosts; kept until a lasting fact
+        """Return every level by name, over all rows of the hosts; kept until a lasting fact
         changes."""
         return hosts.cache.get(
             ('topology', self.levels, default_zone), lambda: self._look(hosts, default_zone)
         )
 
     def nests(self, levels: Mapping[str, 'Level']) -> frozenset[tuple[str, str]]:
-        """Returns the pairs of configured levels, narrow and wide, that nest on these hosts.
+        """Return the pairs of configured levels, narrow and wide, that nest on these hosts.
 
         A pair nests if each domain of the narrow level lies in one domain of the wide level.
         ``levels`` are as returned by ``look``. Without hosts there are no pairs. The configured
@@ -138,7 +138,7 @@ class DomainTopology:
         )
 
     def _under(self, level):
-        """Yields the levels below one, except `host`, which lies in one domain of every level."""
+        """Yield the levels below one, except `host`, which lies in one domain of every level."""
         while (level := self.below[level]) != HOST:
             yield level
 
@@ -153,7 +153,7 @@ class DomainTopology:
         return found
 
     def _told(self, hosts: Hosts, name: str, default_zone: str) -> list[frozenset[str]]:
-        """Returns the domains that each row reports: sets of names."""
+        """Return the domains that each row reports: sets of names."""
         of_set: dict[int, frozenset] = {}
         told = []
         for node, slot in zip(hosts.nodes, hosts.aggregate_set.tolist(), strict=True):
@@ -189,12 +189,12 @@ def _name(host, nodename):
 
 
 def _key(level):
-    """Returns the aggregate metadata key that names a domain of the level."""
+    """Return the aggregate metadata key that names a domain of the level."""
     return host_aggregate.ZONE_KEY if level == ZONE else level
 
 
 def _told(of_aggregates, fact):
-    """Returns the names of a domain from its aggregates, or else from the fact."""
+    """Return the names of a domain from its aggregates, or else from the fact."""
     return frozenset(of_aggregates) or (frozenset([str(fact)]) if fact else frozenset())
 
 
@@ -210,14 +210,15 @@ def _level(name: str, told: Sequence[frozenset[str]], below: Level) -> Level:
 
 
 def _lies_in(fine: np.ndarray, coarse: np.ndarray) -> bool:
-    """Whether each domain of a level lies in one domain of another, by the numbers of each row."""
+    """Return whether each domain of a level lies in one domain of another, by the numbers of each
+    row."""
     around = np.zeros(int(fine.max()) + 1, dtype=coarse.dtype)
     around[fine] = coarse
     return bool((around[fine] == coarse).all())
 
 
 def warnings(levels: Mapping[str, Level], most: int = 20) -> list[str]:
-    """Returns warnings for the operator: nodes with no reported domain of a level, or with
+    """Return warnings for the operator: nodes with no reported domain of a level, or with
     several."""
     hosts, told = levels[HOST].names, []
     for level in levels.values():

@@ -10,37 +10,43 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """The reason why a group cannot be placed: the failing count, the conflicting policies and the
-fit."""
+fit.
+
+Policies that cannot be kept on an empty cluster cannot be kept on a full one. ``ideal`` has the
+domains of a real cluster. ``imagined`` has as many domains of every level as the group can use,
+for authors without access to a cluster.
+"""
 
 import dataclasses
+import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from nova_sched.groups import ideal
 from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.arrays.bounds import Failure
 from nova_sched.groups.arrays.compile import compile
-from nova_sched.groups.arrays.problem import NOWHERE, Problem
+from nova_sched.groups.arrays.problem import NOWHERE, Problem, Rule
 from nova_sched.groups.definition import Definition
 from nova_sched.groups.exact.worker import Solver
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import Clock, PlanLimits, TimeLimit
 from nova_sched.groups.quick import greedy
-from nova_sched.groups.time_limit import Clock, TimeLimit
 
+# (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
+Settle = Callable[[Problem, float], bool | None]
 # (problem, seconds) -> hosts [M] of as many as fit, -1 for the others, or None; and whether no
 # more fit.
-Settle = Callable[[Problem, float], bool | None]
+Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
 Families = list[list[int]]  # numbers of rules that are alike
+Nests = Collection[tuple[str, str]]  # names of levels, narrow and wide
 
 SETTLE_S = 0.3  # for each single question
-Largest = Callable[[Problem, float], tuple[np.ndarray | None, bool]]
-
 CONTRADICTION_SHARE, CORE_SHARE = 0.3, 0.8  # of the time limit, at which each part ends
 FITS_S = 0.5
 QUICK_S = 0.1  # of the greedy search
+MAX_HOSTS = 20_000  # limit on hosts of ``imagined``; a group that could use more is not analysed
 NO_HOSTS = 'There are no hosts.'  # and members to place: no policy is the cause
 CONTRADICTION = 'nova_sched.groups.exact.tasks:contradiction'
 
@@ -64,7 +70,7 @@ class Reason:
     fits: str | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        """Returns the same as mappings, lists and plain values, which JSON can carry."""
+        """Return the same as mappings, lists and plain values, which JSON can carry."""
         failing = None
         if self.failing is not None:
             failing = {
@@ -92,7 +98,7 @@ def explain(
     proven: bool,
     clock: Clock = time.thread_time,
 ) -> tuple[Reason, np.ndarray | None]:
-    """Returns the reason, as far as the time allows, and a whole placement, if one is found
+    """Return the reason, as far as the time allows, and a whole placement, if one is found
     meanwhile.
 
     ``proven``: it is known that there is no placement. Otherwise only determines how many members
@@ -104,7 +110,7 @@ def explain(
     families: list[list[int]] | None = None
     minimal, contradicts, at = False, False, problem
     if proven:
-        whole = ideal.cluster(problem)
+        whole = ideal(problem)
         contradicts = settle(whole, limit.left(CONTRADICTION_SHARE)) is False
         at = whole if contradicts else problem  # both number their rules separately
         families, minimal = core(at, (counted, settle), lambda: limit.left(CORE_SHARE))
@@ -123,7 +129,7 @@ def explain(
 
 
 def quick(problem: Problem, seconds: float) -> bool | None:
-    """Settles by counting and by the greedy search alone."""
+    """Settle by counting and by the greedy search alone."""
     compiled = compile(problem)
     if bounds.first(compiled) is not None:
         return False
@@ -133,26 +139,8 @@ def quick(problem: Problem, seconds: float) -> bool | None:
 
 
 def counted(problem: Problem, seconds: float = 0.0) -> bool | None:  # noqa: ARG001 it is a Settle
-    """Settles by counting alone, which can only prove that there is no placement."""
+    """Settle by counting alone, which can only prove that there is no placement."""
     return None if bounds.first(problem) is None else False
-
-
-def contradiction(
-    problem: Problem, limits: PlanLimits | None = None, solver: Solver | None = None
-) -> str | None:
-    """Returns why the policies cannot be kept on any cluster of these domains, as text; None if
-    they can.
-
-    ``solver``: a ``worker.Solver``, for conflicts that are not obvious. Returns None if it is not
-    known.
-    """
-    if has_no_hosts(problem):
-        return NO_HOSTS
-    known = quick(ideal.cluster(problem), QUICK_S)
-    if known:
-        return None
-    seconds = (limits or PlanLimits()).explain_s
-    return explained(problem, known is False, seconds, solver, counted_clash)
 
 
 def explained(
@@ -162,7 +150,8 @@ def explained(
     solver: Solver | None,
     count: Callable[..., str],
 ) -> str | None:
-    """Returns ``contradiction`` of a problem for which ``quick`` has found no placement.
+    """Return why the policies cannot be kept on any cluster of these domains, as text, for a
+    problem for which ``quick`` has found no placement; None if it is not known.
 
     ``is_certain``: whether there is none. ``count``: ``counted_clash``, or what runs it elsewhere.
     """
@@ -177,42 +166,45 @@ def explained(
 def contradiction_anywhere(
     group: Definition,
     levels: Sequence[str],
-    nests: ideal.Nests = frozenset(),
+    nests: Nests = frozenset(),
     solver: Solver | None = None,
 ) -> str | None:
-    """Returns the required policies that conflict on every cluster, as text; None if none is
-    known.
+    """Return the required policies that conflict on every cluster, as text; None if none is known.
 
-    ``levels`` are as in ``ideal.imagined``. ``nests``, as from ``DomainTopology.nests``, are the
-    pairs of levels that nest on all clusters in question. ``solver`` is as in ``contradiction``.
+    ``levels`` are as in ``imagined``. ``nests``, as from ``DomainTopology.nests``, are the pairs
+    of levels that nest on all clusters in question. ``solver``: a ``worker.Solver``, for conflicts
+    that are not obvious.
     """
-    found = ideal.imagined(group, levels, nests)
-    return None if found is None else contradiction(found, solver=solver)
+    problem, is_certain = suspected(group, levels, nests)
+    if problem is None:
+        return None
+    return explained(problem, is_certain, PlanLimits().explain_s, solver, counted_clash)
 
 
 def suspected(
-    group: Definition, levels: Sequence[str], nests: ideal.Nests
+    group: Definition, levels: Sequence[str], nests: Nests
 ) -> tuple[Problem | None, bool]:
-    """Returns the problem of ``contradiction_anywhere``, and whether it is certain, for
+    """Return the problem of ``contradiction_anywhere``, and whether it is certain, for
     ``explained``. The problem is None if there is none, or the group is too large to know."""
-    found = ideal.imagined(group, levels, nests)
-    known = True if found is None else quick(ideal.cluster(found), QUICK_S)
+    found = imagined(group, levels, nests)
+    known = True if found is None else quick(ideal(found), QUICK_S)
     return (None if known else found), known is False
 
 
 def counted_clash(problem: Problem, seconds: float) -> str:
-    """Returns the text of ``contradiction`` as far as counting finds it; else ''."""
+    """Return the text of ``clash`` as far as counting finds it; else ''."""
     return clash(problem, counted, seconds)
 
 
 def clash(
     problem: Problem, settle: Settle, seconds: float, clock: Clock = time.thread_time
 ) -> str:
-    """Returns the text of ``contradiction``; '' if the policies can be kept or it is not known."""
+    """Return why the policies cannot be kept on any cluster of these domains, as text; '' if they
+    can, or it is not known."""
     if has_no_hosts(problem):
         return NO_HOSTS
     limit = TimeLimit(seconds, clock)
-    whole = ideal.cluster(problem)
+    whole = ideal(problem)
     if settle(whole, seconds * CONTRADICTION_SHARE) is not False:
         return ''
     families, _ = core(whole, (counted, settle), limit.left)
@@ -220,7 +212,7 @@ def clash(
 
 
 def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | None:
-    """Returns a count that fails, without names of hosts; only for policies in ``core``, if
+    """Return a count that fails, without names of hosts; only for policies in ``core``, if
     given."""
     if has_no_hosts(problem):
         return Failure(
@@ -241,12 +233,12 @@ def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | No
 
 
 def has_no_hosts(problem: Problem) -> bool:
-    """Returns whether there is no host for the members to be placed."""
+    """Return whether there is no host for the members to be placed."""
     return bool(problem.member_count) and not problem.host_count
 
 
 def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:
-    """Returns how many members are placed, in total and for each group with missing members."""
+    """Return how many members are placed, in total and for each group with missing members."""
     groups: dict[str, list[int]] = {}
     for name, host in zip(problem.names, hosts.tolist(), strict=True):
         counts = groups.setdefault(name.rpartition('/')[0] or name, [0, 0])
@@ -271,7 +263,7 @@ def _name(problem: Problem, number: int) -> str:
 
 
 def _names(problem: Problem, families: list[list[int]] | None) -> list[str] | None:
-    """Returns one name of each family, and how many are like it."""
+    """Return one name of each family, and how many are like it."""
     if families is None:
         return None
     return [
@@ -311,11 +303,10 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
     return ', '.join(names[:most]) + rest
 
 
-# (problem, seconds) -> True: there is a placement; False: there is none; None: not known.
 def core(
     problem: Problem, ways: Iterable[Settle], left: Callable[[], float]
 ) -> tuple[Families, bool]:
-    """Returns the numbers of required rules that cannot be kept together.
+    """Return the numbers of required rules that cannot be kept together.
 
     The ``problem`` has no placement. The rules are grouped in families of alike rules: one kind,
     one level, members of the same flavors, such as the rules of many equal cells. Also returns
@@ -323,8 +314,13 @@ def core(
     cover members that overlap in different ways. ``ways`` to settle a problem: the quicker and
     weaker first; ``left`` gives the seconds of processor time that are left.
     """
-    families = _families(problem)
-    is_minimal = False
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for number, rule in enumerate(problem.rules):
+        if rule.is_required:
+            sides = (np.sort(problem.kind[side]).tobytes() for side in (rule.a, rule.b))
+            key = (rule.kind, rule.level, rule.most, rule.min_domains, rule.max_skew, *sides)
+            alike.setdefault(key, []).append(number)
+    families, is_minimal = list(alike.values()), False
     for settle in ways:
         search = _CoreSearch(problem, settle, left)
         if search.is_impossible(families):
@@ -333,21 +329,10 @@ def core(
 
 
 def only(problem: Problem, numbers: Iterable[int]) -> Problem:
-    """Returns the problem with only these of its rules."""
+    """Return the problem with only these of its rules."""
     return dataclasses.replace(
         problem, rules=[problem.rules[number] for number in numbers], home=NOWHERE
     )
-
-
-def _families(problem: Problem) -> Families:
-    """Returns families of alike required rules, in the order of the rules."""
-    found: dict[tuple[object, ...], list[int]] = {}
-    for number, rule in enumerate(problem.rules):
-        if rule.is_required:
-            sides = (np.sort(problem.kind[side]).tobytes() for side in (rule.a, rule.b))
-            key = (rule.kind, rule.level, rule.most, rule.min_domains, rule.max_skew, *sides)
-            found.setdefault(key, []).append(number)
-    return list(found.values())
 
 
 class _CoreSearch:
@@ -355,11 +340,11 @@ class _CoreSearch:
         self._problem, self._settle, self._left = problem, settle, left
 
     def is_impossible(self, families: Families) -> bool:
-        """Returns whether it is proven that these cannot be kept together."""
+        """Return whether it is proven that these cannot be kept together."""
         return self._can_be_kept(families) is False
 
     def _can_be_kept(self, families: Families) -> bool | None:
-        """Returns whether these can be kept together; None if it is not known, or the time is
+        """Return whether these can be kept together; None if it is not known, or the time is
         up."""
         left = self._left()
         if left <= 0:
@@ -368,14 +353,14 @@ class _CoreSearch:
         return self._settle(only(self._problem, rules), min(SETTLE_S, left))
 
     def shrink(self, families: Families) -> tuple[Families, bool]:
-        """Returns the rules left when no more can be left out, and whether each is known to be
+        """Return the rules left when no more can be left out, and whether each is known to be
         needed."""
         families = self._without_spare(families)
         families = self._shortened(families)
         return self._needed(self._trimmed(families))
 
     def _without_spare(self, families: Families) -> Families:
-        """Leaves families out by halves, quarters and so on, while there is a proof without
+        """Leave families out by halves, quarters and so on, while there is a proof without
         them."""
         size = max(len(families) // 2, 1)
         while families:
@@ -389,7 +374,7 @@ class _CoreSearch:
         return families
 
     def _shortened(self, families: Families) -> Families:
-        """Returns the smallest size that suffices if every family has this size.
+        """Return the smallest size that suffices if every family has this size.
 
         A cell usually has a rule of each family.
         """
@@ -403,7 +388,7 @@ class _CoreSearch:
         return [family[:high] for family in families]
 
     def _trimmed(self, families: Families) -> Families:
-        """Leaves out single rules, from the end of each family, until one is needed."""
+        """Leave out single rules, from the end of each family, until one is needed."""
         for place, family in enumerate(families):
             while len(family) > 1:
                 fewer = [*families[:place], family[:-1], *families[place + 1 :]]
@@ -413,7 +398,7 @@ class _CoreSearch:
         return families
 
     def _needed(self, families: Families) -> tuple[Families, bool]:
-        """Leaves out each single rule that is not needed. Returns whether each remaining rule is
+        """Leave out each single rule that is not needed. Return whether each remaining rule is
         needed.
 
         A rule is needed if the other rules can be kept without it. One pass is enough: a rule that
@@ -427,3 +412,102 @@ class _CoreSearch:
                 families = fewer
             is_known &= answer is not None
         return [family for family in families if family], is_known
+
+
+def ideal(problem: Problem) -> Problem:
+    """Return the problem on empty hosts that take everything.
+
+    It has as many hosts and domains as the group can use. All members are alike there, and none is
+    fixed. The required rules can be kept there exactly if they could be kept on the whole cluster
+    with no instances on it.
+    """
+    rules = [dataclasses.replace(rule, outside=None) for rule in problem.rules if rule.is_required]
+    hosts = _enough([np.asarray(ids) for ids in problem.domains], max(len(problem.names), 1))
+    domains, names = [], []
+    for ids, every in zip(problem.domains, problem.domain_names, strict=True):
+        numbers, dense = np.unique(ids[hosts], return_inverse=True)
+        domains.append(dense.ravel().astype(np.int32))
+        names.append([every[number] for number in numbers])
+    return Problem.of_policies(problem.names, domains, problem.levels, names, rules)
+
+
+def _enough(domains: list[np.ndarray], members: int) -> np.ndarray:
+    """Rows of hosts: at most ``members`` of the hosts in the same domains, and of alike domains.
+
+    A domain is unnecessary if ``members`` other domains lie in the same domains of all other
+    levels and are at least as large: a placement can use these instead.
+    """
+    hosts = np.arange(len(domains[0]))
+    if len(domains) == 1:
+        return hosts[:members]
+    above = np.column_stack(domains[1:])
+    hosts = hosts[_firsts(above, members)]
+    for level in range(1, len(domains)):
+        hosts = hosts[_in_large(domains, hosts, level, members)]
+    return hosts
+
+
+def _firsts(rows: np.ndarray, most: int) -> np.ndarray:
+    """Bool [n]: the first ``most`` rows of each set of equal rows."""
+    _, kinds = np.unique(rows, axis=0, return_inverse=True)
+    kinds = kinds.ravel()
+    order = np.argsort(kinds, kind='stable')
+    starts = np.searchsorted(kinds[order], np.arange(kinds.max(initial=-1) + 1))
+    rank = np.empty(len(rows), dtype=np.intp)
+    rank[order] = np.arange(len(rows)) - starts[kinds[order]]
+    return rank < most
+
+
+def _in_large(domains: list[np.ndarray], hosts: np.ndarray, level: int, most: int) -> np.ndarray:
+    """Bool [n]: hosts that remain if each set of alike domains of a level keeps its largest."""
+    ids = domains[level][hosts]
+    others = [each[hosts] for number, each in enumerate(domains) if number not in (0, level)]
+    around = np.column_stack([*others, np.zeros(len(hosts), dtype=np.int64)])
+    one_place = _firsts(np.column_stack([ids, around]), 1)
+    numbers, places = np.unique(ids[one_place], return_counts=True)
+    if (places > 1).any():  # some overlap another level: not compared
+        return np.ones(len(hosts), dtype=bool)
+    size = np.bincount(ids)[numbers]
+    first = np.flatnonzero(one_place)
+    order = first[np.argsort(-size[np.searchsorted(numbers, ids[first])], kind='stable')]
+    keep = np.zeros(int(ids.max(initial=-1)) + 1, dtype=bool)
+    keep[ids[order[_firsts(around[order], most)]]] = True
+    return keep[ids]
+
+
+def imagined(
+    definition: Definition, levels: Sequence[str], nests: Nests = frozenset()
+) -> Problem | None:
+    """Return the group's required policies on that cluster; None if it has no or too many hosts.
+
+    ``levels`` go from narrow to wide; the first is the host. Each level that the policies name is
+    an axis with a value for each member. A domain has a value on the axis of its level and on the
+    axes of the levels around it; a host has one on all axes.
+    """
+    rules = [policy for policy in definition.policies if policy.is_required]
+    host, *wider = levels
+    levels = [host, *(name for name in wider if any(rule.level == name for rule in rules))]
+    members = list(definition.members)
+    if not 0 < len(members) ** len(levels) <= MAX_HOSTS:
+        return None
+    hosts = np.array(
+        list(itertools.product(range(len(members)), repeat=len(levels))), dtype=np.int64
+    )
+    domains = []
+    for name in levels:
+        around = [
+            axis
+            for axis, one in enumerate(levels)
+            if one == name or name == host or (name, one) in nests
+        ]
+        _, ids = np.unique(hosts[:, around], axis=0, return_inverse=True)
+        domains.append(ids.ravel().astype(np.int32))
+    index = {path: number for number, path in enumerate(members)}
+    return Problem.of_policies(
+        members,
+        domains,
+        levels,
+        [[f'{name} {number}' for number in range(ids.max() + 1)]
+         for name, ids in zip(levels, domains, strict=True)],
+        [Rule.of(policy, index, levels) for policy in rules],
+    )  # fmt: skip

@@ -12,7 +12,6 @@
 """The second phase of a group: which member a request is for, and where its policies allow it."""
 
 import dataclasses
-import functools
 import logging
 
 import numpy as np
@@ -41,24 +40,25 @@ class ReplanRequired(Exception):
 
 
 def is_member(request):
-    """Whether a request is for a group member. The check of a rebuild is not: its server keeps its
-    host."""
+    """Return whether a request is for a group member. The check of a rebuild is not: its server
+    keeps its host."""
     return TOP_GROUP in request.hints and not request.is_rebuild
 
 
 def group_of(request):
-    """The group that a member's request names, and the project that the group must belong to."""
+    """Return the group that a member's request names, and the project that the group must belong
+    to."""
     return str(request.hint(TOP_GROUP)), request.project_id
 
 
 def member_of(request):
-    """The member that a request is for: the group's UUID and the path."""
+    """Return the member that a request is for: the group's UUID and the path."""
     return str(request.hint(TOP_GROUP)), str(request.hint(MEMBER) or '')
 
 
 def _says(request, hint):
-    """Whether the caller has set a hint. ``replan``: the plan follows the request if they differ.
-    ``replace``: the server replaces an existing one that will be deleted."""
+    """Return whether the caller has set a hint. ``replan``: the plan follows the request if they
+    differ. ``replace``: the server replaces an existing one that will be deleted."""
     return str(request.hint(hint, '')).lower() == 'true'
 
 
@@ -84,7 +84,7 @@ class MemberResolver:
         return found
 
     def _try(self, message, work, loaded_groups):
-        """The result of the work on the message's order; None if the message has failed."""
+        """Return the result of the work on the message's order; None if the message has failed."""
         try:
             return work(message.work, loaded_groups)
         except (ReplanRequired, errors.SchedError) as error:
@@ -107,7 +107,7 @@ class MemberResolver:
         return True
 
     def _resolve_order(self, order, loaded_groups):
-        """The order's requests; those for members have their placement."""
+        """Return the order's requests; those for members have their placement."""
         return [
             self.resolve_request(request, order.replanned, loaded_groups[group_of(request)])
             if is_member(request)
@@ -116,17 +116,27 @@ class MemberResolver:
         ]
 
     def load(self, request):
-        """The LoadedGroup of a request's group, and its claims. Updates the host state of their
-        nodes.
+        """Return the LoadedGroup of a request's group, and its claims. Updates the host state of
+        their nodes.
 
         The order matters: a move of members raises the serial, which must not be newer than the
         claims. Raises MemberRefused.
         """
-        known = self._find(request)
+        uuid, path = member_of(request)
+        try:
+            known = self._library.find(uuid)
+            # A group without a project belongs to an operator, and takes servers of any project.
+            if known.record.project_id is not None and request.project_id not in (
+                None,
+                known.record.project_id,
+            ):
+                raise errors.GroupNotFound(uuid)
+        except (errors.GroupNotFound, errors.IncompatibleObject) as error:
+            raise errors.MemberRefused(path or '?', str(error)) from None
         return known, self._plans.claims(known.uuid)
 
     def resolve_request(self, request, replanned=False, loaded=None):
-        """The request with its placement, and with the tokens of its exclusive domains.
+        """Return the request with its placement, and with the tokens of its exclusive domains.
 
         ``replanned``: its group was replanned for this request. ``loaded``: the result of ``load``
         in this turn. Raises MemberRefused if the request differs from the plan, and ReplanRequired
@@ -145,17 +155,26 @@ class MemberResolver:
         if not own and not _says(request, REPLAN):
             self._check(known, path, request)
         node = state.planned and self._cluster.node(state.planned.node_uuid)
+
+        def closed_domains(row):
+            levels, nodes = self._plans.levels(), self._cluster.hosts.nodes
+            return known.closed_domains(path, row, levels, nodes)
+
         placement = MemberPlacement(
             top_group=known.uuid,
             member=path,
             consumer=known.consumers[path],
             serial=known.record.serial,
             allowed=self._allowed(known, claims, here, path),
-            closed_domains=functools.partial(self._closed_domains, known, path),
+            closed_domains=closed_domains,
             row=node.row if node else None,
             is_built=any(claim.is_confirmed for claim in own),
         )
-        tokens = self._tokens(known, claims, path)
+        # Of the exclusive domains that it may be in: those of its exclusive policies.
+        mine = {claim.member for claim in claims if known.shares(path, claim.member)} | {path}
+        tokens = frozenset(
+            token for claim in claims if claim.member in mine for token in claim.fences
+        )
         request = dataclasses.replace(request, member_placement=placement, fences=tokens)
         if not own and (
             node is None or (not replanned and self._is_outdated(known, state, node, request))
@@ -164,24 +183,10 @@ class MemberResolver:
         return request
 
     def _is_outdated(self, known, state, node, request):
-        """Whether the member must be replanned although it has a host: the caller asks for it, or
-        its exclusive domains there have changed."""
+        """Return whether the member must be replanned although it has a host: the caller asks for
+        it, or its exclusive domains there have changed."""
         tokens = known.tokens(state.member, node.row, self._plans.levels())
         return _says(request, REPLAN) or set(tokens) != set(state.planned.fences)
-
-    def _find(self, request):
-        uuid, path = member_of(request)
-        try:
-            known = self._library.find(uuid)
-            # A group without a project belongs to an operator, and takes servers of any project.
-            if known.record.project_id is not None and request.project_id not in (
-                None,
-                known.record.project_id,
-            ):
-                raise errors.GroupNotFound(uuid)
-            return known
-        except (errors.GroupNotFound, errors.IncompatibleObject) as error:
-            raise errors.MemberRefused(path or '?', str(error)) from None
 
     def _check_group(self, known, path):
         if known.record.deleted:
@@ -199,20 +204,10 @@ class MemberResolver:
                 path, f'{field} was planned to be {planned}, but {asked} is asked for'
             )
 
-    def _tokens(self, known, claims, path):
-        """Tokens of the exclusive domains that it may be in: those of its exclusive policies."""
-        mine = {claim.member for claim in claims if known.shares(path, claim.member)} | {path}
-        return frozenset(
-            token for claim in claims if claim.member in mine for token in claim.fences
-        )
-
-    def _closed_domains(self, known, path, row):
-        return known.closed_domains(path, row, self._plans.levels(), self._cluster.hosts.nodes)
-
     def _allowed(self, known, claims, here, path):
-        """Rows, bool [H], where the member satisfies all required policies, with the other members
-        on their current hosts."""
-        hosts, levels = self._cluster.hosts, self._plans.levels()
+        """Return rows, bool [H], where the member satisfies all required policies, with the other
+        members on their current hosts."""
+        levels = self._plans.levels()
         index = {state.member: place for place, state in enumerate(here)}
         names = list(levels)
         rows = np.full(len(here), -1, dtype=np.int32)
@@ -222,18 +217,12 @@ class MemberResolver:
         required = [policy for policy in known.definition.policies if policy.is_required]
         fixed = rows.copy()
         fixed[index[path]] = -1
-        problem = Problem(
-            names=list(index),
-            kind=np.zeros(len(here), dtype=np.int32),
-            demand=np.zeros((1, 1, 1), dtype=np.int64),
-            mask=np.ones((1, len(hosts)), dtype=bool),
-            score=np.zeros((1, len(hosts)), dtype=np.float32),
-            free=np.ones((len(hosts), 1), dtype=np.int64),
-            domains=[levels[name].ids for name in names],
-            levels=names,
-            domain_names=[list(levels[name].names) for name in names],
-            occupied=np.zeros(len(hosts), dtype=bool),
-            rules=rules(self._cluster, known, required, index, claims, levels),
-            fixed=fixed,
+        problem = Problem.of_policies(
+            list(index),
+            [levels[name].ids for name in names],
+            names,
+            [list(levels[name].names) for name in names],
+            rules(self._cluster, known, required, index, claims, levels),
+            fixed,
         )
         return policies.allowed(problem, rows, index[path])

@@ -31,13 +31,8 @@ from nova_sched.state.spec import READERS
 KEPT = 64  # definitions that were read last
 
 
-def consumer_of(group_uuid, path):
-    """The UUID of the consumer of a member's planned claim: unique, and always the same."""
-    return str(uuid.uuid5(uuid.UUID(group_uuid), path))
-
-
 def token(group_uuid, policy, domain):
-    """The token of one exclusive domain of a policy."""
+    """Return the token of one exclusive domain of a policy."""
     return str(uuid.uuid5(uuid.UUID(group_uuid), f'{policy.name}\n{policy.level}\n{domain}'))
 
 
@@ -56,8 +51,8 @@ class MemberRequests:
 
     @classmethod
     def of(cls, definition, allowance=None, aliases=None):
-        """The requests of no project. Raises InvalidRequest for a member that is not a valid
-        request, and TemplateError when the ``allowance`` is used up."""
+        """Return the requests of no project. Raises InvalidRequest for a member that is not a
+        valid request, and TemplateError when the ``allowance`` is used up."""
         kinds = kinds_of(definition, allowance)
         of_kind, samples = {}, {}
         for path, kind in kinds.items():
@@ -69,7 +64,7 @@ class MemberRequests:
         return cls(kinds, of_kind, samples)
 
     def owned_by(self, record):
-        """The same requests, of the project and the user of a GroupRecord."""
+        """Return the same requests, of the project and the user of a GroupRecord."""
         owner = {'project_id': record.project_id, 'user_id': record.user_id}
         made = {
             kind: dataclasses.replace(
@@ -86,11 +81,19 @@ class MemberRequests:
 
 
 def kinds_of(definition, allowance=None):
-    """The kind of each member by path. Raises TemplateError when the ``allowance`` is used up."""
+    """Return the kind of each member by path. Raises TemplateError when the ``allowance`` is used
+    up."""
     described: dict[tuple, str] = {}
     kinds = {}
     for path, member in definition.members.items():
-        own = _identity(member)
+        # Equal for members that share all objects of their descriptions.
+        own = (
+            id(member.flavor),
+            id(member.image),
+            id(member.hints) if member.hints else None,
+            member.availability_zone,
+            member.boots_from_volume,
+        )
         if own not in described:
             if allowance is not None:
                 allowance.check(path)
@@ -123,7 +126,9 @@ class LoadedGroup:
         def owned():
             return (requests or MemberRequests.of(definition)).owned_by(record)
 
-        consumers = {path: consumer_of(record.uuid, path) for path in definition.members}
+        # Unique, and always the same.
+        consumers = {path: str(uuid.uuid5(uuid.UUID(record.uuid), path))
+                     for path in definition.members}  # fmt: skip
         return cls(record, definition, source, consumers, owned)
 
     @property
@@ -142,7 +147,7 @@ class LoadedGroup:
         ]
 
     def tokens(self, path, row, levels):
-        """Tokens of the exclusive domains that a member has on a row."""
+        """Return tokens of the exclusive domains that a member has on a row."""
         return tuple(
             token(self.uuid, policy, _domain(levels[policy.level], row))
             for policy in self.exclusive
@@ -150,8 +155,8 @@ class LoadedGroup:
         )
 
     def unknown_level(self, levels):
-        """The text that names a policy on a level that is not configured any more; None if there
-        is none."""
+        """Return the text that names a policy on a level that is not configured any more; None if
+        there is none."""
         for policy in self.definition.policies:
             if policy.level not in levels:
                 return (
@@ -160,8 +165,9 @@ class LoadedGroup:
                 )
         return None
 
-    def admits(self, policy, claim, row, levels):
-        """Whether a claim of the group, on that row, may be in a domain of an exclusive policy.
+    def admits(self, policy, levels, claim, row):
+        """Return whether a claim of the group, on that row, may be in a domain of an exclusive
+        policy.
 
         This is so for claims of members of the policy, for claims of former members that are still
         in the domain, and for planned claims of any member, because the plan decides on their
@@ -174,20 +180,20 @@ class LoadedGroup:
         return is_former and own in claim.fences
 
     def shares(self, member, other):
-        """Whether two members (paths) are in one exclusive policy."""
+        """Return whether two members (paths) are in one exclusive policy."""
         return any(member in policy.a and other in policy.a for policy in self.exclusive)
 
     def insiders(self, tokens, row, levels):
-        """Paths of the members that may be in each of these exclusive domains (tokens) of the
-        row."""
+        """Return paths of the members that may be in each of these exclusive domains (tokens) of
+        the row."""
         owners = {token(self.uuid, policy, _domain(levels[policy.level], row)): policy.a
                   for policy in self.exclusive}  # fmt: skip
         return {one: owners.get(one, ()) for one in tokens}
 
     def kept_tokens(self, claim, row, levels, put=()):
-        """The tokens that a server's claim keeps on a host where the plan does not place it, until
-        it leaves. These are current exclusive domains that the claim is in, or that are ``put``
-        there for other members."""
+        """Return the tokens that a server's claim keeps on a host where the plan does not place
+        it, until it leaves. These are current exclusive domains that the claim is in, or that are
+        ``put`` there for other members."""
         if claim.member not in self.definition.members:
             return claim.fences
         return tuple(
@@ -197,7 +203,7 @@ class LoadedGroup:
         )
 
     def closed_domains(self, path, row, levels, nodes):
-        """Each ClosedDomain that a member has on a row, by token: all nodes (UUIDs) of the
+        """Return each ClosedDomain that a member has on a row, by token: all nodes (UUIDs) of the
         domain, and its Domain."""
         found = {}
         for policy in self.exclusive:
@@ -215,17 +221,6 @@ def _domain(level, row):
     return level.names[level.ids[row]]
 
 
-def _identity(member):
-    """Equal for members that share all objects of their descriptions."""
-    return (
-        id(member.flavor),
-        id(member.image),
-        id(member.hints) if member.hints else None,
-        member.availability_zone,
-        member.boots_from_volume,
-    )
-
-
 def _request(path, member, aliases):
     spec = member_spec.spec_of(member, aliases=aliases)
     facts = {}
@@ -238,7 +233,7 @@ def _request(path, member, aliases):
 
 
 def read(record):
-    """The LoadedGroup of a GroupRecord. Raises IncompatibleObject."""
+    """Return the LoadedGroup of a GroupRecord. Raises IncompatibleObject."""
     try:
         plain = json.loads(record.definition)
         definition, source = Definition.from_plain(plain['definition']), plain['source']
@@ -258,7 +253,7 @@ class Library:
         self._read: dict[tuple[str, int], LoadedGroup] = {}
 
     def find(self, uuid, project_id=None):
-        """The LoadedGroup of that UUID, of this project if one is named.
+        """Return the LoadedGroup of that UUID, of this project if one is named.
 
         Raises GroupNotFound, and IncompatibleObject for one that another release has written.
         """
@@ -269,8 +264,8 @@ class Library:
         return found
 
     def look(self, uuid, project_id=None):
-        """The LoadedGroup; if its definition is not cached, the GroupRecord, because parsing may
-        take long.
+        """Return the LoadedGroup; if its definition is not cached, the GroupRecord, because
+        parsing may take long.
 
         Raises GroupNotFound.
         """
@@ -334,7 +329,8 @@ class LoadedMember:
         return [claim for claim in self.held if claim.consumer_uuid == newest]
 
     def on(self, node_uuid):
-        """The server's claim on a node, else the planned claim there; None if it has neither."""
+        """Return the server's claim on a node, else the planned claim there; None if it has
+        neither."""
         claims = (self.built, self.bound, self.planned)
         return next(
             (claim for claim in claims if claim is not None and claim.node_uuid == node_uuid), None
@@ -355,12 +351,20 @@ class LoadedMember:
 
 
 def member_states(known, claims, requests=None):
-    """A LoadedMember for each member, given the claims of the group; for a plan also its
+    """Return a LoadedMember for each member, given the claims of the group; for a plan also its
     MemberRequests."""
     by_path: dict[str, list[Claim]] = {}
     for claim in claims:
         by_path.setdefault(claim.member, []).append(claim)
-    states = [_member_state(path, by_path.get(path, ())) for path in known.definition.members]
+    states = []
+    for path in known.definition.members:
+        claims = by_path.get(path, ())
+        planned = next((claim for claim in claims if claim.state == PLANNED), None)
+        built = (claim for claim in claims if claim.state != PLANNED)
+        order = sorted(
+            built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True
+        )
+        states.append(LoadedMember(path, planned, tuple(order)))
     if requests is None:
         return states
     kinds = [requests.kinds[state.member] for state in states]
@@ -370,32 +374,22 @@ def member_states(known, claims, requests=None):
     ]
 
 
-def _member_state(path, claims):
-    planned = next((claim for claim in claims if claim.state == PLANNED), None)
-    built = (claim for claim in claims if claim.state != PLANNED)
-    held = tuple(
-        sorted(built, key=lambda claim: (claim.is_confirmed, claim.created_s), reverse=True)
-    )
-    return LoadedMember(path, planned, held)
+def others(cluster, claims, admits=lambda _claim, _row: True):
+    """Return rows, bool [H], with instances other than those of these claims that it ``admits``,
+    by claim and row.
 
-
-def outsiders(cluster, known, policy, claims, levels):
-    """Rows, bool [H], with instances that may not share a domain with members of an exclusive
-    policy.
-
-    These are instances without a claim of the group, and servers of its other members, on each
-    host where they have a claim until they have moved away. ``claims`` are those of the group.
+    The instance of a claim counts on each host where it has one until it has moved away.
     """
     own = np.zeros(len(cluster.hosts), dtype=np.int64)
     for claim in claims:
         node = cluster.node(claim.node_uuid)
         if node is not None and claim.consumer_uuid in node.claims:
-            own[node.row] += known.admits(policy, claim, node.row, levels)
+            own[node.row] += admits(claim, node.row)
     return cluster.hosts.num_instances > own
 
 
 def rules(cluster, known, policies, index, claims, levels):
-    """The policies as Rules of a group problem. ``index`` maps each member's path to its
+    """Return the policies as Rules of a group problem. ``index`` maps each member's path to its
     number."""
     names = list(levels)
     return [
@@ -403,7 +397,7 @@ def rules(cluster, known, policies, index, claims, levels):
             policy,
             index,
             names,
-            outsiders(cluster, known, policy, claims, levels)
+            others(cluster, claims, functools.partial(known.admits, policy, levels))
             if policy.kind == EXCLUSIVE
             else None,
         )

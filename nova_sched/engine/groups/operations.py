@@ -22,28 +22,46 @@ from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED
-from nova_sched.claims import GroupRecord
-from nova_sched.engine.groups import names, reading
+from nova_sched.claims import GroupRecord, plan_quota
+from nova_sched.engine.groups import reading
 from nova_sched.engine.groups.group_events import (
     BUILD,
+    CONFLICT,
     CREATE,
     DELETE,
     REPLAN,
     UPDATE,
     GroupEvents,
+    measured,
 )
-from nova_sched.engine.groups.measured import CONFLICT, measured
 from nova_sched.engine.groups.member_state import LoadedGroup, kinds_of, read
-from nova_sched.engine.groups.quota import limits_of, no_limits
 from nova_sched.engine.groups.views import GroupViews, status_of, view_of
-from nova_sched.groups import joint, moves, why
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups import joint, why
+from nova_sched.groups.limits import PlanLimits
 from nova_sched.groups.topology import warnings
 from nova_sched.tracing import TRACER
 
 LOG = logging.getLogger(__name__)
 
 TURN_S = 2.0  # a group that has lost waits at most this long for another one that has
+
+
+def no_limits(_project_id):
+    return {}
+
+
+def limits_of(limits, project_id):
+    """Return the limits of a project on what plans use, by resource, without those that are none.
+
+    ``limits(project_id)`` may ask another service: not for the loop.
+    """
+    if project_id is None:
+        return {}
+    # Of Keystone's limits, only the registered ones: the others would be 0.
+    known = dict(limits(project_id))
+    return {
+        name: most for name, most in known.items() if most >= 0 and plan_quota.is_counted(name)
+    }
 
 
 class _Changed(Exception):
@@ -110,14 +128,14 @@ class GroupOperations:
     # Templates.
 
     def read(self, project_id, given, rules):
-        """What a project has given, as ``reading.read`` returns it. Raises as that, and as
+        """Return what a project has given, as ``reading.read`` returns it. Raises as that, and as
         TemplateReaders."""
         return self._run_reader(project_id, reading.read, given, rules, seconds=rules.seconds)
 
     def account(self, project_id, given, rules):
-        """The account of a template, as Definition.summary returns it, with ``contradiction``: why
-        no cluster with the same nesting of levels could place the group, as text; None if one
-        could. Raises as ``read``."""
+        """Return the account of a template, as Definition.summary returns it, with
+        ``contradiction``: why no cluster with the same nesting of levels could place the group, as
+        text; None if one could. Raises as ``read``."""
         nests = self._topology.nests(self._call(self._plans.levels))
         summary, (problem, is_certain) = self._run_reader(
             project_id, reading.account, given, rules, nests, seconds=rules.seconds
@@ -147,7 +165,7 @@ class GroupOperations:
         context=None,
         requests=None,
     ):
-        """Plan all members together and claim the plan. Returns the GroupView.
+        """Plan all members together and claim the plan. Return the GroupView.
 
         ``requests``: the MemberRequests of the definition, made here by default. Raises
         GroupRefused, QuotaExceeded and LimitsUnknown.
@@ -187,7 +205,7 @@ class GroupOperations:
         """Change the group to the definition. Built members keep their hosts, unless that is
         impossible. Without ``renew``, a plan that has not expired keeps its expiry.
 
-        Returns the GroupView. Raises GroupChanged if the group is not at this generation,
+        Return the GroupView. Raises GroupChanged if the group is not at this generation,
         GroupRefused, QuotaExceeded and LimitsUnknown. The group is unchanged then.
         """
         for _ in range(self._settings().plan_attempts):
@@ -215,15 +233,17 @@ class GroupOperations:
                     return self._events.planned(UPDATE, self.show(uuid))
                 LOG.info('Group %s has changed meanwhile; its update is planned again', uuid)
         with self._events.refusals(UPDATE, old.record, dry_run):
-            raise errors.GroupRefused(*self._too_quick())
+            raise self._too_quick()
 
     def _with_known_names(self, definition, paths):
-        """The definition with warnings of unknown names in these members. Raises TemplateError."""
+        """Return the definition with warnings of unknown names in these members. Raises
+        TemplateError."""
         default_zone = self._settings().default_zone
-        return self._call(names.checked, definition, paths, self._cluster.hosts, default_zone)
+        return self._call(reading.checked, definition, paths, self._cluster.hosts, default_zone)
 
     def _is_done(self, record):
-        """Whether this call has stored the record already, in a commit whose answer was lost."""
+        """Return whether this call has stored the record already, in a commit whose answer was
+        lost."""
         stored = self._call(self._store.top_group, record.uuid, False)
         return stored is not None and all(
             getattr(stored, name) == getattr(record, name)
@@ -231,7 +251,7 @@ class GroupOperations:
         )
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None):
-        """Delete the plan. Planned claims end now, claims of servers with their servers. Returns
+        """Delete the plan. Planned claims end now, claims of servers with their servers. Return
         the GroupView."""
         for _ in range(self._settings().plan_attempts):
             known = self._find(uuid, project_id, generation)
@@ -250,12 +270,12 @@ class GroupOperations:
                     self._events.deleted(view)
                 return view
         with self._events.refusals(DELETE, known.record, dry_run):
-            raise errors.GroupRefused(*self._too_quick())
+            raise self._too_quick()
 
     def renew(self, uuid, ttl_s=None, project_id=None, dry_run=False):
         """Set the expiry of the planned claims to ``ttl_s`` seconds from now.
 
-        Returns the GroupView. Raises InvalidRequest if they may not be held for so long.
+        Return the GroupView. Raises InvalidRequest if they may not be held for so long.
         """
         known, expires_s = self._find(uuid, project_id), self._expiry(self._clock(), ttl_s, uuid)
         if dry_run:
@@ -266,8 +286,8 @@ class GroupOperations:
         return self.show(uuid, project_id)
 
     def _expiry(self, now_s, ttl_s, uuid=None):
-        """When planned claims end, in seconds since the epoch (None: never). Those that the group
-        of this UUID has end in time in any case. Raises InvalidRequest."""
+        """Return when planned claims end, in seconds since the epoch (None: never). Those that the
+        group of this UUID has end in time in any case. Raises InvalidRequest."""
         settings = self._settings()
         if ttl_s is not None and ttl_s > settings.plan_ttl_max_s:
             why = f'{ttl_s} s is more than [groups] plan_ttl_max, {settings.plan_ttl_max_s} s'
@@ -290,7 +310,7 @@ class GroupOperations:
     # Reads.
 
     def show(self, uuid, project_id=None):
-        """The GroupView. Raises GroupNotFound."""
+        """Return the GroupView. Raises GroupNotFound."""
         known = self._look(uuid, project_id)
         claims = self._claims(uuid)
         if known.record.deleted and not claims:
@@ -298,7 +318,8 @@ class GroupOperations:
         return self._call(self._group_views.see, known, claims)
 
     def list(self, project_id=None, name=None, marker=None, limit=None):
-        """Views without members, oldest first. Raises GroupNotFound for an unknown marker."""
+        """Return views without members, oldest first. Raises GroupNotFound for an unknown
+        marker."""
         records = self._call(self._store.top_groups, project_id, name, marker, limit)
         return self._call(self._summaries, records)
 
@@ -309,7 +330,7 @@ class GroupOperations:
         ]
 
     def plan(self, uuid, project_id=None, replan=False, dry_run=False):
-        """The GroupView.
+        """Return the GroupView.
 
         With ``replan``, plans members without a host, and members whose hosts are not suitable any
         more. Raises GroupRefused, QuotaExceeded and LimitsUnknown.
@@ -323,7 +344,7 @@ class GroupOperations:
             except _Changed:
                 LOG.info('Group %s has changed meanwhile; it is planned again', uuid)
         with self._events.refusals(REPLAN, known.record, dry_run):
-            raise errors.GroupRefused(*self._too_quick())
+            raise self._too_quick()
 
     def mend_domains(self):
         """End exclusive domains without claims, and add nodes to the domains that they joined.
@@ -369,7 +390,8 @@ class GroupOperations:
     # Internals.
 
     def _look(self, uuid, project_id=None):
-        """The LoadedGroup. A definition that is not cached is parsed outside of the loop."""
+        """Return the LoadedGroup. A definition that is not cached is parsed outside of the
+        loop."""
         found = self._call(self._library.look, uuid, project_id)
         if isinstance(found, GroupRecord):
             found = read(found)
@@ -385,7 +407,7 @@ class GroupOperations:
         return known
 
     def _alive(self, known):
-        """The group; if its plan has expired, with the expiry of a new plan."""
+        """Return the group; if its plan has expired, with the expiry of a new plan."""
         now_s, expires_s = self._clock(), known.record.expires_s
         if expires_s is None or expires_s > now_s:
             return known
@@ -398,19 +420,17 @@ class GroupOperations:
     def _plan(self, known, cause, dry_run=False, may_move=False, asked=None, changed=frozenset()):
         """Plan and claim, and tell of it; repeat on the new host state if other claims came first.
         Raises GroupRefused, QuotaExceeded, LimitsUnknown, or _Changed."""
-        with self._events.refusals(cause, known.record, dry_run):
-            view = self._plan_or_refuse(known, dry_run, may_move, asked, changed)
-        return view if dry_run else self._events.planned(cause, view)
-
-    def _plan_or_refuse(self, known, dry_run, may_move, asked, changed):
         caps: dict[tuple[str, str], int] = {}
-        limits = limits_of(self._limits, known.record.project_id)
-        for attempt in range(self._settings().plan_attempts):
-            with self._turn() if attempt else contextlib.nullcontext():
-                view = self._try(known, dry_run, may_move, asked, changed, caps, limits)
-            if view is not None:
-                return view
-        raise errors.GroupRefused(*self._too_quick())
+        with self._events.refusals(cause, known.record, dry_run):
+            limits = limits_of(self._limits, known.record.project_id)
+            for attempt in range(self._settings().plan_attempts):
+                with self._turn() if attempt else contextlib.nullcontext():
+                    view = self._try(known, dry_run, may_move, asked, changed, caps, limits)
+                if view is not None:
+                    break
+            else:
+                raise self._too_quick()
+        return view if dry_run else self._events.planned(cause, view)
 
     @contextlib.contextmanager
     def _turn(self):
@@ -424,65 +444,68 @@ class GroupOperations:
                 self._turns.release()
 
     def _try(self, known, dry_run, may_move, asked, changed, caps, limits):
-        """Plan and claim once. Returns None if claims of other requests came first; ``caps`` then
+        """Plan and claim once. Return None if claims of other requests came first; ``caps`` then
         has the limits found on their hosts."""
         members = len(known.definition.members)
         with (
             TRACER.traced('plan group', group=known.uuid, members=members),
             measured(dry_run) as plan,
         ):
-            return self._try_measured(known, dry_run, may_move, asked, changed, caps, limits, plan)
-
-    def _try_measured(self, known, dry_run, may_move, asked, changed, caps, limits, plan):
-        settings = self._settings()
-        expires_s = known.record.expires_s
-        begin_s = time.perf_counter()
-        draft = self._call(
-            self._plans.draft, known, known.requests(), caps, asked, changed, limits
-        )
-        record = dataclasses.replace(known.record, definition=known.text())
-        if limits:
-            self._call(self._plans.check_quota, draft, record)
-        seen = draft.group_problem
-        if seen.closed:
-            raise _closed(seen.closed, seen.removed_by)
-        found = moves.place(seen.problem, seen.sites, self._joint, settings.plan_limits, may_move)
-        plan.stage = found.figures.get('by', plan.stage)
-        if found.hosts is None:
-            refusal = _refusal(found, draft.group_problem)
+            settings = self._settings()
+            expires_s = known.record.expires_s
+            begin_s = time.perf_counter()
+            draft = self._call(
+                self._plans.draft, known, known.requests(), caps, asked, changed, limits
+            )
+            record = dataclasses.replace(known.record, definition=known.text())
+            if limits:
+                self._call(self._plans.check_quota, draft, record)
+            seen = draft.group_problem
+            if seen.closed:
+                raise _closed(seen.closed, seen.removed_by)
+            found = joint.place(
+                seen.problem,
+                seen.sites,
+                lambda problem, plan_limits: joint.plan(problem, plan_limits, self._solver),
+                settings.plan_limits,
+                may_move,
+            )
+            plan.stage = found.figures.get('by', plan.stage)
+            if found.hosts is None:
+                refusal = _refusal(found, draft.group_problem)
+                LOG.info(
+                    'Refused group %s of %d members: %s',
+                    known.uuid,
+                    len(draft.member_states),
+                    refusal.reason,
+                )
+                raise refusal
+            if dry_run:
+                if limits:
+                    self._call(self._plans.check_quota, draft, record, found.hosts)
+                return self._call(self._group_views.foresee, draft, found.hosts)
+            lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
+            taken, view = self._call(self._take, known, draft, found.hosts, record, lifetime_s)
+            if taken.exceeded is not None:
+                raise taken.exceeded
+            if not taken.won:
+                plan.result = CONFLICT
+                if taken.record is not None or taken.gone:
+                    raise _Changed
+                for key, most in taken.short.items():
+                    caps[key] = min(most, caps.get(key, most))
+                return None
             LOG.info(
-                'Refused group %s of %d members: %s',
+                'Planned group %s: %d members on %d hosts, %.1f ms',
                 known.uuid,
                 len(draft.member_states),
-                refusal.reason,
+                len(set(found.hosts.tolist())),
+                (time.perf_counter() - begin_s) * 1000,
             )
-            raise refusal
-        if dry_run:
-            if limits:
-                self._call(self._plans.check_quota, draft, record, found.hosts)
-            return self._call(self._group_views.foresee, draft, found.hosts)
-        lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
-        taken, view = self._call(self._take, known, draft, found.hosts, record, lifetime_s)
-        if taken.exceeded is not None:
-            raise taken.exceeded
-        if not taken.won:
-            plan.result = CONFLICT
-            if taken.record is not None or taken.gone:
-                raise _Changed
-            for key, most in taken.short.items():
-                caps[key] = min(most, caps.get(key, most))
-            return None
-        LOG.info(
-            'Planned group %s: %d members on %d hosts, %.1f ms',
-            known.uuid,
-            len(draft.member_states),
-            len(set(found.hosts.tolist())),
-            (time.perf_counter() - begin_s) * 1000,
-        )
-        return view
+            return view
 
     def _take(self, known, draft, hosts, record, lifetime_s):
-        """Claim a plan. Returns its PlanOutcome, and the GroupView if it has won. Runs in the
+        """Claim a plan. Return its PlanOutcome, and the GroupView if it has won. Runs in the
         loop."""
         taken = self._plans.take(draft, hosts, record, lifetime_s)
         if not taken.won:
@@ -503,17 +526,16 @@ class GroupOperations:
         if any(one.state == PLANNED and _differs(one.expires_s, expires_s) for one in claims):
             self._plans.renew(known, expires_s)
 
-    def _joint(self, problem, limits):
-        return joint.plan(problem, limits, self._solver)
-
     def _too_quick(self):
         attempts = self._settings().plan_attempts
-        return f'Other requests claimed the planned hosts first, {attempts} times in a row.', None
+        return errors.GroupRefused(
+            f'Other requests claimed the planned hosts first, {attempts} times in a row.', None
+        )
 
 
 def _refusal(found, group_problem):
-    """The GroupRefused for a failed plan. It is ``proven`` only if the search was complete and the
-    group problem is exact."""
+    """Return the GroupRefused for a failed plan. It is ``proven`` only if the search was complete
+    and the group problem is exact."""
     details = found.reason.to_plain() if found.reason else {}
     words = found.reason.words if found.reason else 'No placement was found.'
     return errors.GroupRefused(
@@ -522,16 +544,16 @@ def _refusal(found, group_problem):
 
 
 def _closed(closed, removed_by):
-    """The GroupRefused for members (by path, with the reason) that no host takes, even without the
-    other members."""
+    """Return the GroupRefused for members (by path, with the reason) that no host takes, even
+    without the other members."""
     words = ' '.join(f'Member {path}: {why}' for path, why in closed.items())
     details = {'words': words, 'proven': True, 'closed': closed, 'removed_by': removed_by}
     return errors.GroupRefused(words, details)
 
 
 def _differs(expires_s, other_s):
-    """Whether two expiry times differ by more than a second. Times within one call differ by
-    less."""
+    """Return whether two expiry times differ by more than a second. Times within one call differ
+    by less."""
     if expires_s is None or other_s is None:
         return expires_s is not other_s
     return abs(expires_s - other_s) > 1

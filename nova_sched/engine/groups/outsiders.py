@@ -26,8 +26,8 @@ def carried(cluster, nodes):
 
 
 def of(node, token):
-    """UUIDs of the instances on a node that have no claim with the token, and the number of all
-    such instances."""
+    """Return UUIDs of the instances on a node that have no claim with the token, and the number of
+    all such instances."""
     inside = {one.consumer_uuid for one in node.claims.values() if token in one.fences}
     outside = sorted(
         (node.report.instances or frozenset()) - inside | (node.claims.keys() - inside)

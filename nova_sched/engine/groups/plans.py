@@ -12,6 +12,7 @@
 """Plans of groups: read from the host state, claimed and committed as one. Runs in the loop
 only."""
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -23,14 +24,14 @@ from oslo_utils import uuidutils
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED
-from nova_sched.claims import ClosedDomain, GroupGuard
+from nova_sched.claims import ClosedDomain, GroupGuard, plan_quota
 from nova_sched.engine.calls import RUNS, pausable
-from nova_sched.engine.groups import quota
 from nova_sched.engine.groups.member_state import LoadedGroup, LoadedMember, member_states, rules
 from nova_sched.engine.groups.problem_builder import (
     GroupProblem,
     Outdated,
     build_problem,
+    problem_steps,
     unsettled,
 )
 
@@ -55,8 +56,8 @@ class Draft:
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def kept(self, state, claim):
-        """The claim of the member, if a plan on its host keeps it: not one that is planned for
-        another request."""
+        """Return the claim of the member, if a plan on its host keeps it: not one that is planned
+        for another request."""
         if claim is None or claim.state != PLANNED:
             return claim
         return None if state.member in self.changed or asked_for(state) else claim
@@ -99,7 +100,8 @@ class Plans:
     # Read.
 
     def claims(self, uuid):
-        """The claims of a group in the store. Updates the host state of nodes where it differs."""
+        """Return the claims of a group in the store. Updates the host state of nodes where it
+        differs."""
         claims = self._store.group_claims(uuid)
         ours = {claim.uuid: claim for claim in self._cluster.claims_of_group(uuid)}
         differ = {claim.node_uuid for claim in claims if ours.pop(claim.uuid, None) != claim}
@@ -110,18 +112,19 @@ class Plans:
 
     @pausable
     def draft(self, known, requests, caps=None, asked=None, changed=frozenset(), limits=None):
-        """Read the host state for a plan of the whole group. Returns a Draft; yields where it may
+        """Read the host state for a plan of the whole group. Return a Draft; yields where it may
         pause.
 
         ``requests``: those of ``known``, which a thread other than the loop's has made.
         ``asked``: a Request that replaces that of its member. Its instance is being built, and its
         own placement elsewhere has failed. Raises GroupRefused if a policy is on an unknown level.
         """
+        draft = functools.partial(self._draft, known, requests, caps, asked, changed, limits)
         for _ in range(RUNS):
             with contextlib.suppress(Outdated):
-                return (yield from self._draft(known, requests, caps, asked, changed, limits))
+                return (yield from draft())
         self._cluster.hosts.pause = None
-        return (yield from self._draft(known, requests, caps, asked, changed, limits))
+        return (yield from draft())
 
     def _draft(self, known, requests, caps, asked, changed, limits):
         self.end_domains()  # they would refuse members
@@ -153,22 +156,15 @@ class Plans:
         lifted = functools.partial(self._lifted, [*planned, *left])
         with lifted():
             kept = rules(self._cluster, known, known.definition.policies, index, claims, levels)
-        seen = yield from build_problem(
-            self._cluster,
-            self._placer.rules,
-            levels,
-            found,
-            kept,
-            self._settings(),
-            caps,
-            claims,
-            lifted,
+        steps = problem_steps(
+            self._cluster, self._placer.rules, levels, found, kept, self._settings(), caps, claims
         )
+        seen = yield from build_problem(hosts, steps, lifted)
         return Draft(known, found, seen, left, changed, limits or {})
 
     def _within_domains(self, known, found, claims, levels):
-        """The states with requests that may enter the group's exclusive domains. Domains that
-        servers of other members keep until they leave are excluded."""
+        """Return the states with requests that may enter the group's exclusive domains. Domains
+        that servers of other members keep until they leave are excluded."""
         tokens = frozenset(one for claim in claims for one in claim.fences)
         lasting: dict = {}
         for claim in claims:
@@ -197,7 +193,7 @@ class Plans:
             self._cluster.add(*lifted)
 
     def _drop(self, claims):
-        """Remove these claims from the host state. Returns those that were there: others may have
+        """Remove these claims from the host state. Return those that were there: others may have
         ended since they were read."""
         found = []
         for claim in claims:
@@ -212,26 +208,38 @@ class Plans:
 
     def check_quota(self, draft, record, hosts=None):
         """Raises QuotaExceeded if the plan would exceed the limits of its project, as far as that
-        is known; ``record`` as in ``take``; without ``hosts``, before they are chosen."""
-        if hosts is None:
-            quota.check(self._store, draft, record)
-            return
-        nodes = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
-        if any(node is None for node in nodes):
-            return
-        levels = self.levels()
-        tokens = {
-            token
-            for state, node in zip(draft.member_states, nodes, strict=True)
-            for token in draft.known.tokens(state.member, node.row, levels)
-        }
-        quota.check(self._store, draft, record, nodes, tokens)
+        is known; ``record`` as in ``take``. Without ``hosts``, before they are chosen, moves of
+        servers and exclusive domains do not count.
+
+        The store judges the claims. This refuses a plan without a search for hosts, and a dry run
+        as the plan itself would be refused.
+        """
+        nodes = None
+        if hosts is not None:
+            nodes = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
+            if any(node is None for node in nodes):
+                return
+        more = _planned(draft, nodes)
+        more.update(plan_quota.of_record(record))
+        more.subtract(plan_quota.of_record(self._store.top_group(record.uuid)))
+        if nodes is not None:
+            levels = self.levels()
+            tokens = {
+                token
+                for state, node in zip(draft.member_states, nodes, strict=True)
+                for token in draft.known.tokens(state.member, node.row, levels)
+            }
+            domains = self._store.domains().values()
+            own = sum(domain.top_group == record.uuid for domain in domains)
+            more[plan_quota.DOMAINS] = len(tokens) - own
+        used = self._store.plan_usage(record.project_id)
+        plan_quota.check(record.project_id, used, more, draft.limits)
 
     def take(self, draft, hosts, record, lifetime_s):
         """Claim a plan. ``hosts`` has for each member the number of its host in the group_problem.
 
         ``record`` is the new record of the group. Its serial is the one that the draft was read
-        at. Claims all members or none. Returns PlanOutcome. Raises StoreUnavailable.
+        at. Claims all members or none. Return PlanOutcome. Raises StoreUnavailable.
         """
         targets = [self._cluster.node(draft.group_problem.nodes[host]) for host in hosts]
         if any(node is None for node in targets):
@@ -254,11 +262,12 @@ class Plans:
                 new.append((state, node, tokens))
         kept += self._lingering(draft, targets, levels, closed_domains)
         kept += _on_their_way(draft, kept)
-        return self._commit(draft, (ended, kept, new, closed_domains), record, lifetime_s)
+        consume = functools.partial(self._consume, draft, new, record, lifetime_s)
+        return self._commit(ended, record, consume, kept, closed_domains, draft.limits)
 
     def _lingering(self, draft, targets, levels, closed_domains):
-        """Claims of servers on hosts where the plan does not place them, if their exclusive
-        domains change. The servers keep these claims until they leave."""
+        """Claim of servers on hosts where the plan does not place them, if their exclusive domains
+        change. The servers keep these claims until they leave."""
         found = []
         for state, node in zip(draft.member_states, targets, strict=True):
             for claim in state.held:
@@ -269,16 +278,25 @@ class Plans:
                         found.append(dataclasses.replace(claim, fences=kept_tokens))
         return found
 
-    def _commit(self, draft, changes, record, lifetime_s):
-        ended, kept, new, closed_domains = changes
-        dropped = self._drop(ended)
+    def _commit(self, ended, record, consume=None, kept=(), closed_domains=None, limits=None):
+        """End these claims, make those that ``consume`` adds to a list of consumptions, change
+        those ``kept``, close the domains, and replace the group's record, in one transaction
+        within the limits of its project. Return PlanOutcome."""
         consumptions: list = []
+        dropped, closed_domains = self._drop(ended), closed_domains or {}
         try:
-            self._consume(draft, new, consumptions, lifetime_s, record)
-            claims = [consumption.claim for consumption in consumptions] + kept
+            if consume is not None:
+                consume(consumptions)
+            claims = [*(consumption.claim for consumption in consumptions), *kept]
             placement = self._state_sync.placement(claims, [], ended, kept)
-            to_close = tuple(closed for _, closed in sorted(closed_domains.items()))
-            (outcome,) = self._store.commit([_guarded(placement, record, to_close, draft.limits)])
+            guard = dataclasses.replace(
+                placement.guard or GroupGuard(),
+                record=record,
+                serial=record.serial,
+                closed_domains=tuple(closed for _, closed in sorted(closed_domains.items())),
+                limits=limits or {},
+            )
+            (outcome,) = self._store.commit([dataclasses.replace(placement, guard=guard)])
         except _Short as short:
             self._undo(consumptions, dropped)
             return PlanOutcome(False, short.args[0])
@@ -299,17 +317,20 @@ class Plans:
         self._state_sync.committed([outcome])
         return PlanOutcome(True)
 
-    def _consume(self, draft, new, consumptions, lifetime_s, record):
-        """Claim all, on each host the largest first. Raises _Short with all hosts that do not take
-        their members."""
+    def _consume(self, draft, new, record, lifetime_s, consumptions):
+        """Claim all, on each host the largest first, and add to the ``consumptions``. Raises
+        _Short with all hosts that do not take their members."""
         short: dict = {}
         now_s = self._clock()
         marks = {'state': PLANNED, 'created_s': now_s, 'top_group': record.uuid}
-        order = sorted(
-            new, key=lambda one: (one[1].row, [-amount for amount in _size(one[0].request)])
-        )
+
+        def by_size(one):
+            state, node, _ = one
+            amounts = sorted(state.request.resources.items(), reverse=True)
+            return node.row, [-amount for _, amount in amounts]
+
         taken: dict = {}
-        for state, node, tokens in order:
+        for state, node, tokens in sorted(new, key=by_size):
             key = state.kind, node.uuid
             consumer, request = draft.known.consumers[state.member], state.request
             if asked_for(state):  # its instance may have a claim there
@@ -359,22 +380,10 @@ class Plans:
     # End.
 
     def release(self, known, record):
-        """End the planned claims of a group and write its record in one transaction. Returns
+        """End the planned claims of a group and write its record in one transaction. Return
         PlanOutcome."""
         planned = [claim for claim in self.claims(known.uuid) if claim.state == PLANNED]
-        dropped = self._drop(planned)
-        placement = self._state_sync.placement([], [], planned)
-        try:
-            (outcome,) = self._store.commit([_guarded(placement, record)])
-        except Exception:
-            self._undo([], dropped)
-            raise
-        if not outcome.won:
-            self._undo([], dropped)
-            self._state_sync.committed([], [outcome])
-            return PlanOutcome(False, {}, outcome.record, outcome.record_gone)
-        self._state_sync.committed([outcome])
-        return PlanOutcome(True)
+        return self._commit(planned, record)
 
     def renew(self, known, expires_s):
         """Set the expiry of the planned claims of a group, in seconds since the epoch (None:
@@ -386,7 +395,7 @@ class Plans:
     # Later.
 
     def groups_with_domains(self):
-        """UUIDs of the groups that have an exclusive domain."""
+        """Return UUIDs of the groups that have an exclusive domain."""
         return [uuid for uuid in self._cluster.top_groups()
                 if any(claim.fences for claim in self._cluster.claims_of_group(uuid))]  # fmt: skip
 
@@ -430,7 +439,7 @@ class Plans:
                 self._state_sync.reread_nodes(changed)
 
     def _is_amiss(self, closed):
-        """Whether a node of a ClosedDomain lacks its token, or a node outside has the token
+        """Return whether a node of a ClosedDomain lacks its token, or a node outside has the token
         without a claim."""
         token = closed.token
         carry = {node.uuid: node for node in self._cluster if token in node.fences}
@@ -438,20 +447,6 @@ class Plans:
             all(token not in claim.fences for claim in carry[uuid].claims.values())
             for uuid in carry.keys() - closed.nodes
         )
-
-
-def _guarded(placement, record, closed_domains=(), limits=None):
-    """The placement that also replaces the record of a group, and closes these domains, within the
-    limits of its project."""
-    guard = placement.guard or GroupGuard()
-    guard = dataclasses.replace(
-        guard,
-        record=record,
-        serial=record.serial,
-        closed_domains=closed_domains,
-        limits=limits or {},
-    )
-    return dataclasses.replace(placement, guard=guard)
 
 
 def _on_their_way(draft, kept):
@@ -470,24 +465,39 @@ ASKED = 'asked for '
 
 
 def _asking(state, asked):
-    """The member's state, to be planned for an instance that is being built. Claims of earlier,
-    failed attempts do not bind it to a host."""
+    """Return the member's state, to be planned for an instance that is being built. Claims of
+    earlier, failed attempts do not bind it to a host."""
     request = dataclasses.replace(asked, member_placement=None)
     return dataclasses.replace(state, kind=ASKED + state.member, request=request, held=())
 
 
 def asked_for(state):
-    """Whether the member is planned for an instance's request, and not for its definition."""
+    """Return whether the member is planned for an instance's request, and not for its
+    definition."""
     return state.kind.startswith(ASKED)
 
 
 def _server_group(request):
-    """The server group that the server will be in. Its policy applies to the planned claim
+    """Return the server group that the server will be in. Its policy applies to the planned claim
     already."""
     uuid = request.hint('group')
     return uuid if uuidutils.is_uuid_like(uuid) else request.group_uuid
 
 
-def _size(request):
-    """Amounts that give the order of claims, the largest first."""
-    return [amount for _, amount in sorted(request.resources.items(), reverse=True)]
+def _planned(draft, nodes):
+    """Return what the planned claims of the group would use, less what they use now."""
+    more: collections.Counter[str] = collections.Counter()
+    for claim in draft.left:
+        more.subtract(plan_quota.of_claim(claim))
+    for place, state in enumerate(draft.member_states):
+        if state.planned:
+            more.subtract(plan_quota.of_claim(state.planned))
+        here = (state.built or state.planned) if nodes is None else state.on(nodes[place].uuid)
+        if draft.kept(state, here) is None:
+            asked = collections.Counter(state.request.resources)
+            for group in state.request.groups:
+                asked.update(dict(group.resources))
+            more.update(plan_quota.amounts(asked))
+        elif here.state == PLANNED:
+            more.update(plan_quota.of_claim(here))
+    return more

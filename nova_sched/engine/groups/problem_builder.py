@@ -10,22 +10,175 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """Builds a group problem from the host state: the verdicts of the enabled rules for each kind of
-member, as arrays."""
+member, as arrays.
+
+Each resource class is a column of the free amounts. So are the CPUs and the memory of each NUMA
+cell: a guest that fits into several cells has an alternative for each. No column shows hardware
+that is taken piece by piece (pages, devices, whole cores, child providers): such a kind is
+``vague``.
+"""
 
 import dataclasses
+import itertools
 import time
 
 import numpy as np
 
+from nova_sched.claim import PCPU, VCPU
 from nova_sched.engine.calls import settled
 from nova_sched.engine.decide import chain, survivors, weigh
 from nova_sched.engine.explain import capacity, reasons
-from nova_sched.engine.groups import amounts
+from nova_sched.engine.groups.member_state import others
 from nova_sched.groups.arrays.problem import Problem
-from nova_sched.groups.moves import Sites
+from nova_sched.groups.joint import Sites
+from nova_sched.hardware.numa.guest import DEDICATED, ISOLATE, PREFER, SHARED
 from nova_sched.state.facts import HostFacts
 
+MAX_CELLS = 4  # of a host that has columns for its cells
+MAX_WAYS = 24  # alternatives of one kind
 TRIES_S = 0.2  # for trial claims of kinds that free amounts do not describe
+
+# Columns of each cell. Guests with dedicated CPUs need free amounts, and not only amounts within
+# the allocation ratio.
+OF_A_CELL = 'CPUs', 'dedicated CPUs', 'memory', 'free memory'
+
+
+@dataclasses.dataclass(slots=True)
+class DemandColumns:
+    """``demand`` int64 [kind, way, column], ``free`` int64 [host, column], the columns' ``names``.
+
+    ``vague`` says of each kind whether it may fit less often than these columns show.
+    """
+
+    demand: np.ndarray
+    free: np.ndarray
+    names: list[str]
+    vague: list[bool]
+
+
+def demand_columns(hosts, requests, mask):
+    """Return the DemandColumns for requests (one of each kind) and the rows that each may have.
+
+    Narrows ``mask`` (bool [kind, row]) in place for a kind that may use VCPU in place of PCPU: if
+    some of its rows have PCPU, only these remain.
+    """
+    plain = [_plain(hosts, request, mask[number]) for number, request in enumerate(requests)]
+    classes = sorted({name for amounts in plain for name in amounts})
+    celled = [_is_celled(request) for request in requests]
+    free = [_free(hosts, name) for name in classes]
+    names = list(classes)
+    count = 0
+    if any(celled):
+        count, more = _cells(hosts, mask[celled].any(axis=0))
+        free += more
+        names += [f'{what} of NUMA cell {cell}' for cell in range(count) for what in OF_A_CELL]
+    ways = [_ways(request, count) if is_celled and count else [()]
+            for request, is_celled in zip(requests, celled, strict=True)]  # fmt: skip
+    demand = np.zeros((len(requests), max(map(len, ways), default=1), len(names)), dtype=np.int64)
+    for number, amounts in enumerate(plain):
+        for way in range(demand.shape[1]):
+            taken = ways[number][way if way < len(ways[number]) else 0]
+            demand[number, way, : len(classes)] = [amounts.get(name, 0) for name in classes]
+            for cell, size in taken:
+                column = len(classes) + len(OF_A_CELL) * cell
+                demand[number, way, column : column + len(OF_A_CELL)] += size
+    vague = [_is_vague(hosts, request) and not (is_celled and count)
+             for request, is_celled in zip(requests, celled, strict=True)]  # fmt: skip
+    return DemandColumns(
+        demand,
+        np.stack(free, axis=1) if free else np.zeros((len(hosts), 0), np.int64),
+        names,
+        vague,
+    )
+
+
+def _plain(hosts, request, mask):
+    """Amounts by class that come from the hosts themselves."""
+    amounts = {
+        name: units for name, units in request.resources.items() if name not in hosts.child_classes
+    }
+    if request.fallback_vcpus:
+        apart = hosts.has_class(PCPU)
+        if (mask & apart).any():
+            mask &= apart
+        else:
+            amounts.pop(PCPU, None)
+            amounts[VCPU] = request.fallback_vcpus
+    return amounts
+
+
+def _free(hosts, name):
+    found = hosts.resources.get(name)
+    return np.zeros(len(hosts), dtype=np.int64) if found is None else found.free.copy()
+
+
+def _is_vague(hosts, request):
+    below = not hosts.child_classes.isdisjoint(request.resources)
+    return bool(request.pieces or request.groups or below)
+
+
+def _is_celled(request):
+    """Return whether the only hardware that a request takes is amounts of CPUs and memory of NUMA
+    cells."""
+    pieces = request.pieces
+    guest = pieces.guest
+    if guest is None or pieces.requests or pieces.physnets or pieces.tunneled or request.groups:
+        return False
+    few = (
+        len(guest.cells) <= MAX_CELLS
+        and guest.emulator_policy != ISOLATE
+        and not pieces.needs_siblings
+    )
+    return few and all(map(_is_plain, guest.cells))
+
+
+def _is_plain(cell):
+    if cell.pagesize_kb is not None:
+        return False
+    own = cell.cpu_policy == DEDICATED and cell.thread_policy == PREFER and not cell.cpuset
+    return own or (cell.cpu_policy == SHARED and not cell.pcpuset)
+
+
+def _size(cell):
+    """Return the amounts of a guest cell, as OF_A_CELL."""
+    own = cell.cpu_policy == DEDICATED
+    return len(cell.cpuset), len(cell.pcpuset), cell.memory_mb, cell.memory_mb if own else 0
+
+
+def _cells(hosts, rows):
+    """Return the largest number of cells of a host, and the columns of OF_A_CELL for each cell."""
+    values = hosts.interned['machine'].values
+    slots = np.unique(hosts.machine[rows])
+    topologies = {slot: values[slot].topology for slot in slots.tolist()
+                  if values[slot] is not None and values[slot].topology is not None}  # fmt: skip
+    count = max((len(one.cells) for one in topologies.values()), default=0)
+    if not 0 < count <= MAX_CELLS:
+        return 0, []
+    table = np.zeros((len(values), count, len(OF_A_CELL)), dtype=np.int64)
+    for slot, topology in topologies.items():
+        machine = values[slot]
+        for place, cell in enumerate(topology.cells):
+            table[slot, place] = (
+                int(len(cell.cpuset) * machine.cpu_ratio) - cell.cpu_usage,
+                len(cell.free_pcpus),
+                int(cell.memory_mb * machine.ram_ratio) - cell.memory_usage_mb,
+                int(cell.free_plain_memory_mb),
+            )
+    found = table[hosts.machine].reshape(len(hosts), -1)
+    return count, list(found.T)
+
+
+def _ways(request, count):
+    """Return each way to assign the guest's cells to different cells of a host: (cell, size) of
+    each."""
+    sizes = [_size(cell) for cell in request.pieces.guest.cells]
+    if len(sizes) > count:
+        return [()]
+    found = (
+        tuple(sorted(zip(chosen, sizes, strict=True)))
+        for chosen in itertools.permutations(range(count), len(sizes))
+    )
+    return [*dict.fromkeys(found)][:MAX_WAYS]
 
 
 class Outdated(Exception):
@@ -51,8 +204,8 @@ class GroupProblem:
 
 
 def unsettled(rules, request):
-    """The rules whose verdict on a host may change with the group's own members there, in addition
-    to free amounts and a claim's own checks.
+    """Return the rules whose verdict on a host may change with the group's own members there, in
+    addition to free amounts and a claim's own checks.
 
     For these, each kind is counted by itself, and all are evaluated again at the end.
     """
@@ -61,36 +214,24 @@ def unsettled(rules, request):
     ]
 
 
-def build_problem(cluster, rules, levels, states, policies, settings, caps, own, lifted):
-    """Build the GroupProblem of a group from the whole host state. Runs in the loop; yields where
-    it may pause, and returns the problem. Raises Outdated.
+def build_problem(hosts, steps, lifted):
+    """Take the ``problem_steps`` until a slice of time is over, then yield, and so on. Runs in the
+    loop; returns the GroupProblem, which is exact only if the host state stayed as it was. Raises
+    Outdated.
 
-    ``states``: a LoadedMember for each member; ``levels``: Topology.look; ``policies``: the Rules
-    to satisfy; ``caps``: (kind, node UUID) to the most members of the kind there, from earlier
-    plans that failed, or None; ``own``: the claims of the group; ``lifted()`` is a context in
-    which its planned claims are not in the host state.
+    ``lifted()`` is a context in which the group's planned claims are not in the host state.
     """
-    hosts, found = cluster.hosts, list[GroupProblem]()
-    steps = _steps(cluster, rules, levels, states, policies, settings, caps, own, found)
-    is_one_state = yield from _in_turns(hosts, steps, lifted)
-    (made,) = found
-    return made if is_one_state else dataclasses.replace(made, exact=False)
-
-
-def _in_turns(hosts, steps, lifted):
-    """Take the steps until a slice of time is over, then yield, and so on. Returns whether the
-    host state stayed as it was."""
     is_one_state = True
     while True:
         begin_s = time.monotonic()
         with lifted():
             least_s = 2 * (time.monotonic() - begin_s)  # lifting must not be most of the work
-            for _ in steps:
+            for made in steps:
+                if made is not None:
+                    return made if is_one_state else dataclasses.replace(made, exact=False)
                 is_over = hosts.pause is not None and hosts.pause()
                 if is_over and time.monotonic() - begin_s >= least_s:
                     break
-            else:
-                return is_one_state
         position = hosts.changed.end
         yield
         if hosts.changed.since(position) is None:
@@ -98,8 +239,14 @@ def _in_turns(hosts, steps, lifted):
         is_one_state = is_one_state and hosts.changed.end == position
 
 
-def _steps(cluster, rules, levels, states, policies, settings, caps, own, made):
-    """Yields after each step of a problem, which becomes the only item of ``made``."""
+def problem_steps(cluster, rules, levels, states, policies, settings, caps, own):
+    """Yield None after each step of a problem from the whole host state, and at the end the
+    GroupProblem.
+
+    ``states``: a LoadedMember for each member; ``levels``: Topology.look; ``policies``: the Rules
+    to satisfy; ``caps``: (kind, node UUID) to the most members of the kind there, from earlier
+    plans that failed, or None; ``own``: the claims of the group.
+    """
     hosts = cluster.hosts
     sites = _sites(cluster, states)
     numbers: dict[str, int] = {}
@@ -124,7 +271,7 @@ def _steps(cluster, rules, levels, states, policies, settings, caps, own, made):
                 removed_by[states[place].member] = refused.steps[-1].name
         yield
     requests = [capacity.judged(rules, request) for request in requests]
-    figures = amounts.figures(hosts, requests, mask)
+    figures = demand_columns(hosts, requests, mask)
     cap, exact = yield from _caps(
         cluster, rules, requests, mask, figures, settings, np.bincount(kind)
     )
@@ -145,7 +292,7 @@ def _steps(cluster, rules, levels, states, policies, settings, caps, own, made):
         domains=[levels[name].ids for name in names],
         levels=names,
         domain_names=[list(levels[name].names) for name in names],
-        occupied=_occupied(cluster, own),
+        occupied=others(cluster, own),
         rules=policies,
         cap=cap,
         fixed=sites.built,
@@ -154,12 +301,12 @@ def _steps(cluster, rules, levels, states, policies, settings, caps, own, made):
         kind_names=[_words(request) for request in requests],
     )
     nodes = hosts.cache.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
-    made.append(GroupProblem(problem, nodes, sites, exact, closed, removed_by))
+    yield GroupProblem(problem, nodes, sites, exact, closed, removed_by)
 
 
 def _judged(rules, hosts, request, explains):
-    """The rows that pass all rules, their weights, and the NoValidHost if there are none and it
-    ``explains`` why."""
+    """Return the rows that pass all rules, their weights, and the NoValidHost if there are none
+    and it ``explains`` why."""
     candidates = survivors(rules, hosts, request)
     rows, refused = candidates.rows(), None
     if explains and not candidates.left:
@@ -179,19 +326,9 @@ def _sites(cluster, states):
     )
 
 
-def _occupied(cluster, claims):
-    """Rows with instances, built or planned, other than these."""
-    own = np.zeros(len(cluster.hosts), dtype=np.int64)
-    for claim in claims:
-        node = cluster.node(claim.node_uuid)
-        if node is not None and node.claims.get(claim.consumer_uuid) is not None:
-            own[node.row] += 1
-    return cluster.hosts.num_instances > own
-
-
 def _caps(cluster, rules, requests, mask, figures, settings, counts):
-    """How many of each kind each host takes by itself, and whether these numbers are exact. None:
-    free amounts are sufficient. Yields after each step."""
+    """Return how many of each kind each host takes by itself, and whether these numbers are exact.
+    None: free amounts are sufficient. Yields after each step."""
     cap, exact, left_s = None, True, TRIES_S
     for number, request in enumerate(requests):
         if not figures.vague[number] and not unsettled(rules, request):
@@ -222,6 +359,6 @@ def _full(mask):
 
 
 def _words(request):
-    """A kind of member, as text."""
+    """Return a kind of member, as text."""
     amounts = ', '.join(f'{amount} {name}' for name, amount in request.resources.items())
     return f'{request.flavor_name} ({amounts})' if request.flavor_name else amounts

@@ -11,8 +11,8 @@
 # under the License.
 """Reads a template and the data sent with it, to a definition and the requests of its members.
 
-A tenant writes these, and they may be made to cost much. ``TemplateReaders`` runs the functions of
-this module in child processes.
+A tenant writes these, and they may be made to cost much. ``TemplateReaders`` runs ``read`` and
+``account`` in child processes. ``checked`` needs the host state: it runs in the loop.
 """
 
 import dataclasses
@@ -21,12 +21,17 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from nova_sched import errors, words
+from nova_sched.engine.calls import pausable
 from nova_sched.engine.groups.member_state import MemberRequests
 from nova_sched.groups import template, why
 from nova_sched.groups.definition import Definition
 from nova_sched.groups.members import pci_aliases
 from nova_sched.groups.template.servers import flavors_of_file
 from nova_sched.groups.template.values import ROOT, Allowance
+from nova_sched.state.groups import KEY
+from nova_sched.state.host_aggregate import zones
+from nova_sched.state.traits import suggested
+from nova_sched.suggestion import suggestion
 
 MAX_SOURCE = 2**20  # characters of a template and of all data sent with it, as JSON
 MAX_DEFINITION = 2**23  # characters of a definition: a short template may repeat a long hint
@@ -75,7 +80,7 @@ class Reading:
 
 
 def read(given: Given, rules: ReadingRules, seconds: float) -> Reading:
-    """Returns what a caller has given.
+    """Return what a caller has given.
 
     Raises TemplateError, and InvalidRequest for other data or a member that Nova would refuse.
     """
@@ -96,13 +101,14 @@ def read(given: Given, rules: ReadingRules, seconds: float) -> Reading:
 
 
 def account(given: Given, rules: ReadingRules, nests: Collection, seconds: float) -> tuple:
-    """Returns ``Definition.summary``, and ``why.suspected`` of the definition."""
+    """Return ``Definition.summary``, and ``why.suspected`` of the definition."""
     definition = read(given, rules, seconds).definition
     return definition.summary(), why.suspected(definition, rules.levels, nests)
 
 
 def _source(given):
-    """The source of a definition, as plain values: the text, and the mappings sent with it."""
+    """Return the source of a definition, as plain values: the text, and the mappings sent with
+    it."""
     text = given.template
     if not isinstance(text, (str, dict)):
         raise errors.InvalidRequest(
@@ -122,7 +128,7 @@ def _source(given):
 
 
 def _mapping(value, where):
-    """A mapping by names; None is an empty one. Raises InvalidRequest."""
+    """Return a mapping by names; None is an empty one. Raises InvalidRequest."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -142,3 +148,48 @@ def _check_size(definition, requests):
     if size > MAX_DEFINITION:
         text = f'its members and policies have {size} characters, more than {MAX_DEFINITION}'
         raise errors.TemplateError(ROOT, None, None, text)
+
+
+REQUIRED, FORBIDDEN = 'required', 'forbidden'
+
+
+@pausable
+def checked(definition, paths, hosts, default_zone):
+    """Return the definition, with a warning for each forbidden trait that no host has.
+
+    Raises TemplateError for a zone that no aggregate names, and for a required trait that no host
+    has; only members in ``paths`` are checked. A cluster without hosts knows no names. In a
+    request, as in Nova, an unknown zone restricts nothing, and the filters refuse an unknown
+    trait. Here both are found before anything is planned.
+    """
+    if not len(hosts):
+        return definition
+    warnings, seen, known_zones = [], set(), {*zones(hosts.aggregates), default_zone}
+    for path in paths:
+        member = definition.members[path]
+        zone = member.availability_zone
+        if zone is not None and zone not in known_zones:
+            why = f'there is no availability zone {zone}{suggestion(zone, known_zones)}'
+            raise errors.TemplateError(f'{path}.availability_zone', None, None, why)
+        for where, trait, verdict in _traits(member):
+            if (trait, verdict) in seen:
+                continue
+            seen.add((trait, verdict))
+            if not (hosts.has_trait(trait).any() or hosts.has_trait_below(trait).any()):
+                why = f'no host has the trait {trait}{suggested(trait, hosts.trait_names())}'
+                if verdict == REQUIRED:
+                    raise errors.TemplateError(f'{path}.{where}', None, None, why)
+                warnings.append(f'{path}.{where}: {why}')
+    return dataclasses.replace(definition, warnings=(*definition.warnings, *warnings))
+
+
+def _traits(member):
+    """Yield (where, trait, verdict) for each trait that the member names."""
+    named = {'flavor.extra_specs': member.flavor.extra_specs}
+    if member.image is not None:
+        named['image.properties'] = member.image.properties
+    for where, named_here in named.items():
+        for key, verdict in named_here.items():
+            found = KEY.fullmatch(key)
+            if found and found[1] == 'trait' and verdict in (REQUIRED, FORBIDDEN):
+                yield f'{where}.{key}', found[3], verdict

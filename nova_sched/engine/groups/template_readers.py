@@ -59,7 +59,7 @@ class TemplateReaders:
         self._closed = False
 
     def run(self, project_id: str | None, task: str, *arguments: object, seconds: float) -> Any:
-        """Returns the result of ``function(*arguments, seconds=seconds)``.
+        """Return the result of ``function(*arguments, seconds=seconds)``.
 
         ``task`` is 'module:function'. Raises the SchedError that the function raises,
         TemplateError if it takes too much memory or time, RateLimited if the project has too many
@@ -108,7 +108,7 @@ class TemplateReaders:
                     del self._turns[key]
 
     def _answer(self, task, arguments, seconds):
-        """Returns what a process sends. It is kept for the next call, if it lives."""
+        """Return what a process sends. It is kept for the next call, if it lives."""
         if not self._slots.acquire(timeout=WAIT_S):
             raise errors.RateLimited('after those of others', 1)
         process = None
@@ -126,7 +126,7 @@ class TemplateReaders:
             self._slots.release()
 
     def _ready(self):
-        """Returns an idle process, or a new one that has loaded. Raises NoAnswer."""
+        """Return an idle process, or a new one that has loaded. Raises NoAnswer."""
         while True:
             with self._lock:
                 process = self._idle.pop() if self._idle else None
@@ -155,7 +155,7 @@ class _Turn:
 
 
 def _asked(process, *question):
-    """Returns the answer of a process. Raises TemplateError if it does not answer."""
+    """Return the answer of a process. Raises TemplateError if it does not answer."""
     try:
         return process.ask(*question, GRACE_S, MAX_ANSWER)
     except (OSError, EOFError, BufferError, pickle.UnpicklingError) as error:

@@ -89,7 +89,7 @@ class GroupViews:
         self._cluster, self._plans, self._settings = context.cluster, plans, context.settings
 
     def foresee(self, draft, hosts):
-        """The GroupView of the group after a plan. It is not stored."""
+        """Return the GroupView of the group after a plan. It is not stored."""
         member_view, members = self._member_views(draft.known), []
         for member, host in zip(draft.member_states, hosts.tolist(), strict=True):
             node = self._cluster.node(draft.group_problem.nodes[host])
@@ -101,16 +101,27 @@ class GroupViews:
         return self.with_changes(dataclasses.replace(view, dry_run=True), draft, hosts)
 
     def with_changes(self, view, draft, hosts):
-        """The GroupView with the changes that a plan requires of its owner.
+        """Return the GroupView with the changes that a plan requires of its owner.
 
         Instances have to move, or to be resized.
         """
         moves = _moves(draft, hosts, self._cluster)
-        told = [*_resized(draft), *_astray(draft, hosts)]
+        told = [
+            f'Member {state.member} is already built with its previous description: resize it'
+            for state in draft.member_states
+            if state.held and state.member in draft.changed
+        ]
+        # They name no host, because owners read them.
+        told += [
+            f'Member {state.member} is moving to another host than its planned one: '
+            'revert its move'
+            for state, host in zip(draft.member_states, hosts.tolist(), strict=True)
+            if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]
+        ]
         return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *told))
 
     def see(self, known, claims, dry_run=False):
-        """The GroupView of a group with these claims."""
+        """Return the GroupView of a group with these claims."""
         member_view, members, states = self._member_views(known), [], member_states(known, claims)
         for state in states:
             # An instance is shown where it is, even if it is bound for another host.
@@ -119,7 +130,11 @@ class GroupViews:
             members.append(member_view(state, claim.state if node else UNPLACED, node))
         view = view_of(known.record, status_of(known.record, known, claims), known, tuple(members))
         moving = tuple(
-            _to_make(state, self._cluster) for state in states if state.held and state.planned
+            _required_move(
+                self._cluster, state, state.planned.node_uuid, 'its group was replanned'
+            )
+            for state in states
+            if state.held and state.planned
         )
         shared = self._shared({token for claim in claims for token in claim.fences})
         return dataclasses.replace(
@@ -127,8 +142,8 @@ class GroupViews:
         )
 
     def _shared(self, tokens):
-        """A warning if hosts of the group's exclusive domains have instances from outside the
-        group. It has no names: owners may read it, and the log has them for operators."""
+        """Return a warning if hosts of the group's exclusive domains have instances from outside
+        the group. It has no names: owners may read it, and the log has them for operators."""
         if not tokens:
             return []
         found = [
@@ -143,8 +158,8 @@ class GroupViews:
         return [f'{hosts} joined an exclusive domain of the group {had}']
 
     def _member_views(self, known):
-        """A function of a member's state, its state as a word and its node (or None), that returns
-        its MemberView."""
+        """Return a function of a member's state, its state as a word and its node (or None), that
+        returns its MemberView."""
         levels, default_zone = self._plans.levels(), self._settings().default_zone
         aggregates = self._cluster.hosts.aggregates
 
@@ -170,7 +185,7 @@ class GroupViews:
 
 
 def view_of(record, status, known=None, members=()):
-    """A GroupView; without ``known``, one for a list."""
+    """Return a GroupView; without ``known``, one for a list."""
     return GroupView(
         uuid=record.uuid,
         name=record.name,
@@ -189,8 +204,8 @@ def view_of(record, status, known=None, members=()):
 
 
 def status_of(record, known, claims):
-    """The status of a group. In a list (``known`` None) members are not counted: a group with
-    claims counts as complete."""
+    """Return the status of a group. In a list (``known`` None) members are not counted: a group
+    with claims counts as complete."""
     if record.deleted:
         return DELETING
     there = {claim.member for claim in claims}
@@ -202,65 +217,33 @@ def status_of(record, known, claims):
     return BUILDING if states & {PLANNED, PENDING} else BUILT
 
 
-def _resized(draft):
-    return [
-        f'Member {state.member} is already built with its previous description: resize it'
-        for state in draft.member_states
-        if state.held and state.member in draft.changed
-    ]
-
-
-def _astray(draft, hosts):
-    """Warnings for servers that move to hosts where the plan does not place them. They name no
-    host, because owners read them."""
-    return [
-        f'Member {state.member} is moving to another host than its planned one: revert its move'
-        for state, host in zip(draft.member_states, hosts.tolist(), strict=True)
-        if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]
-    ]
-
-
-def _to_make(state, cluster):
-    """The move that a member still has to make."""
-    source, target = (cluster.node(claim.node_uuid) for claim in (state.built, state.planned))
-    why_so = 'its group was replanned'
+def _required_move(cluster, state, target_uuid, reason):
+    source, target = (cluster.node(uuid) for uuid in (state.built.node_uuid, target_uuid))
     return RequiredMove(
-        state.member, _host(source), _host(target), state.built.consumer_uuid, why_so
+        path=state.member,
+        source=source.host if source else '',
+        target=target.host if target else '',
+        instance_uuid=state.built.consumer_uuid,
+        reason=reason,
     )
 
 
-def _host(node):
-    return node.host if node else ''
-
-
 def _moves(draft, hosts, cluster):
-    """The moves of instances that a plan needs, without those in progress."""
-    sites, found = draft.group_problem.sites, []
+    """Return the moves of instances that a plan needs, without those in progress."""
+    sites, nodes, found = draft.group_problem.sites, draft.group_problem.nodes, []
     if not sites.is_built.any():
         return ()
-    broken = _broken(draft.group_problem.problem, np.where(sites.is_built, sites.built, hosts))
+    problem = draft.group_problem.problem
+    now = np.where(sites.is_built, sites.built, hosts)
+    broken = [
+        (problem.rules[number].policy, words)
+        for number, words in policies.broken(problem, now)
+        if not isinstance(number, str)
+    ]
     for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
-        there = state.on(draft.group_problem.nodes[host])
+        there = state.on(nodes[host])
         if state.held and (there is None or there.state == PLANNED):
-            source, target = (
-                cluster.node(uuid)
-                for uuid in (state.built.node_uuid, draft.group_problem.nodes[host])
-            )
             own = [words for policy, words in broken if state.member in (*policy.a, *policy.b)]
             why_so = '; '.join(own) or 'the policies of its group'
-            found.append(
-                RequiredMove(
-                    state.member,
-                    _host(source),
-                    _host(target),
-                    state.built.consumer_uuid,
-                    why_so,
-                )
-            )
+            found.append(_required_move(cluster, state, nodes[host], why_so))
     return tuple(found)
-
-
-def _broken(problem, hosts):
-    """Policies that the hosts of the members violate, as text."""
-    return [(problem.rules[one].policy, words) for one, words in policies.broken(problem, hosts)
-            if not isinstance(one, str)]  # fmt: skip

@@ -15,9 +15,9 @@
 
     problem    members, hosts and rules as numbers
     policies   the meaning of each kind of policy: breaches, costs, final check
-    compile    ``compile``: the problem as classes of interchangeable units over live hosts
+    compile    ``compile``: the problem as classes of interchangeable units over live hosts, and as
+               blocks of members that must share a domain
       layout     live hosts, sorted by domain
-      blocks     members that must share a domain
       active     rules that may bind, and what they allow during an attempt
     tally      an attempt: units are placed and removed
     bounds     ``first``: proves by counting that there is no placement

@@ -60,9 +60,14 @@ class Active:
     def is_required(self) -> bool:
         return self.rule.weight is None
 
+    @property
+    def is_cap(self) -> bool:
+        """Whether it is required anti-affinity, which caps the members in a domain."""
+        return self.rule.weight is None and self.rule.kind == definition.ANTI_AFFINITY
+
 
 def may_bind(rule: Rule) -> bool:
-    """Returns False for a policy that no placement can break."""
+    """Return False for a policy that no placement can break."""
     match rule.kind:
         case definition.AFFINITY:
             return len(rule.a) > 1
@@ -79,13 +84,11 @@ def may_bind(rule: Rule) -> bool:
 def activate(
     problem: Problem, layout: Layout, number: int, a: np.ndarray, b: np.ndarray
 ) -> Active:
-    """Returns the rule of this number with its counts of units [C] and of fixed members."""
+    """Return the rule of this number with its counts of units [C] and of fixed members."""
     rule = problem.rules[number]
     level = layout.levels[rule.level]
     fixed = problem.fixed >= 0
-    others = rule.b
-    if rule.kind == definition.EXCLUSIVE:
-        others = np.setdiff1d(np.arange(problem.member_count), rule.a)
+    others = np.flatnonzero(problem.sides(rule)[1])
 
     def count(members: np.ndarray) -> np.ndarray:
         at = layout.position[problem.fixed[members[fixed[members]]]]
@@ -107,7 +110,7 @@ def activate(
 
 
 def shut(one: Active, a: int, b: int) -> np.ndarray | None:
-    """Returns the domains, bool [D], that are closed for a unit by fixed members and outside
+    """Return the domains, bool [D], that are closed for a unit by fixed members and outside
     instances.
 
     The placement of the other members cannot open them.
@@ -130,7 +133,7 @@ def shut(one: Active, a: int, b: int) -> np.ndarray | None:
 
 
 def is_hopeless(one: Active) -> bool:
-    """Returns whether fixed members break the rule for good, or too few members are left to keep
+    """Return whether fixed members break the rule for good, or too few members are left to keep
     it."""
     used = one.fixed_a > 0
     match one.kind:
@@ -164,7 +167,7 @@ class Standing:
         return self.rule.weight is None
 
     def move(self, c: int, host: int, sign: int) -> None:
-        """Adds one unit of the class to the host (``sign`` 1) or removes it (-1)."""
+        """Add one unit of the class to the host (``sign`` 1) or removes it (-1)."""
         domain = host if self.level.is_host else self.level.ids[host]
         more = sign * self._each_a[c]
         if more:
@@ -180,15 +183,15 @@ class Standing:
             self._b_changed(domain, before, before + more)
 
     def allowed(self, a: int, b: int) -> np.ndarray | None:
-        """Returns the domains, bool [D], where ``a`` and ``b`` more members may go together.
+        """Return the domains, bool [D], where ``a`` and ``b`` more members may go together.
 
         None means anywhere. The result looks ahead: a breach that no later member can repair is
         not allowed.
         """
-        raise NotImplementedError
+        return None
 
     def price(self, a: int, b: int) -> np.ndarray | float:
-        """Returns an estimate, [D], of the added breaches with ``a`` and ``b`` more members in a
+        """Return an estimate, [D], of the added breaches with ``a`` and ``b`` more members in a
         domain."""
         raise NotImplementedError
 
@@ -212,9 +215,6 @@ class Standing:
 
 class Affinity(Standing):
     """Preferred affinity only; blocks implement required affinity."""
-
-    def allowed(self, a: int, b: int) -> np.ndarray | None:
-        return None
 
     def price(self, a: int, b: int) -> np.ndarray | float:
         used = self.a > 0
@@ -314,8 +314,7 @@ class Spread(Standing):
         return allowed
 
     def price(self, a: int, b: int) -> np.ndarray | float:
-        """Returns 1 where the spread can no longer be kept, but could be kept in another
-        domain."""
+        """Return 1 where the spread can no longer be kept, but could be kept in another domain."""
         return (~self._by_count(self._is_mendable, a)).astype(np.float64) if a else 0.0
 
     def _by_count(self, verdict: Callable[[np.ndarray, int, int], bool], a: int) -> np.ndarray:
@@ -328,8 +327,8 @@ class Spread(Standing):
         return found[self.a]
 
     def _is_not_too_late(self, sizes: np.ndarray, count: int, a: int) -> bool:
-        """Whether enough members are left to raise all used domains to the largest count less the
-        skew."""
+        """Return whether enough members are left to raise all used domains to the largest count
+        less the skew."""
         used = int(sizes[1:].sum())
         missing = max(self.rule.min_domains - used - (count == 0), 0)
         skew = self.rule.max_skew
@@ -341,7 +340,7 @@ class Spread(Standing):
         return short <= self.left_a - a
 
     def _is_mendable(self, sizes: np.ndarray, count: int, a: int) -> bool:
-        """Whether the remaining members can fill some number of domains between floor and
+        """Return whether the remaining members can fill some number of domains between floor and
         ceiling."""
         left, skew = self.left_a - a, self.rule.max_skew
         sizes = np.append(sizes, np.zeros(a, dtype=sizes.dtype))
@@ -364,7 +363,7 @@ class Spread(Standing):
 
 
 def _index(classes: np.ndarray) -> slice | np.ndarray:
-    """Returns the same classes as a slice if they are contiguous."""
+    """Return the same classes as a slice if they are contiguous."""
     if len(classes) and classes[-1] - classes[0] + 1 == len(classes):
         return slice(int(classes[0]), int(classes[-1]) + 1)
     return classes

@@ -14,18 +14,20 @@
 Each condition compares the amount that a domain holds with the amount that is asked, for all
 domains of a level at once. A condition is necessary for every placement that extends a tally. So
 it prunes during an attempt and is a proof at the start.
+
+What is left in a domain after the last whole block is lost for further blocks. So a region may
+have enough free capacity for all its blocks, and a domain for each of them, but too few domains:
+``whole_blocks`` counts these.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from nova_sched.groups import definition
-from nova_sched.groups.arrays import whole_blocks
 from nova_sched.groups.arrays.active import Active
-from nova_sched.groups.arrays.blocks import Block
-from nova_sched.groups.arrays.compile import Compiled, compile
+from nova_sched.groups.arrays.compile import Block, Compiled, compile
 from nova_sched.groups.arrays.layout import ENDLESS, Layout, LayoutLevel
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.arrays.tally import PlacementTally, Wiring
@@ -63,9 +65,9 @@ class Check:
 
 
 def first(given: Problem | Compiled) -> Failure | None:
-    """Returns a condition that fails, on the whole cluster or for a block in every domain.
+    """Return a condition that fails, on the whole cluster or for a block in every domain.
 
-    Returns None if no condition fails, which proves nothing.
+    Return None if no condition fails, which proves nothing.
     """
     compiled = compile(given) if isinstance(given, Problem) else given
     problem = compiled.problem
@@ -93,7 +95,7 @@ def first(given: Problem | Compiled) -> Failure | None:
 def passing(
     tally: PlacementTally, block: Block, inner: dict[int, np.ndarray] | None = None
 ) -> np.ndarray:
-    """Returns the domains of the block's level that may take it, bool [D].
+    """Return the domains of the block's level that may take it, bool [D].
 
     ``inner``: the same for the blocks inside.
     """
@@ -113,7 +115,7 @@ def passing(
 def checks(
     tally: PlacementTally, classes: np.ndarray, level: LayoutLevel, number: int | None
 ) -> Iterator[Check]:
-    """Yields all conditions on the unplaced units of the classes, if they go to one domain of the
+    """Yield all conditions on the unplaced units of the classes, if they go to one domain of the
     level.
 
     ``number`` is the level's number, or None for the level whose only domain is the whole cluster.
@@ -135,7 +137,7 @@ def _resources(
     level: LayoutLevel,
     usable: np.ndarray,
 ) -> Iterator[Check]:
-    """Checks free amounts, also in slots of each shape, because space between large units is
+    """Check free amounts, also in slots of each shape, because space between large units is
     lost."""
     compiled = tally.compiled
     shapes: dict[int, int] = {}
@@ -172,7 +174,7 @@ def _rules(
     room: np.ndarray,
     number: int | None,
 ) -> Iterator[Check]:
-    """Checks anti-affinity, the domains that a spread needs, and members that may not be
+    """Check anti-affinity, the domains that a spread needs, and members that may not be
     together."""
     layout = tally.compiled.layout
     for position in sorted({p for c in classes for p in tally.wiring.concerns[c]}):
@@ -180,7 +182,7 @@ def _rules(
         one = applied.active
         each = one.a[classes]
         members = int((each * left).sum())
-        if members and one.is_required and one.kind == definition.ANTI_AFFINITY:
+        if members and one.is_cap:
             most, asked = np.maximum(one.rule.most - applied.a, 0), members
             fine = layout.levels[one.level].sum((each[:, None] * room).sum(axis=0))
             held = _lift(layout, np.minimum(most, fine), most, one.level, number)
@@ -200,7 +202,7 @@ def _rules(
 def _forbids(
     layout: Layout, one: Active, classes: np.ndarray, left: np.ndarray, number: int
 ) -> bool:
-    """Returns whether a required rule separates units that must share one domain of a level."""
+    """Return whether a required rule separates units that must share one domain of a level."""
     rivals = one.is_required and one.kind in (definition.APART, definition.EXCLUSIVE)
     return bool(layout.nests[number, one.level] and rivals and (one.b[classes] * left).any())
 
@@ -208,10 +210,10 @@ def _forbids(
 def _lift(
     layout: Layout, values: np.ndarray, alone: np.ndarray, level: int, number: int | None
 ) -> np.ndarray | None:
-    """Returns the amounts that the domains of a level hold, from the amounts of level ``number``.
+    """Return the amounts that the domains of a level hold, from the amounts of level ``number``.
 
     ``number`` None is the whole cluster. The result is the sum of ``values`` over the domains
-    inside, or for a wider domain the amount that it holds ``alone``. Returns None if neither
+    inside, or for a wider domain the amount that it holds ``alone``. Return None if neither
     applies.
     """
     if number is None:
@@ -225,7 +227,7 @@ def _lift(
 
 
 def _inside(tally: PlacementTally, number: int, level: int, fits: np.ndarray) -> np.ndarray:
-    """Returns the domains of a level that contain a domain where an inner block fits."""
+    """Return the domains of a level that contain a domain where an inner block fits."""
     inner = tally.compiled.blocks[number]
     around = tally.compiled.layout.around(inner.level, level)
     found = np.zeros(tally.compiled.layout.levels[level].count, dtype=bool)
@@ -236,20 +238,20 @@ def _inside(tally: PlacementTally, number: int, level: int, fits: np.ndarray) ->
 def _whole(
     tally: PlacementTally, block: Block, passing: dict[int, np.ndarray]
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields how many of some blocks inside a block there are, and how many of them each domain of
+    """Yield how many of some blocks inside a block there are, and how many of them each domain of
     its level holds."""
     layout, blocks = tally.compiled.layout, tally.compiled.blocks
     inside = [blocks[number] for number in block.inner if number in passing]
-    for level, some, most in whole_blocks.held(tally, inside, passing):
+    for level, some, most in whole_blocks(tally, inside, passing):
         size = layout.levels[block.level].count
         around = layout.around(level, block.level)
         yield len(some), np.bincount(around, weights=most, minlength=size).astype(np.int64)
 
 
 def _crowded(tally: PlacementTally, passing: dict[int, np.ndarray]) -> Failure | None:
-    """Returns the failure that the whole cluster has too few domains for some of the blocks."""
+    """Return the failure that the whole cluster has too few domains for some of the blocks."""
     problem = tally.compiled.problem
-    for level, some, most in whole_blocks.held(tally, tally.compiled.blocks, passing):
+    for level, some, most in whole_blocks(tally, tally.compiled.blocks, passing):
         held = int(most.sum())
         if held < len(some):
             members = sum(int(tally.compiled.count[block.classes].sum()) for block in some)
@@ -269,9 +271,9 @@ def _failing(
     block: Block | None,
     known: dict[int, np.ndarray],
 ) -> Failure | None:
-    """Returns the condition that no domain passes, or that the best domain fails.
+    """Return the condition that no domain passes, or that the best domain fails.
 
-    Returns None if some domain passes all conditions.
+    Return None if some domain passes all conditions.
     """
     number = None if block is None else block.level
     every = list(checks(tally, classes, level, number))
@@ -339,3 +341,89 @@ def _scattered(tally: PlacementTally, block: Block, known: dict[int, np.ndarray]
     return Failure(
         words, members, 'parts', f'a {level}', held, len(block.inner), None, block.number
     )
+
+
+def whole_blocks(
+    tally: PlacementTally, blocks: Iterable[Block], passing: Mapping[int, np.ndarray]
+) -> Iterator[tuple[int, list[Block], np.ndarray]]:
+    """Yield sets of two or more blocks of one level, and how many of a set each domain holds at
+    most.
+
+    ``passing``: by block, the domains that may take it, bool [D]. For each block, the set has the
+    blocks that need at least as much of every resource as it does.
+    """
+    by_level: dict[int, list[Block]] = {}
+    for block in blocks:
+        by_level.setdefault(block.level, []).append(block)
+    for level, every in by_level.items():
+        if len(every) < 2:
+            continue
+        needs = np.array([_need(tally, block) for block in every])
+        done: set[bytes] = set()
+        for need in needs:
+            some = (needs >= need).all(axis=1)
+            if some.sum() < 2 or some.tobytes() in done:
+                continue
+            done.add(some.tobytes())
+            chosen = [every[n] for n in np.flatnonzero(some).tolist()]
+            yield level, chosen, _most(tally, chosen, need, passing)
+
+
+def _need(tally: PlacementTally, block: Block) -> np.ndarray:
+    """Return the resources of all units, then the number of units, int64 [R + 1]."""
+    compiled = tally.compiled
+    count = compiled.count[block.classes]
+    least = np.array([compiled.shapes[compiled.shape[c]].least for c in block.classes])
+    return np.append(count @ least, count.sum())
+
+
+def _most(
+    tally: PlacementTally,
+    blocks: list[Block],
+    need: np.ndarray,
+    passing: Mapping[int, np.ndarray],
+) -> np.ndarray:
+    """Int64 [D]: an upper limit of the blocks in each domain.
+
+    Each block needs at least ``need``, as from ``_need``.
+    """
+    compiled, level = tally.compiled, tally.compiled.layout.levels[blocks[0].level]
+    classes = np.concatenate([block.classes for block in blocks])
+    usable = np.logical_or.reduce([tally.usable(c) for c in classes.tolist()])
+    passes = np.logical_or.reduce([passing[block.number] for block in blocks])
+    most = np.where(passes, len(blocks), 0).astype(np.int64)
+    for number in np.flatnonzero(need[:-1]).tolist():
+        free = level.sum(np.where(usable, tally.free[:, number], 0))
+        np.minimum(most, free // need[number], out=most)
+    shapes = {int(compiled.shape[c]) for c in classes.tolist()}
+    least = np.min([compiled.shapes[shape].least for shape in shapes], axis=0)
+    units = np.full(len(usable), min(ENDLESS >> 12, int(compiled.count.sum())), dtype=np.int64)
+    for number in np.flatnonzero(least).tolist():
+        np.minimum(units, tally.free[:, number] // least[number], out=units)
+    for one in compiled.active:
+        if not one.is_cap:
+            continue
+        if one.level == 0 and (each := int(one.a[classes].min())):
+            np.minimum(units, one.rule.most // each, out=units)
+        elif one.level == blocks[0].level:
+            members = min(int(one.a[b.classes] @ compiled.count[b.classes]) for b in blocks)
+            if members:
+                np.minimum(most, one.rule.most // members, out=most)
+    np.minimum(most, level.sum(np.where(usable, units, 0)) // need[-1], out=most)
+    if _are_rivals(tally, blocks):
+        np.minimum(most, 1, out=most)
+    return most
+
+
+def _are_rivals(tally: PlacementTally, blocks: list[Block]) -> bool:
+    """Return whether no two of the blocks may share a domain, because exclusive domains are
+    required for all, or all but one, each for itself."""
+    compiled = tally.compiled
+    nests = compiled.layout.nests[blocks[0].level]
+    alone: set[int] = set()
+    for one in compiled.active:
+        if one.is_required and one.kind == definition.EXCLUSIVE and nests[one.level]:
+            owners = {block.number for block in blocks if (one.a[block.classes] > 0).any()}
+            if len(owners) == 1:
+                alone |= owners
+    return len(alone) >= len(blocks) - 1

@@ -12,17 +12,226 @@
 """Compiles a problem: live hosts only, equal members as one class with a count, affinity as
 blocks."""
 
+import collections
 import dataclasses
 import functools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from nova_sched.groups import definition
-from nova_sched.groups.arrays import blocks
 from nova_sched.groups.arrays.active import Active, activate, is_hopeless, may_bind, shut
-from nova_sched.groups.arrays.blocks import Block, BlockType, Together, unite
 from nova_sched.groups.arrays.layout import Layout, lay_out, slots
 from nova_sched.groups.arrays.problem import Problem, Rule, demand_sums, thrifty_ways
+
+
+@dataclasses.dataclass(eq=False)
+class Together:
+    """The constraints of required affinity, and of near where it is equivalent.
+
+    ``labels`` [L, M]: members of one label must share a domain of the level. ``pins`` [L, M]: the
+    live domain to which a member is bound because a fixed member shares its label, else -1.
+    ``spoken``: rules that labels and pins express completely. ``torn``: levels and labels where
+    one label is bound to two domains.
+    """
+
+    labels: np.ndarray
+    pins: np.ndarray
+    spoken: set[int]
+    torn: list[tuple[int, int]]  # level, label
+
+
+def unite(problem: Problem, layout: Layout) -> Together:
+    """Merge labels until nothing changes.
+
+    Affinity applies at its level and all levels around it. Near applies if its partner is a single
+    label.
+    """
+    labels = np.tile(np.arange(problem.member_count), (len(problem.levels), 1))
+    spoken: set[int] = set()
+    waiting = []
+    for number, rule in enumerate(problem.rules):
+        if rule.is_required and rule.kind == definition.AFFINITY:
+            _merge(labels, layout, rule.level, rule.a)
+            spoken.add(number)
+        elif rule.is_required and rule.kind == definition.NEAR and len(rule.a) and len(rule.b):
+            waiting.append(number)
+    changed = True
+    while changed:
+        changed = False
+        for number in [number for number in waiting if number not in spoken]:
+            rule = problem.rules[number]
+            partners = labels[rule.level, rule.b]
+            if (partners == partners[0]).all():
+                _merge(labels, layout, rule.level, np.append(rule.a, rule.b))
+                spoken.add(number)
+                changed = True
+    pins, torn = _nail(problem, layout, labels)
+    return Together(labels, pins, spoken, torn)
+
+
+def _merge(labels: np.ndarray, layout: Layout, level: int, members: np.ndarray) -> None:
+    if len(members) < 2:
+        return
+    for above in np.flatnonzero(layout.nests[level]):
+        row = labels[above]
+        hit = np.zeros(labels.shape[1], dtype=bool)
+        hit[row[members]] = True
+        row[hit[row]] = row[members[0]]
+
+
+def _nail(
+    problem: Problem, layout: Layout, labels: np.ndarray
+) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Return the pins from the fixed members, and the labels that these pins contradict."""
+    pins = np.full(labels.shape, -1, dtype=np.intp)
+    torn: list[tuple[int, int]] = []
+    fixed = np.flatnonzero(problem.fixed >= 0)
+    at = layout.position[problem.fixed[fixed]]
+    for level, row in enumerate(labels):
+        nail = np.full(labels.shape[1], -1, dtype=np.intp)
+        domains = layout.levels[level].ids[at]
+        nail[row[fixed]] = domains
+        torn.extend(
+            (level, int(label)) for label in np.unique(row[fixed][nail[row[fixed]] != domains])
+        )
+        pins[level] = nail[row]
+    return pins, torn
+
+
+@dataclasses.dataclass(eq=False)
+class Block:
+    """All units of ``classes`` go to one domain of ``level``.
+
+    ``inner``: numbers of the blocks that are wholly inside this block.
+    """
+
+    number: int
+    level: int
+    classes: np.ndarray  # intp, sorted
+    inner: list[int] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(eq=False)
+class BlockType:
+    """Blocks of one level that are interchangeable: class i of one block equals class i of any
+    other.
+
+    ``classes`` intp [blocks, k]: each row is ordered so that the columns match. If there is more
+    than one block, policies on the units of a single block are host anti-affinity only.
+    """
+
+    level: int
+    blocks: list[int]
+    classes: np.ndarray
+
+
+def find_blocks(layout: Layout, members: Sequence[np.ndarray], together: Together) -> list[Block]:
+    """Return every component of two or more units, fine levels first.
+
+    ``members``: those of each class, as in Compiled. Omits a component that a finer level already
+    has.
+    """
+    found: list[Block] = []
+    fine_first = sorted(
+        range(1, len(layout.levels)), key=lambda level: -layout.levels[level].count
+    )
+    for level in fine_first:
+        components: dict[int, list[int]] = collections.defaultdict(list)
+        for c, units in enumerate(members):
+            components[int(together.labels[level, units[0, 0]])].append(c)
+        for classes in components.values():
+            alone = len(classes) == 1 and not _joined(members[classes[0]], together, level)
+            if alone or any(
+                layout.nests[block.level, level] and block.classes.tolist() == classes
+                for block in found
+            ):
+                continue
+            block = Block(len(found), level, np.array(classes, dtype=np.intp))
+            inside = set(classes)
+            block.inner = [
+                other.number
+                for other in found
+                if layout.nests[other.level, level] and inside.issuperset(other.classes.tolist())
+            ]
+            found.append(block)
+    return found
+
+
+def _joined(units: np.ndarray, together: Together, level: int) -> bool:
+    """Return whether a class that is a whole component has at least two units to keep together."""
+    heads = units[:, 0]
+    return len(heads) > 1 and len(np.unique(together.labels[level, heads])) == 1
+
+
+def block_types(
+    blocks: list[Block], active: list[Active], class_keys: Sequence[tuple | None]
+) -> list[BlockType]:
+    """Return all blocks by type; a block that is unlike all other blocks is a type by itself.
+
+    ``class_keys``: for each class its shape, count and hosts; None for a class with members at
+    home, which equals no other.
+    """
+    within = np.zeros((len(blocks), len(class_keys)), dtype=np.int64)
+    for block in blocks:
+        within[block.number, block.classes] = 1
+    touch = np.array([(one.a > 0) | (one.b > 0) for one in active], dtype=np.int64)
+    touch = touch.reshape(len(active), len(class_keys))
+    fixed = np.array([one.fixed_a.any() or one.fixed_b.any() for one in active], dtype=bool)
+    inside = touch @ within.T  # [rules, blocks]: classes of the block that the rule concerns
+    private = (inside == touch.sum(axis=1)[:, None]) & ~fixed[:, None]
+    alike: dict[tuple, list[tuple[Block, list[int]]]] = collections.defaultdict(list)
+    for block, here, own in zip(blocks, (inside > 0).T, private.T, strict=True):
+        caps = [active[number] for number in np.flatnonzero(here & own)]
+        common = [active[number] for number in np.flatnonzero(here & ~own)]
+        around = np.flatnonzero(within[:, block.classes].any(axis=1)).tolist()
+        around.remove(block.number)
+        if (
+            block.inner
+            or any(class_keys[c] is None for c in block.classes)
+            or not all(one.is_cap and not one.level for one in caps)
+        ):
+            order, key = block.classes.tolist(), ('own', block.number)
+        else:
+            order, key = _signature(
+                class_keys, block, caps, common, {n: within[n] for n in around}
+            )
+        alike[key].append((block, order))
+    return [
+        BlockType(
+            level=same[0][0].level,
+            blocks=[block.number for block, _ in same],
+            classes=np.array([order for _, order in same], dtype=np.intp),
+        )
+        for same in alike.values()
+    ]
+
+
+def _signature(
+    class_keys: Sequence[tuple | None],
+    block: Block,
+    caps: list[Active],
+    common: list[Active],
+    around: Mapping[int, np.ndarray],
+) -> tuple[list[int], tuple]:
+    """Return the classes of the block in canonical order, and a key that is equal within a type.
+
+    ``caps``: rules on this block alone; ``common``: the other rules that concern it; ``around``:
+    int64 [C] for each block that shares classes with it, which classes that block has.
+    """
+
+    def plain(c: int) -> tuple:
+        return (
+            class_keys[c],
+            tuple((one.number, int(one.a[c]), int(one.b[c])) for one in common),
+            tuple(number for number, row in around.items() if row[c]),
+            tuple(sorted((one.rule.most, int(one.a[c])) for one in caps)),
+        )
+
+    keys = {c: plain(c) for c in block.classes.tolist()}
+    order = sorted(keys, key=lambda c: keys[c])
+    joint = sorted((one.rule.most, tuple(one.a[order].tolist())) for one in caps)
+    return order, (block.level, tuple(around), tuple(keys[c] for c in order), tuple(joint))
 
 
 @dataclasses.dataclass(eq=False)
@@ -43,7 +252,7 @@ class UnitShape:
 
     @functools.cached_property
     def least(self) -> np.ndarray:
-        """Returns the minimum demand over all ways, int64 [R]."""
+        """Return the minimum demand over all ways, int64 [R]."""
         return self.ways.min(axis=0)
 
 
@@ -84,21 +293,20 @@ class Compiled:
         return len(self.count)
 
     def slots(self, c: int) -> np.ndarray:
-        """Returns how many units of the class each live host could take alone, int64 [h].
+        """Return how many units of the class each live host could take alone, int64 [h].
 
         The value is 0 where the class may not go.
         """
         return np.where(self.open[c], self.shapes[self.shape[c]].slots, 0)
 
     def words(self, c: int) -> str:
-        """Returns the class as text: the kinds of its members, and the path of its first
-        member."""
+        """Return the class as text: the kinds of its members, and the path of its first member."""
         names = [self.problem.kind_names[kind] for kind in self.shapes[self.shape[c]].kinds]
         first, more = self.problem.names[self.members[c][0, 0]], self.members[c].size - 1
         return f'{" + ".join(names)} ({first}{f" and {more} more" if more else ""})'
 
     def placement(self, at: list[list[int]]) -> np.ndarray:
-        """Returns the placement, int32 [M], from the live positions of the units of each class."""
+        """Return the placement, int32 [M], from the live positions of the units of each class."""
         hosts = self.problem.fixed.astype(np.int32)
         for members, positions in zip(self.members, at, strict=True):
             hosts[members] = self.layout.live[np.asarray(positions, dtype=np.intp)][:, None]
@@ -106,7 +314,7 @@ class Compiled:
 
 
 def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
-    """Compiles the problem once; takes milliseconds for 200 members on 10,000 hosts."""
+    """Compile the problem once; takes milliseconds for 200 members on 10,000 hosts."""
     layout = lay_out(problem)
     together = unite(problem, layout)
     units = _units(problem, together)
@@ -130,7 +338,7 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
     count = np.array([len(rows) for rows in members], dtype=np.int64)
     open_ = _open(layout, together, shapes, shape, active, members)
     stay = [_stay(problem, layout, rows[0]) for rows in members]
-    found = blocks.find(layout, members, together)
+    found = find_blocks(layout, members, together)
     class_keys = [
         None if len(stay[c][0]) else (int(shape[c]), int(count[c]), open_[c].tobytes())
         for c in range(len(members))
@@ -147,13 +355,13 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
         stay=stay,
         active=active,
         blocks=found,
-        block_types=blocks.types(found, active, class_keys),
+        block_types=block_types(found, active, class_keys),
         hopeless=_hopeless(problem, layout, together, active),
     )
 
 
 def _units(problem: Problem, together: Together) -> list[np.ndarray]:
-    """Returns the loose members by host label, in order of their first member."""
+    """Return the loose members by host label, in order of their first member."""
     loose = np.flatnonzero(problem.fixed < 0)
     found: dict[int, list[int]] = {}
     for member, label in zip(loose.tolist(), together.labels[0, loose].tolist(), strict=True):
@@ -164,17 +372,11 @@ def _units(problem: Problem, together: Together) -> list[np.ndarray]:
 def _sides(
     problem: Problem, rule: Rule, flat: np.ndarray, unit_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns how many members of each unit are on either side of a rule, int64 [U] each.
+    """Return how many members of each unit are on either side of a rule, int64 [U] each.
 
     ``flat`` has the members of all units, and ``unit_of`` the unit of each of them.
     """
-    in_a = np.zeros(problem.member_count, dtype=bool)
-    in_a[rule.a] = True
-    if rule.kind == definition.EXCLUSIVE:
-        in_b = ~in_a
-    else:
-        in_b = np.zeros(problem.member_count, dtype=bool)
-        in_b[rule.b] = True
+    in_a, in_b = problem.sides(rule)
     size = int(unit_of[-1]) + 1 if len(unit_of) else 0
     return (
         np.bincount(unit_of[in_a[flat]], minlength=size),
@@ -188,7 +390,7 @@ def _classes(
     units: list[np.ndarray],
     sides: list[tuple[np.ndarray, np.ndarray]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first unit of each class, and each unit's class.
+    """Return the first unit of each class, and each unit's class.
 
     Units of one class are equal in everything that rules distinguish.
     """
@@ -218,8 +420,8 @@ def _classes(
 
 
 def _with_caps(problem: Problem, layout: Layout) -> tuple[np.ndarray, list[int]]:
-    """Returns the free amounts of live hosts with a column for each kind whose cap binds; and
-    these kinds."""
+    """Return the free amounts of live hosts with a column for each kind whose cap binds; and these
+    kinds."""
     free = np.maximum(problem.free[layout.live], 0)
     if problem.cap is None:
         return free, []
@@ -240,7 +442,7 @@ def _with_caps(problem: Problem, layout: Layout) -> tuple[np.ndarray, list[int]]
 def _shapes(
     problem: Problem, layout: Layout, free: np.ndarray, capped: list[int], firsts: list[np.ndarray]
 ) -> tuple[list[UnitShape], np.ndarray]:
-    """Returns the different shapes of the classes, and the shape of each class."""
+    """Return the different shapes of the classes, and the shape of each class."""
     seen: dict[tuple[int, ...], int] = {}
     shape = [
         seen.setdefault(tuple(sorted(problem.kind[unit].tolist())), len(seen)) for unit in firsts
@@ -271,7 +473,7 @@ def _open(
     active: list[Active],
     members: list[np.ndarray],
 ) -> np.ndarray:
-    """Returns the hosts that masks, pins, fixed members and outside instances allow.
+    """Return the hosts that masks, pins, fixed members and outside instances allow.
 
     The result holds for the first unit of each class.
     """
@@ -297,7 +499,7 @@ def _open(
 
 
 def _stay(problem: Problem, layout: Layout, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the live positions of the home hosts of a unit, and how many members each has."""
+    """Return the live positions of the home hosts of a unit, and how many members each has."""
     homes = problem.home[unit]
     at = layout.position[homes[homes >= 0]]
     return np.unique(at[at >= 0], return_counts=True)

@@ -37,7 +37,7 @@ class LayoutLevel:
 
     @classmethod
     def of(cls, given: np.ndarray) -> 'LayoutLevel':
-        """Returns a level from the problem's domain numbers of the live hosts, in their order."""
+        """Return a level from the problem's domain numbers of the live hosts, in their order."""
         starts = np.flatnonzero(np.diff(given, prepend=-1))
         size = int(given.max(initial=-1)) + 1
         present = np.zeros(size, dtype=bool)
@@ -62,7 +62,7 @@ class LayoutLevel:
         return self.count == len(self.ids)
 
     def rows(self, domain: int) -> Rows:
-        """Returns the hosts of a domain, as an index."""
+        """Return the hosts of a domain, as an index."""
         if self.order is None:
             return slice(self.bounds[domain], self.bounds[domain + 1])
         return self.order[self.bounds[domain] : self.bounds[domain + 1]]
@@ -138,8 +138,7 @@ class Layout:
         return found
 
     def around(self, below: int, above: int) -> np.ndarray:
-        """Returns the domain of level ``above`` around each domain of ``below``, intp [D of
-        below].
+        """Return the domain of level ``above`` around each domain of ``below``, intp [D of below].
 
         ``below`` must nest in ``above``.
         """
@@ -147,7 +146,7 @@ class Layout:
 
 
 def lay_out(problem: Problem) -> Layout:
-    """Keeps hosts where some kind fits and passes, or a fixed member is; sorts by coarse levels
+    """Keep hosts where some kind fits and passes, or a fixed member is; sorts by coarse levels
     first."""
     fits = np.zeros(problem.host_count, dtype=bool)
     columns = np.ascontiguousarray(problem.free.T)
@@ -169,7 +168,7 @@ def lay_out(problem: Problem) -> Layout:
 
 
 def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Returns how many of one demand each host could take alone, int64 [h].
+    """Return how many of one demand each host could take alone, int64 [h].
 
     The number is exact for one way, else an upper bound. ``ways`` [V, R]: equal ways count once.
     ``columns`` [R, h]: the free amounts, by resource.
@@ -199,7 +198,7 @@ def _nests(problem: Problem, live: np.ndarray) -> np.ndarray:
 
 
 def _sorted(problem: Problem, live: np.ndarray, nests: np.ndarray) -> np.ndarray:
-    """Returns an order in which the domains of a chain of nested levels are slices.
+    """Return an order in which the domains of a chain of nested levels are slices.
 
     The most used levels have priority.
     """

@@ -59,7 +59,7 @@ class Counts(NamedTuple):
 
 
 def counts(problem: Problem, rule: Rule, hosts: np.ndarray) -> Counts:
-    """Returns the counts for the placement ``hosts`` [M]; members at -1 are not counted."""
+    """Return the counts for the placement ``hosts`` [M]; members at -1 are not counted."""
     return _counts(
         problem, rule, problem.domains[rule.level][hosts], hosts >= 0, problem.size(rule.level)
     )
@@ -95,7 +95,7 @@ def outside(problem: Problem, rule: Rule) -> np.ndarray:
 def _tallied(
     problem: Problem, hosts: np.ndarray, required: bool
 ) -> Iterator[tuple[int, Rule, int]]:
-    """Yields number, rule and count of breaches, of all required or all preferred rules.
+    """Yield number, rule and count of breaches, of all required or all preferred rules.
 
     Counts only domains with members, because there are many hosts.
     """
@@ -113,7 +113,7 @@ def _tallied(
 
 
 def misses(rule: Rule, at: Counts) -> int:
-    """Returns how often the rule is broken, as defined in this module's docstring. Raises
+    """Return how often the rule is broken, as defined in this module's docstring. Raises
     ValueError for an unknown kind."""
     used = at.a[at.a > 0]
     if not len(used):
@@ -136,12 +136,9 @@ def misses(rule: Rule, at: Counts) -> int:
 
 
 def cost(problem: Problem, hosts: np.ndarray) -> Cost:
-    """Returns the cost of the placement ``hosts`` [M]; ignores required policies."""
+    """Return the cost of the placement ``hosts`` [M]; ignores required policies."""
     loose = problem.fixed < 0
     homed = problem.home >= 0
-    settled = problem.occupied.copy()
-    settled[problem.fixed[~loose]] = True
-    settled[problem.home[homed]] = True
     return Cost(
         preferred=round(
             sum(
@@ -153,12 +150,12 @@ def cost(problem: Problem, hosts: np.ndarray) -> Cost:
         loss=round(
             -float(problem.score[problem.kind[loose], hosts[loose]].astype(np.float64).sum()), 6
         ),
-        spoilt=int((~settled[np.unique(hosts[loose])]).sum()),
+        spoilt=int((~problem.settled[np.unique(hosts[loose])]).sum()),
     )
 
 
 def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
-    """Returns all faults of a placement [M] as text, each with a rule's number, 'capacity' or
+    """Return all faults of a placement [M] as text, each with a rule's number, 'capacity' or
     'mask'.
 
     This is the final check of every placement, regardless of its source.
@@ -192,7 +189,7 @@ def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
 
 
 def allowed(problem: Problem, hosts: np.ndarray, member: int) -> np.ndarray:
-    """Returns the hosts where one member may go, bool [H]: mask, capacity and all its required
+    """Return the hosts where one member may go, bool [H]: mask, capacity and all its required
     rules.
 
     All other members stay where ``hosts`` [M] places them; members at -1 are not counted.
@@ -260,7 +257,7 @@ def _room_for(problem: Problem, hosts: np.ndarray, kind: int) -> np.ndarray:
 
 
 def _members_by_host(problem: Problem, hosts: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields each host that has loose members, with these members."""
+    """Yield each host that has loose members, with these members."""
     loose = np.flatnonzero((problem.fixed < 0) & (hosts >= 0))
     loose = loose[np.argsort(hosts[loose], kind='stable')]
     if len(loose):
@@ -270,7 +267,7 @@ def _members_by_host(problem: Problem, hosts: np.ndarray) -> Iterator[tuple[int,
 
 
 def _has_room(problem: Problem, host: int, kinds: np.ndarray) -> bool:
-    """Returns whether members of these kinds fit on the host together."""
+    """Return whether members of these kinds fit on the host together."""
     if problem.cap is not None:
         count = np.bincount(kinds, minlength=len(problem.cap))
         if (count > np.maximum(problem.cap[:, host], 0)).any():

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from nova_sched.groups.definition import GroupPolicy
+from nova_sched.groups.definition import EXCLUSIVE, GroupPolicy
 
 NOWHERE = np.array(-1, dtype=np.int32)  # for ``Problem.fixed`` or ``home`` if no member has one
 
@@ -50,7 +50,7 @@ class Rule:
         levels: Sequence[str],
         outside: np.ndarray | None = None,
     ) -> 'Rule':
-        """Returns the rule of a policy; ``index`` gives each member's number by its path."""
+        """Return the rule of a policy; ``index`` gives each member's number by its path."""
 
         def numbers(paths: Iterable[str]) -> np.ndarray:
             return np.unique(np.array([index[path] for path in paths], dtype=np.int32))
@@ -115,6 +115,36 @@ class Problem:
     resources: list[str] = dataclasses.field(default_factory=list)  # [R], for messages
     kind_names: list[str] = dataclasses.field(default_factory=list)  # [K], for messages
 
+    @classmethod
+    def of_policies(
+        cls,
+        names: list[str],
+        domains: list[np.ndarray],
+        levels: list[str],
+        domain_names: list[list[str]],
+        rules: list[Rule],
+        fixed: np.ndarray = NOWHERE,
+    ) -> 'Problem':
+        """Return a problem of nothing but policies: the hosts are empty and take everything, and
+        all members are alike."""
+        hosts = len(domains[0])
+        return cls(
+            names=names,
+            kind=np.zeros(len(names), dtype=np.int32),
+            demand=np.zeros((1, 1, 1), dtype=np.int64),
+            mask=np.ones((1, hosts), dtype=bool),
+            score=np.zeros((1, hosts), dtype=np.float32),
+            free=np.zeros((hosts, 1), dtype=np.int64),
+            domains=domains,
+            levels=levels,
+            domain_names=domain_names,
+            occupied=np.zeros(hosts, dtype=bool),
+            rules=rules,
+            fixed=fixed,
+            resources=['room'],
+            kind_names=['any'],
+        )
+
     def __post_init__(self) -> None:
         self.fixed = np.full(len(self.names), self.fixed, dtype=np.int32)
         self.home = np.full(len(self.names), self.home, dtype=np.int32)
@@ -133,16 +163,33 @@ class Problem:
     def member_count(self) -> int:
         return len(self.names)
 
+    def sides(self, rule: Rule) -> np.ndarray:
+        """Bool [2, M]: members in ``a``, and in ``b`` or, for an exclusive policy, all others."""
+        sides = np.zeros((2, self.member_count), dtype=bool)
+        sides[0, rule.a] = True
+        sides[1, rule.b] = True
+        if rule.kind == EXCLUSIVE:
+            sides[1] = ~sides[0]
+        return sides
+
+    @property
+    def settled(self) -> np.ndarray:
+        """Bool [H]: hosts that have an instance whatever the placement is."""
+        settled = self.occupied.copy()
+        settled[self.fixed[self.fixed >= 0]] = True
+        settled[self.home[self.home >= 0]] = True
+        return settled
+
     def size(self, level: int) -> int:
-        """Returns the number of domains of the level."""
+        """Return the number of domains of the level."""
         return len(self.domain_names[level])
 
 
-_LIMIT = 4096  # maximum number of demand_sums kept; beyond it the largest are dropped
+MAX_SUMS = 4096  # maximum number of demand_sums kept; beyond it the largest are dropped
 
 
 def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -> np.ndarray:
-    """Returns the total demands of the members, int64 [N, R], one row per different sum of their
+    """Return the total demands of the members, int64 [N, R], one row per different sum of their
     ways.
 
     ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are omitted; no row means
@@ -156,18 +203,18 @@ def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -
             reached = np.unique(reached, axis=0)
         if free is not None:
             reached = reached[((reached <= free) | (reached == 0)).all(axis=1)]
-        if len(reached) > _LIMIT:
-            reached = reached[np.argsort(reached.max(axis=1), kind='stable')[:_LIMIT]]
+        if len(reached) > MAX_SUMS:
+            reached = reached[np.argsort(reached.max(axis=1), kind='stable')[:MAX_SUMS]]
     return reached
 
 
 def fit_together(demands: Iterable[np.ndarray], free: np.ndarray) -> bool:
-    """Returns whether the members, [V, R] each, fit into ``free`` [R] together."""
+    """Return whether the members, [V, R] each, fit into ``free`` [R] together."""
     return len(demand_sums(demands, free)) > 0
 
 
 def thrifty_ways(ways: np.ndarray) -> np.ndarray:
-    """Returns the ways, [V, R], without those that take at least as much of everything as
+    """Return the ways, [V, R], without those that take at least as much of everything as
     another."""
     if len(ways) < 2:
         return ways

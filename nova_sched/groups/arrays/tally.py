@@ -88,14 +88,14 @@ class Wiring:
     def at_most(self) -> np.ndarray:
         most = np.full(self.compiled.class_count, ENDLESS, dtype=np.int64)
         for one in self.compiled.active:
-            if one.is_required and one.kind == definition.ANTI_AFFINITY and one.level == 0:
+            if one.is_cap and one.level == 0:
                 inside = one.a > 0
                 most[inside] = np.minimum(most[inside], one.rule.most // one.a[inside])
         return most
 
     @functools.cached_property
     def weight(self) -> tuple[float, float]:
-        """Returns the value of a member at home, and of a miss of weight 1: more than all scores
+        """Return the value of a member at home, and of a miss of weight 1: more than all scores
         together."""
         score, members = self.score, self.compiled.problem.member_count
         span = float(score.max(initial=0.0) - score.min(initial=0.0)) + 1e-3
@@ -159,17 +159,12 @@ class PlacementTally:
         for n in self.wiring.concerns[every[0]]:
             one = self.compiled.active[n]
             least = int(one.a[every].min())
-            if (
-                one.is_required
-                and one.kind == definition.ANTI_AFFINITY
-                and one.level == 0
-                and least
-            ):
+            if one.is_cap and one.level == 0 and least:
                 total = np.minimum(total, self._reach(every, one.rule.most // least, number))
         return total
 
     def _reach(self, classes: list[int], each: int, number: int) -> np.ndarray:
-        """Returns the reach if units of all the classes are on the best hosts for any of them,
+        """Return the reach if units of all the classes are on the best hosts for any of them,
         ``each`` per host."""
         level, compiled = self.compiled.layout.levels[number], self.compiled
         count = int(compiled.count[classes].sum())
@@ -186,7 +181,7 @@ class PlacementTally:
         return level.top(order, value, usable, hosts) * (count / hosts)
 
     def place(self, c: int, host: int, rules: list[int]) -> int:
-        """Places a unit on a host that has capacity and updates ``rules``. Returns the way it
+        """Place a unit on a host that has capacity and updates ``rules``. Return the way it
         took."""
         shape = self.compiled.shape[c]
         way = 0
@@ -197,8 +192,7 @@ class PlacementTally:
         return way
 
     def _way(self, shape: int, host: int) -> int:
-        """Returns the way that leaves most slots for equal units; among those, the tightest
-        fit."""
+        """Return the way that leaves most slots for equal units; among those, the tightest fit."""
         ways = self.compiled.shapes[shape].ways
         left = self.free[host] - ways
         fits = np.flatnonzero(((left >= 0) | (ways == 0)).all(axis=1))
@@ -207,7 +201,7 @@ class PlacementTally:
         return int(fits[np.lexsort((tight, np.negative(after)))[0]])
 
     def take_back(self, c: int, host: int, way: int, rules: list[int]) -> None:
-        """Reverts a ``place`` with the same rules."""
+        """Revert a ``place`` with the same rules."""
         self.free[host] += self.wiring.ways[self.compiled.shape[c], way]
         self._moved(c, host, rules, -1)
 
@@ -217,6 +211,6 @@ class PlacementTally:
             self.rules[number].move(c, host, sign)
 
     def settle(self, c: int, host: int) -> None:
-        """Makes the placement of a unit final."""
+        """Make the placement of a unit final."""
         self.place(c, host, self.wiring.concerns[c])
         self.at[c].append(host)

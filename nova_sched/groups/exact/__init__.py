@@ -15,8 +15,8 @@
 
     worker      the solver's process, and the handle through which others call it
     tasks       what it does: repair, improve, count the members that fit, explain
-    symmetry    sets of interchangeable units and blocks, and back to members
-    model       the variables and the required rules
-    goal        the objective: preferred policies, moves, scores
-    candidates  fewer hosts to choose from, if there are too many
+    symmetry    sets of interchangeable units and blocks, on fewer hosts if there are too many, and
+                back to members
+    model       the variables, the required rules, and the objective: preferred policies, moves,
+                scores
 """

@@ -16,16 +16,21 @@
 
 import collections
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from ortools.sat.python import cp_model
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.compile import Compiled
-from nova_sched.groups.arrays.layout import LayoutLevel
+from nova_sched.groups.arrays.layout import Layout, LayoutLevel
 
 SPLIT_S = 1.0  # for blocks of one rack: a few variables each
+# Where there are too many hosts to choose from.
+SPARE_DOMAINS, SPARE_BLOCK_DOMAINS = 3, 4
+PLENTY = 2  # times the demand
+PARTNERS = 30  # domains of partners, above which they are no hint
+BLOCK_DOMAINS = 12
 
 Counts = Sequence[Mapping[int, int]]  # for each symmetry set: units by live position
 # For each block: for each of its symmetry sets the live positions of its units.
@@ -79,7 +84,7 @@ class SymmetryBlocks:
         return len(self.numbers)
 
     def need(self, alike: SymmetrySet) -> int:
-        """Returns the units of a set in each block."""
+        """Return the units of a set in each block."""
         return alike.each if self.count > 1 else alike.count
 
 
@@ -110,12 +115,12 @@ class Symmetry:
         return int(self.compiled.count.sum())
 
     def score(self, alike: SymmetrySet) -> np.ndarray:
-        """Returns the score of a unit on each live host, float64 [h]; -inf where none may be."""
+        """Return the score of a unit on each live host, float64 [h]; -inf where none may be."""
         score = self.compiled.shapes[self.compiled.shape[alike.first]].score
         return np.where(alike.most > 0, score, -np.inf)
 
     def within(self, masks: Sequence[np.ndarray]) -> 'Symmetry':
-        """Returns the same on fewer live hosts: bool [h] for each set."""
+        """Return the same on fewer live hosts: bool [h] for each set."""
         sets = [
             dataclasses.replace(alike, most=np.where(mask, alike.most, 0))
             for alike, mask in zip(self.sets, masks, strict=True)
@@ -138,7 +143,7 @@ class CannotSplitError(Exception):
 def symmetry_of(
     compiled: Compiled, apart: Collection[int] = (), partial: bool = False, by_home: bool = False
 ) -> Symmetry:
-    """Returns the sets of units and blocks of a compiled problem.
+    """Return the sets of units and blocks of a compiled problem.
 
     Blocks with a number in ``apart`` are not merged. With ``by_home``, units that have a home are
     not merged either, because their identity matters.
@@ -165,7 +170,7 @@ def symmetry_of(
 def _merge(
     compiled: Compiled, apart: set[int], named: np.ndarray
 ) -> tuple[list[list[int]], list[SymmetryBlocks]]:
-    """Returns the columns of classes that form one set, and the blocks that refer to these."""
+    """Return the columns of classes that form one set, and the blocks that refer to these."""
     columns: list[list[int]] = []
     taken = named.copy()
     merged = []
@@ -199,7 +204,7 @@ def _merge(
 
 
 def _private(symmetry: Symmetry) -> dict[int, int]:
-    """Returns how many blocks are alike, for each rule on units of a single one of them."""
+    """Return how many blocks are alike, for each rule on units of a single one of them."""
     owner: dict[int, tuple[int, int]] = {}  # class -> position of its blocks, and which of them
     for number, blocks in enumerate(symmetry.blocks):
         if blocks.count > 1:
@@ -216,9 +221,9 @@ def _private(symmetry: Symmetry) -> dict[int, int]:
 
 
 def _cap(symmetry: Symmetry) -> None:
-    """Limits each set by the anti-affinity among its units."""
+    """Limit each set by the anti-affinity among its units."""
     for position, one in enumerate(symmetry.compiled.active):
-        if one.is_required and one.kind == definition.ANTI_AFFINITY:
+        if one.is_cap:
             times = symmetry.private.get(position, 1)
             left = np.maximum(one.rule.most - one.fixed_a, 0)
             for alike in symmetry.sets:
@@ -229,7 +234,7 @@ def _cap(symmetry: Symmetry) -> None:
 
 
 def _tighten(symmetry: Symmetry) -> None:
-    """Limits blocks by the places of their sets in each domain, and sets by their blocks."""
+    """Limit blocks by the places of their sets in each domain, and sets by their blocks."""
     for blocks in symmetry.blocks:
         level = symmetry.compiled.layout.levels[blocks.level]
         blocks.most = _most_blocks(symmetry, blocks, level)
@@ -258,7 +263,7 @@ def _most_blocks(symmetry: Symmetry, blocks: SymmetryBlocks, level: LayoutLevel)
 
 
 def counted(symmetry: Symmetry, hosts: np.ndarray) -> Counts:
-    """Returns the units of each set by live position, as placed by a placement [M]."""
+    """Return the units of each set by live position, as placed by a placement [M]."""
     compiled = symmetry.compiled
     found = []
     for alike in symmetry.sets:
@@ -268,7 +273,7 @@ def counted(symmetry: Symmetry, hosts: np.ndarray) -> Counts:
 
 
 def placement(symmetry: Symmetry, counts: Counts) -> np.ndarray:
-    """Returns the hosts [M], -1 for members without a place. Raises CannotSplitError."""
+    """Return the hosts [M], -1 for members without a place. Raises CannotSplitError."""
     compiled = symmetry.compiled
     hosts = np.where(compiled.problem.fixed >= 0, compiled.problem.fixed, -1).astype(np.int32)
     of_class: dict[int, Mapping[int, int]] = {
@@ -283,7 +288,7 @@ def placement(symmetry: Symmetry, counts: Counts) -> np.ndarray:
 
 
 def _name(compiled: Compiled, c: int, here: Mapping[int, int], hosts: np.ndarray) -> None:
-    """Assigns the places ``here`` to units of one class: first units at home, then the rest in
+    """Assign the places ``here`` to units of one class: first units at home, then the rest in
     order."""
     if not here:
         return
@@ -307,7 +312,7 @@ def _name(compiled: Compiled, c: int, here: Mapping[int, int], hosts: np.ndarray
 def _split(
     symmetry: Symmetry, blocks: SymmetryBlocks, counts: Counts
 ) -> dict[int, collections.Counter[int]]:
-    """Returns the places of each class of several blocks, domain by domain."""
+    """Return the places of each class of several blocks, domain by domain."""
     ids = symmetry.compiled.layout.levels[blocks.level].ids
     sets = [symmetry.sets[number] for number in blocks.sets]
     caps: Caps = []
@@ -334,7 +339,7 @@ def _split(
 
 
 def _shares(rows: list[list[int]], blocks: int, caps: Caps, numbers: list[int]) -> Shares:
-    """Distributes the places of each set in one domain, ``rows``, over so many blocks.
+    """Distribute the places of each set in one domain, ``rows``, over so many blocks.
 
     Round-robin, host by host: no block gets more places on a host than necessary. If that breaks
     a cap on several sets of a block, the solver does it.
@@ -361,7 +366,7 @@ def _kept(shares: Shares, caps: Caps) -> bool:
 
 
 def _searched(rows: list[list[int]], blocks: int, caps: Caps) -> Shares | None:
-    """Does the same with the solver; returns None if it finds no way."""
+    """Do the same with the solver; returns None if it finds no way."""
     model = cp_model.CpModel()
     held = [collections.Counter(row) for row in rows]
     z = {
@@ -395,3 +400,134 @@ def _searched(rows: list[list[int]], blocks: int, caps: Caps) -> Shares | None:
         ]
         for block in every
     ]
+
+
+def roomy(symmetry: Symmetry) -> Symmetry:
+    """Keep the domains with the most places: those of each block, and those of the other sets.
+
+    The latter are chosen in each wide domain, and apply to all sets.
+    """
+    layout = symmetry.compiled.layout
+    fine, wide = _grain(layout)
+    chosen = np.zeros(fine.count, dtype=bool)
+    in_block = {number for one in symmetry.blocks if not one.inner for number in one.sets}
+    for number, alike in enumerate(symmetry.sets):
+        if number not in in_block:
+            places = fine.sum(alike.most)
+            for domains in wide:
+                order = domains[np.argsort(-places[domains], kind='stable')]
+                enough = np.searchsorted(np.cumsum(places[order]), PLENTY * alike.count)
+                chosen[order[: int(enough) + 1 + SPARE_DOMAINS]] = True
+    masks = [chosen[fine.ids]] * len(symmetry.sets)
+    for blocks in symmetry.blocks:
+        if not blocks.inner:
+            # By the blocks that a domain takes, then by its scarcest set.
+            level = layout.levels[blocks.level]
+            rows = [symmetry.sets[number] for number in blocks.sets]
+            times = np.min([level.sum(row.most) / blocks.need(row) for row in rows], axis=0)
+            slack = np.where(blocks.most > 0, blocks.most + times / (1 + times), -1.0)
+            count = PLENTY * blocks.count + SPARE_BLOCK_DOMAINS
+            best = np.zeros(level.count, dtype=bool)
+            best[np.argsort(-slack, kind='stable')[:count]] = True
+            for number in blocks.sets:
+                masks[number] = masks[number] | best[level.ids]
+    return symmetry.within(masks)
+
+
+def _grain(layout: Layout) -> tuple[LayoutLevel, list[np.ndarray]]:
+    """Return the finest level above the host, and its domains grouped by the widest level around
+    it."""
+    above = [number for number, level in enumerate(layout.levels) if number and level.count > 1]
+    if not above:
+        return layout.levels[0], [np.arange(layout.levels[0].count)]
+    finest = max(above, key=lambda number: layout.levels[number].count)
+    around = [number for number in above if layout.nests[finest, number] and number != finest]
+    fine = layout.levels[finest]
+    if not around:
+        return fine, [np.arange(fine.count)]
+    widest = min(around, key=lambda number: layout.levels[number].count)
+    inside = layout.around(finest, widest)
+    return fine, [
+        np.flatnonzero(inside == domain) for domain in range(layout.levels[widest].count)
+    ]
+
+
+def promising(symmetry: Symmetry, counts: Counts, budget: int) -> Symmetry:
+    """Keep the hosts with the best scores, the current hosts, and the hosts that can meet
+    partners.
+
+    The result needs about ``budget`` variables.
+    """
+    compiled, layout = symmetry.compiled, symmetry.compiled.layout
+    masks = []
+    share = budget // max(len(symmetry.sets), 1)
+    for alike, mine in zip(symmetry.sets, counts, strict=True):
+        best = np.argsort(-symmetry.score(alike), kind='stable')
+        mask = np.zeros(len(layout.live), dtype=bool)
+        mask[best[: max(2 * alike.count + 20, share)]] = True
+        mask[list(mine)] = True
+        masks.append(mask)
+    for number, mask in _partners(symmetry, counts):
+        masks[number] |= mask
+    for blocks in symmetry.blocks:
+        if not blocks.inner:
+            best = _best_domains(symmetry, blocks, counts)
+            for number in blocks.sets:
+                masks[number] = best.copy()
+    homes = compiled.problem.home[compiled.problem.home >= 0]
+    at = layout.position[homes]
+    for mask in masks:
+        mask[at[at >= 0]] = True
+    return _trimmed(symmetry, masks, counts, budget)
+
+
+def _partners(symmetry: Symmetry, counts: Counts) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield sets with hosts in the domains of the members with which they share a policy."""
+    for one in symmetry.compiled.active:
+        draws = one.kind in (definition.NEAR, definition.SPREAD, definition.AFFINITY)
+        if not draws or not one.level:
+            continue
+        level = symmetry.compiled.layout.levels[one.level]
+        sides = [n for n, row in enumerate(symmetry.sets) if one.a[row.first] or one.b[row.first]]
+        used = np.zeros(level.count, dtype=bool)
+        for number in sides:
+            used[level.ids[list(counts[number])]] = True
+        if used.sum() <= PARTNERS:
+            for number in sides:
+                yield number, used[level.ids]
+
+
+def _best_domains(symmetry: Symmetry, blocks: SymmetryBlocks, counts: Counts) -> np.ndarray:
+    """Return the hosts, bool [h], in the current domains of blocks, and in the best by possible
+    score."""
+    level = symmetry.compiled.layout.levels[blocks.level]
+    worth = np.zeros(level.count)
+    used = np.zeros(level.count, dtype=bool)
+    for number in blocks.sets:
+        alike = symmetry.sets[number]
+        worth += blocks.need(alike) * level.max(symmetry.score(alike))
+        used[level.ids[list(counts[number])]] = True
+    worth[blocks.most == 0] = -np.inf
+    used[np.argsort(-worth, kind='stable')[: PLENTY * blocks.count + BLOCK_DOMAINS]] = True
+    return used[level.ids]
+
+
+def _trimmed(symmetry: Symmetry, masks: list[np.ndarray], counts: Counts, budget: int) -> Symmetry:
+    """Trim the candidates to the budget: the same share of each set, the best by score.
+
+    The current hosts of each set always remain.
+    """
+    sizes = [
+        int(np.count_nonzero(mask & (alike.most > 0)))
+        for mask, alike in zip(masks, symmetry.sets, strict=True)
+    ]
+    if sum(sizes) <= budget:
+        return symmetry.within(masks)
+    trimmed = []
+    for alike, mask, mine, size in zip(symmetry.sets, masks, counts, sizes, strict=True):
+        score = np.where(mask, symmetry.score(alike), -np.inf)
+        best = np.zeros(len(mask), dtype=bool)
+        best[np.argsort(-score, kind='stable')[: max(1, size * budget // sum(sizes))]] = True
+        best[list(mine)] = True
+        trimmed.append(best & mask)
+    return symmetry.within(trimmed)

@@ -29,29 +29,29 @@ from nova_sched.groups import why
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.problem import NOWHERE, Problem
-from nova_sched.groups.exact.candidates import promising, roomy
-from nova_sched.groups.exact.goal import add_goal
-from nova_sched.groups.exact.model import Variables, add_rules
+from nova_sched.groups.exact.model import Variables, add_goal, add_rules
 from nova_sched.groups.exact.symmetry import (
     CannotSplitError,
     Counts,
     counted,
     placement,
+    promising,
+    roomy,
     symmetry_of,
 )
-from nova_sched.groups.time_limit import WALL_FACTOR, TimeLimit
+from nova_sched.groups.limits import WALL_FACTOR, TimeLimit
 
 WORKERS = 2
 POLL_S = 0.01  # between looks at the processor time of a search
 PROGRESS = 0.25  # share of the time of an improvement, after which it ends if it finds no better
-LARGE = 6000  # variables; with more, the members that fit are counted on a part of the hosts
+MAX_VARIABLES = 6000  # with more, the members that fit are counted on a part of the hosts
 BUDGET = 4000  # variables for the improvement of a placement
 
 Answer = tuple[np.ndarray | None, bool]  # hosts [M], or None; whether None is a proof
 
 
 def repair(problem: Problem, seconds: float) -> Answer:
-    """Returns a placement that keeps all required rules, or None.
+    """Return a placement that keeps all required rules, or None.
 
     With enough time, finds a placement if there is one.
     """
@@ -75,7 +75,7 @@ def repair(problem: Problem, seconds: float) -> Answer:
 def improve(
     problem: Problem, hosts: np.ndarray, scores: bool = True, *, seconds: float
 ) -> np.ndarray:
-    """Returns a placement that is no worse than ``hosts``, by ``policies.cost``.
+    """Return a placement that is no worse than ``hosts``, by ``policies.cost``.
 
     Ends early after PROGRESS of the time without a better one. Without ``scores``, only fewer
     broken preferences and fewer moves are better.
@@ -110,7 +110,7 @@ def improve(
 
 
 def largest(problem: Problem, seconds: float) -> Answer:
-    """Returns hosts [M] of as many members as fit together, and whether this is the maximum.
+    """Return hosts [M] of as many members as fit together, and whether this is the maximum.
 
     Members without a place have -1; hosts None: not known. Blocks are placed whole or not at all,
     except those that contain other blocks or all members.
@@ -120,7 +120,7 @@ def largest(problem: Problem, seconds: float) -> Answer:
 
     def attempt(apart: Collection[int]) -> Answer:
         symmetry = symmetry_of(compiled, apart, partial=True)
-        is_large = symmetry.size > LARGE
+        is_large = symmetry.size > MAX_VARIABLES
         these = Variables(roomy(symmetry) if is_large else symmetry)
         add_rules(these)
         terms = [
@@ -158,7 +158,7 @@ def _settle(problem: Problem, seconds: float) -> bool | None:
 
 
 def _hint(these: Variables, counts: Counts) -> bool:
-    """Passes a placement to the search as a hint.
+    """Pass a placement to the search as a hint.
 
     Sets every variable, because the solver ignores an incomplete hint.
     """
@@ -197,7 +197,7 @@ class SolverClock:
         return time.process_time() - self._beside_s
 
     def searched(self, seconds: float, workers: int) -> None:
-        """Counts the processor time of a search by so many threads."""
+        """Count the processor time of a search by so many threads."""
         self._beside_s += seconds * (1 - 1 / workers)
 
 
@@ -232,7 +232,7 @@ def _solve(
     stall_s: float = math.inf,
     **parameters: Any,
 ) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
-    """Searches for ``seconds`` of processor time of each thread; with ``progress``, no longer than
+    """Search for ``seconds`` of processor time of each thread; with ``progress``, no longer than
     ``stall_s`` without any."""
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(WALL_FACTOR * seconds, 0.001)
@@ -282,7 +282,7 @@ def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
 
 
 def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:
-    """Repeats the attempt until the counts can be split into blocks, usually at once."""
+    """Repeat the attempt until the counts can be split into blocks, usually at once."""
     apart: set[int] = set()
     while True:
         try:
@@ -292,7 +292,7 @@ def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:
 
 
 def _checked(problem: Problem, hosts: np.ndarray | None) -> np.ndarray | None:
-    """Returns the placement if an independent check finds no fault, else None."""
+    """Return the placement if an independent check finds no fault, else None."""
     if hosts is None or (hosts < 0).any() or policies.broken(problem, hosts):
         return None
     return hosts

@@ -57,14 +57,14 @@ class Solver:
         self._closed = False
 
     def start(self) -> None:
-        """Starts the process if it is not running, without waiting until it is ready."""
+        """Start the process if it is not running, without waiting until it is ready."""
         with self._turn:
             self._running()
 
     def ask(self, task: str, *arguments: object, seconds: float, wait_s: float = 0.0) -> Any:
-        """Returns the result of ``function(*arguments, seconds=seconds)``.
+        """Return the result of ``function(*arguments, seconds=seconds)``.
 
-        ``task`` is 'module:function', and ``seconds`` are of processor time. Returns None if there
+        ``task`` is 'module:function', and ``seconds`` are of processor time. Return None if there
         is no answer: the process was busy for longer than ``wait_s``, or died, or was killed
         because it took WALL_FACTOR times ``seconds`` and a grace period, or the function raised
         (which is logged). The time to load a new process is added.
@@ -78,7 +78,7 @@ class Solver:
             self._turn.release()
 
     def close(self) -> None:
-        """Ends the process, even during a task; later calls return None."""
+        """End the process, even during a task; later calls return None."""
         self._closed = True
         process = self._process
         if process is not None and process.is_ours:
@@ -112,7 +112,11 @@ class Solver:
         self, process: ChildProcess, task: str, arguments: tuple[object, ...], seconds: float
     ) -> Any:
         try:
-            self._wait_until_ready(process)
+            try:
+                process.wait_until_ready(self._start_s)
+            except (OSError, EOFError):
+                self._rest_until = time.monotonic() + REST_S
+                raise
             good, answer = process.ask(task, arguments, seconds, self._grace_s)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             if not self._closed:
@@ -130,10 +134,3 @@ class Solver:
         if not good:
             LOG.error('The solver raised an exception in %s: %s', task, answer)
         return answer if good else None
-
-    def _wait_until_ready(self, process: ChildProcess) -> None:
-        try:
-            process.wait_until_ready(self._start_s)
-        except (OSError, EOFError):
-            self._rest_until = time.monotonic() + REST_S
-            raise

@@ -36,15 +36,15 @@ from nova_sched.hardware.numa.guest import (
     SMALL,
 )
 
-MOST_CPUS = 4096  # of one guest, as many as KVM supports
-MOST_CELLS = 128  # the limit of QEMU, and of Nova for hw:numa_cpus.N and hw:numa_mem.N
+MAX_CPUS = 4096  # of one guest, as many as KVM supports
+MAX_CELLS = 128  # the limit of QEMU, and of Nova for hw:numa_cpus.N and hw:numa_mem.N
 PAGE_WORDS = {'small': SMALL, 'large': LARGE, 'any': ANY}
 
 
 def topology(vcpus, memory_mb, extra_specs, image):
-    """Returns the cells of a server of this flavor and image, as InstanceNUMATopology.
+    """Return the cells of a server of this flavor and image, as InstanceNUMATopology.
 
-    Returns None if they ask for none. ``image`` is an ImageMetaProps. Raises InvalidRequest if
+    Return None if they ask for none. ``image`` is an ImageMetaProps. Raises InvalidRequest if
     Nova's API would refuse the server.
     """
     asked = GuestSettings(vcpus, memory_mb, extra_specs, image)
@@ -75,7 +75,7 @@ def topology(vcpus, memory_mb, extra_specs, image):
 
 
 def _page_kb(asked):
-    """Returns the page size in KiB, or a word for several sizes; None if any size will do."""
+    """Return the page size in KiB, or a word for several sizes; None if any size will do."""
     flavor, image = asked.both('mem_page_size')
     wanted = _pages(flavor, 'hw:mem_page_size') if flavor else None
     if not image:
@@ -117,18 +117,18 @@ def _check_locked(asked):
 
 
 def _count(asked):
-    """Returns the number of cells that is requested; None if it is not set."""
+    """Return the number of cells that is requested; None if it is not set."""
     flavor, image = asked.both('numa_nodes')
     if flavor and image:
         raise refused('hw_numa_nodes', 'the flavor says that already')
     said = flavor or image
     if said is None:
         return None
-    return _whole(said, 'hw:numa_nodes', 1, MOST_CELLS)
+    return _whole(said, 'hw:numa_nodes', 1, MAX_CELLS)
 
 
 def _cells(asked, number):
-    """Returns the CPUs and the memory (MiB) of each cell."""
+    """Return the CPUs and the memory (MiB) of each cell."""
     cpus = _of_cells(asked, 'numa_cpus', cpu_ids)
     memory = _of_cells(asked, 'numa_mem', _whole)
     if cpus is None and memory is None:
@@ -142,12 +142,10 @@ def _cells(asked, number):
 
 
 def _of_cells(asked, name, read):
-    """Returns the setting of each cell, from the first to the last; None if there is none."""
+    """Return the setting of each cell, from the first to the last; None if there is none."""
     of_image = asked.image.get(f'hw_{name}')
-    keys = [f'hw:{name}.{cell}' for cell in range(MOST_CELLS)]
-    said = next(
-        (cell for cell, key in enumerate(keys) if key not in asked.extra_specs), MOST_CELLS
-    )
+    keys = [f'hw:{name}.{cell}' for cell in range(MAX_CELLS)]
+    said = next((cell for cell, key in enumerate(keys) if key not in asked.extra_specs), MAX_CELLS)
     if not said:
         return of_image
     if of_image is not None:
@@ -163,7 +161,7 @@ def _whole(value, where, least=0, most=words.LARGEST):
 
 
 def _equal(asked, number):
-    """Returns cells of equal size."""
+    """Return cells of equal size."""
     each, memory = len(asked.cpus) // number, asked.memory_mb // number
     if each * number != asked.vcpus or memory * number != asked.memory_mb:
         why = f'{asked.vcpus} CPUs and {asked.memory_mb} MiB do not make {number} equal cells'
@@ -172,7 +170,7 @@ def _equal(asked, number):
 
 
 def _check_cells(asked, cpus, memory):
-    """Checks that each CPU is in exactly one cell, and that the memory adds up."""
+    """Check that each CPU is in exactly one cell, and that the memory adds up."""
     named = [cpu for ids in cpus for cpu in ids]
     if sorted(named) != sorted(asked.cpus):
         why = f'each of the CPUs 0 to {asked.vcpus - 1} has to be in one cell, and no other'
@@ -182,7 +180,7 @@ def _check_cells(asked, cpus, memory):
         raise refused('hw:numa_mem', why)
 
 
-LONGEST = 300  # characters of an error
+MAX_ERROR = 300  # characters of an error
 
 # CPU policy of the flavor -> policies that the image may not have in addition.
 AGAINST = {
@@ -212,25 +210,25 @@ class GuestSettings:
 
         Raises InvalidRequest.
         """
-        if self.vcpus > MOST_CPUS:
+        if self.vcpus > MAX_CPUS:
             why = (
                 f'{self.vcpus} CPUs; a guest with NUMA cells or dedicated CPUs has at most '
-                f'{MOST_CPUS}'
+                f'{MAX_CPUS}'
             )
             raise refused('flavor.vcpus', why)
         return frozenset(range(self.vcpus))
 
     def both(self, name):
-        """Returns the values of the flavor and of the image; None if unset."""
+        """Return the values of the flavor and of the image; None if unset."""
         return self.extra_specs.get(f'hw:{name}') or None, self.image.get(f'hw_{name}')
 
 
 def refused(where, why):
-    return errors.InvalidRequest(where, why if len(why) <= LONGEST else f'{why[:LONGEST]}...')
+    return errors.InvalidRequest(where, why if len(why) <= MAX_ERROR else f'{why[:MAX_ERROR]}...')
 
 
 def _word(value, known, where):
-    """Returns the value if it is one of these words, or None if unset. Raises InvalidRequest."""
+    """Return the value if it is one of these words, or None if unset. Raises InvalidRequest."""
     if value and value not in known:
         raise refused(where, f'{value!r} is none of {", ".join(known)}')
     return value or None
@@ -292,7 +290,7 @@ def _thread_policy(asked):
 
 
 def _cpu_resources(asked):
-    """Returns the units of VCPU and PCPU that the flavor asks for by name, without zeros."""
+    """Return the units of VCPU and PCPU that the flavor asks for by name, without zeros."""
     units: dict[str, int] = {}
     for key, value in asked.extra_specs.items():
         # What is not a number is refused with the amounts of all other classes.
@@ -303,9 +301,9 @@ def _cpu_resources(asked):
 
 
 def _siblings(asked):
-    """Returns the trait of simultaneous multithreading, `required` or `forbidden`.
+    """Return the trait of simultaneous multithreading, `required` or `forbidden`.
 
-    Returns None if neither flavor nor image names it.
+    Return None if neither flavor nor image names it.
     """
     verdicts = [value for key, value in asked.extra_specs.items() if _SIBLINGS.fullmatch(key)]
     if not verdicts and 'HW_CPU_HYPERTHREADING' in (asked.image.get('traits_required') or ()):
@@ -314,7 +312,7 @@ def _siblings(asked):
 
 
 def _dedicated(asked, policy, threads, emulators):
-    """Returns the guest CPUs that get a dedicated host CPU."""
+    """Return the guest CPUs that get a dedicated host CPU."""
     masked, realtime = _mask(asked), _realtime(asked, emulators)
     if policy not in (DEDICATED, MIXED):
         for where, value in (
@@ -335,7 +333,7 @@ def _dedicated(asked, policy, threads, emulators):
 
 
 def _mask(asked):
-    """Returns the CPUs of `hw:cpu_dedicated_mask`: a proper subset; empty without a mask."""
+    """Return the CPUs of `hw:cpu_dedicated_mask`: a proper subset; empty without a mask."""
     mask = asked.extra_specs.get('hw:cpu_dedicated_mask')
     if not mask:
         return frozenset()
@@ -346,7 +344,7 @@ def _mask(asked):
 
 
 def _realtime(asked, emulators):
-    """Returns the CPUs for real time; empty without any."""
+    """Return the CPUs for real time; empty without any."""
     if not strutils.bool_from_string(asked.extra_specs.get('hw:cpu_realtime')):
         return frozenset()
     flavor, image = asked.both('cpu_realtime_mask')
@@ -363,13 +361,13 @@ def _realtime(asked, emulators):
 
 
 def _masked(asked, mask, where):
-    """Returns the CPUs of a mask. If the mask starts with an exclusion, it applies to all CPUs."""
+    """Return the CPUs of a mask. If the mask starts with an exclusion, it applies to all CPUs."""
     every = f'0-{max(asked.cpus)},' if mask.strip().startswith('^') else ''
     return cpu_ids(every + mask, where)
 
 
 def cpu_ids(text, where):
-    """Returns the ids in a text like ``0-3,^2``. Raises InvalidRequest."""
+    """Return the ids in a text like ``0-3,^2``. Raises InvalidRequest."""
     try:
         return words.cpu_ids(text)
     except ValueError as error:

@@ -48,8 +48,7 @@ NOTHING = 'nothing'
 
 
 def spec_of(member, project_id=None, user_id=None, instance_uuid=None, aliases=None):
-    """Returns the RequestSpec of one instance that is to be this member, without the group's
-    hints.
+    """Return the RequestSpec of one instance that is to be this member, without the group's hints.
 
     Without an ``instance_uuid`` a new one is generated. ``aliases`` of PCI devices are those of
     the configuration by default (see ``pci_aliases.read``). Raises InvalidRequest if Nova's API
@@ -58,47 +57,43 @@ def spec_of(member, project_id=None, user_id=None, instance_uuid=None, aliases=N
     aliases = pci_aliases.configured() if aliases is None else aliases
     instance_uuid = instance_uuid or uuidutils.generate_uuid()
     try:
-        return _spec(member, project_id, user_id, instance_uuid, aliases)
+        # The template was read by these rules too, but not where an earlier release stored it.
+        for name in member.hints:
+            if why := words.why_internal(words.HINT, name):
+                raise errors.InvalidRequest('scheduler_hints', why)
+        flavor, image = _flavor(member.flavor), _image(member.image)
+        wanted = flavor.extra_specs, image.properties
+        spec = objects.RequestSpec(
+            instance_uuid=instance_uuid,
+            num_instances=1,
+            project_id=project_id,
+            user_id=user_id,
+            availability_zone=member.availability_zone,
+            flavor=flavor,
+            image=image,
+            numa_topology=guest_numa.topology(flavor.vcpus, flavor.memory_mb, *wanted),
+            pci_requests=objects.InstancePCIRequests(
+                instance_uuid=instance_uuid, requests=pci_aliases.requests(*wanted, aliases)
+            ),
+            ignore_hosts=None,
+            force_hosts=None,
+            force_nodes=None,
+            retry=None,
+            limits=objects.SchedulerLimits(
+                numa_topology=None, vcpu=None, disk_gb=None, memory_mb=None
+            ),
+            instance_group=None,
+            scheduler_hints={name: _strings(value) for name, value in member.hints.items()},
+            is_bfv=member.boots_from_volume,
+            requested_resources=[],
+            request_level_params=objects.RequestLevelParams(),
+        )
+        spec.obj_set_defaults()
     except (errors.InvalidRequest, errors.MalformedObject) as refused:
         where, why = refused.args
         raise errors.InvalidRequest(f'member {member.path}, {where}', why) from None
     except (ValueError, TypeError) as error:
         raise errors.InvalidRequest(f'member {member.path}', str(error)[:200]) from None
-
-
-def _spec(member, project_id, user_id, instance_uuid, aliases):
-    # The template was read by these rules too, but not where an earlier release stored it.
-    for name in member.hints:
-        if why := words.why_internal(words.HINT, name):
-            raise errors.InvalidRequest('scheduler_hints', why)
-    flavor, image = _flavor(member.flavor), _image(member.image)
-    wanted = flavor.extra_specs, image.properties
-    spec = objects.RequestSpec(
-        instance_uuid=instance_uuid,
-        num_instances=1,
-        project_id=project_id,
-        user_id=user_id,
-        availability_zone=member.availability_zone,
-        flavor=flavor,
-        image=image,
-        numa_topology=guest_numa.topology(flavor.vcpus, flavor.memory_mb, *wanted),
-        pci_requests=objects.InstancePCIRequests(
-            instance_uuid=instance_uuid, requests=pci_aliases.requests(*wanted, aliases)
-        ),
-        ignore_hosts=None,
-        force_hosts=None,
-        force_nodes=None,
-        retry=None,
-        limits=objects.SchedulerLimits(
-            numa_topology=None, vcpu=None, disk_gb=None, memory_mb=None
-        ),
-        instance_group=None,
-        scheduler_hints={name: _values(value) for name, value in member.hints.items()},
-        is_bfv=member.boots_from_volume,
-        requested_resources=[],
-        request_level_params=objects.RequestLevelParams(),
-    )
-    spec.obj_set_defaults()
     return spec
 
 
@@ -128,56 +123,45 @@ def _image(image):
     return objects.ImageMeta.from_dict({**known, 'properties': dict(image.properties)})
 
 
-def _values(value):
-    """Returns a hint as it is sent: a list of strings."""
+def _strings(value):
+    """Return a hint as it is sent: a list of strings."""
     every = value if isinstance(value, (list, tuple)) else [value]
     return [one if isinstance(one, str) else json.dumps(one) for one in every]
 
 
 def differs(member, spec):
-    """Returns the first difference of a RequestSpec from the plan: (field, planned, asked), or
+    """Return the first difference of a RequestSpec from the plan: (field, planned, asked), or
     None.
 
     Both values are strings or numbers, for messages.
     """
-    for field, planned, asked in (
-        *_plain(member, spec),
-        *_extra_specs(member, spec),
-        *_properties(member, spec),
-    ):
+    for field, planned, asked in _compared(member, spec):
         if planned != asked:
             return field, _shown(planned), _shown(asked)
     return None
 
 
-def _plain(member, spec):
-    flavor = member.flavor
+def _compared(member, spec):
+    """Yield what the plan and the request have in common: (field, planned, asked)."""
+    flavor, image = member.flavor, member.image
     for name in ('vcpus', 'memory_mb', 'ephemeral_gb', 'swap'):
         yield f'flavor.{name}', getattr(flavor, name), int(fields.flavor(spec, name))
     yield 'boot from volume', member.boots_from_volume, fields.is_bfv(spec)
     if not member.boots_from_volume:
         yield 'flavor.root_gb', flavor.root_gb, fields.flavor(spec, 'root_gb')
     yield 'availability_zone', member.availability_zone, fields.read(spec, 'availability_zone')
-    if (
-        member.image is not None and not member.boots_from_volume
-    ):  # the request does not contain the image of the volume
+    # A request to boot from a volume does not contain the image of the volume.
+    if image is not None and not member.boots_from_volume:
         for name in ('id', 'disk_format'):
-            if planned := getattr(member.image, name):
+            if planned := getattr(image, name):
                 yield f'image.{name}', planned, fields.read(fields.read(spec, 'image'), name)
-
-
-def _extra_specs(member, spec):
-    planned, asked = member.flavor.extra_specs, fields.extra_specs(spec)
-    for key in sorted({*planned, *asked}):
+    specs = fields.extra_specs(spec)
+    for key in sorted({*flavor.extra_specs, *specs}):
         if not key.startswith(IDLE):
-            yield f'extra spec {key}', planned.get(key), asked.get(key)
-
-
-def _properties(member, spec):
-    planned = _image(member.image).properties.set_fields()
-    asked = fields.image_properties(spec)
-    for name in sorted({*planned, *(DECISIVE & asked.keys())}):
-        yield f'image property {name}', _ordered(planned.get(name)), _ordered(asked.get(name))
+            yield f'extra spec {key}', flavor.extra_specs.get(key), specs.get(key)
+    properties, asked = _image(image).properties.set_fields(), fields.image_properties(spec)
+    for name in sorted({*properties, *(DECISIVE & asked.keys())}):
+        yield f'image property {name}', _ordered(properties.get(name)), _ordered(asked.get(name))
 
 
 def _ordered(value):

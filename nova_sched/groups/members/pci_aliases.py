@@ -41,13 +41,13 @@ WORDS = {
 
 
 def configured():
-    """Returns the aliases of the configuration. Raises BadConfig."""
+    """Return the aliases of the configuration. Raises BadConfig."""
     return read(tuple(CONF.pci.alias))
 
 
 @functools.lru_cache(maxsize=4)
 def read(texts):
-    """Returns the NUMA policy and the alternative devices of each alias, by name.
+    """Return the NUMA policy and the alternative devices of each alias, by name.
 
     ``texts`` are JSON objects. Raises BadConfig.
     """
@@ -67,7 +67,7 @@ def read(texts):
 
 
 def _alias(text):
-    """Returns name, NUMA policy and device of one alias."""
+    """Return name, NUMA policy and device of one alias."""
     try:
         said = json.loads(text)
     except ValueError as error:
@@ -107,7 +107,7 @@ def _device(name, said):
 
 
 def requests(extra_specs, image, aliases):
-    """Returns the InstancePCIRequest objects for a flavor and an image (its ImageMetaProps).
+    """Return the InstancePCIRequest objects for a flavor and an image (its ImageMetaProps).
 
     ``aliases`` are as returned by ``read``. Raises InvalidRequest.
     """
@@ -138,7 +138,7 @@ def _request(part, aliases, override):
 
 
 def _numa_policy(extra_specs, image):
-    """Returns the NUMA policy of flavor or image, which overrides the aliases; None if unset."""
+    """Return the NUMA policy of flavor or image, which overrides the aliases; None if unset."""
     flavor = extra_specs.get('hw:pci_numa_affinity_policy')
     of_image = image.get('hw_pci_numa_affinity_policy')
     if flavor and flavor not in POLICIES:

@@ -20,10 +20,10 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import bounds, policies
-from nova_sched.groups.arrays.blocks import Block
-from nova_sched.groups.arrays.compile import Compiled, compile
+from nova_sched.groups.arrays.compile import Block, Compiled, compile
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.arrays.tally import PlacementTally, Wiring
+from nova_sched.groups.limits import TimeLimit
 from nova_sched.groups.quick import sequential
 from nova_sched.groups.quick.packing import (
     RANDOM,
@@ -34,7 +34,6 @@ from nova_sched.groups.quick.packing import (
     place_class,
     plan_spreads,
 )
-from nova_sched.groups.time_limit import TimeLimit
 
 FOR_SCORE = 3  # attempts that choose by score; later ones rotate
 LATER = ((TIGHT, False), (RANDOM, True), (RANDOM, False), (SCORE, True))  # with or without wishes
@@ -65,7 +64,7 @@ class SearchItem:
 def place(
     given: Problem | Compiled, seconds: float | None = 0.2, attempts: int = 25, seed: int = 0
 ) -> np.ndarray | None:
-    """Returns a placement, int32 [M], that breaks no required policy; None if none was found.
+    """Return a placement, int32 [M], that breaks no required policy; None if none was found.
 
     ``seconds`` of processor time: for all attempts together, of which the first is always
     completed; None is unlimited. If all attempts fail, sequential placement runs, for as long
@@ -73,7 +72,12 @@ def place(
     """
     compiled = compile(given) if isinstance(given, Problem) else given
     problem = compiled.problem
-    found = _at_home(problem, seconds, attempts, seed)
+    found, held = None, _held(problem)
+    if held is not None:
+        half_s = None if seconds is None else seconds / 2
+        found = place(held, half_s, max(attempts // 5, 1), seed)
+        if found is not None and policies.broken(problem, found):
+            found = None
     if found is not None and not policies.cost(problem, found).preferred:
         return found
     other = _search(compiled, seconds, attempts, seed)
@@ -82,24 +86,10 @@ def place(
     return min(found, other, key=lambda hosts: policies.cost(problem, hosts))
 
 
-def _at_home(
-    problem: Problem, seconds: float | None, attempts: int, seed: int
-) -> np.ndarray | None:
-    """Returns a placement in which all members at home stay, if they may.
-
-    Returns None if no member is at home, or no such placement is found.
-    """
-    held = _held(problem)
-    if held is None:
-        return None
-    hosts = place(held, None if seconds is None else seconds / 2, max(attempts // 5, 1), seed)
-    return hosts if hosts is not None and not policies.broken(problem, hosts) else None
-
-
 def _held(problem: Problem) -> Problem | None:
-    """Returns the problem with members fixed at home, except on hosts that lack capacity for all.
+    """Return the problem with members fixed at home, except on hosts that lack capacity for all.
 
-    Returns None if no member is at home.
+    Return None if no member is at home.
     """
     stays = np.flatnonzero((problem.home >= 0) & (problem.fixed < 0))
     stays = stays[problem.mask[problem.kind[stays], problem.home[stays]]]
@@ -168,7 +158,7 @@ class Search:
             self._demand[block.level] += self._passing[block.number]
 
     def attempt(self, number: int) -> np.ndarray | None:
-        """Returns a placement that may still break something, or None.
+        """Return a placement that may still break something, or None.
 
         The limit of time does not end the first attempt (number 0): nearly all that is found, it
         finds.
@@ -199,7 +189,7 @@ class Search:
         return self._compiled.placement(tally.at)
 
     def elsewhere(self) -> Iterator[np.ndarray]:
-        """Yields placements in other domains of the regions after a success; only for small
+        """Yield placements in other domains of the regions after a success; only for small
         groups."""
         members = max(self._compiled.problem.member_count, 1)
         choices = max(
@@ -213,7 +203,7 @@ class Search:
                 yield hosts
 
     def _settle_regions(self, tally: PlacementTally) -> bool:
-        """Chooses a domain for each region, the widest first, and closes all others to its
+        """Choose a domain for each region, the widest first, and closes all others to its
         classes."""
         for block in self._regions:
             level = self._compiled.layout.levels[block.level]
@@ -234,7 +224,7 @@ class Search:
         return True
 
     def _learn(self, item: SearchItem) -> None:
-        """Moves a failed item forward in the order, and changes the choices made before
+        """Move a failed item forward in the order, and changes the choices made before
         placement."""
         self._weights[item.number] += 1
         for other in self._items:
@@ -249,7 +239,7 @@ class Search:
 
 
 def split(compiled: Compiled) -> tuple[list[Block], list[Block]]:
-    """Returns the blocks that are packed at once, and the others, coarse levels first.
+    """Return the blocks that are packed at once, and the others, coarse levels first.
 
     No two of the former share a class. Greedy search chooses the domains of the latter before it
     places any unit.
@@ -270,7 +260,7 @@ def split(compiled: Compiled) -> tuple[list[Block], list[Block]]:
 def items(
     tally: PlacementTally, packed: list[Block], passing: dict[int, np.ndarray]
 ) -> list[SearchItem]:
-    """Returns all items of an empty tally.
+    """Return all items of an empty tally.
 
     ``passing``: by block, bool [D] domains that may take it.
     """
@@ -301,7 +291,7 @@ def items(
 
 
 def order(items: list[SearchItem], weights: np.ndarray, home_first: bool) -> list[SearchItem]:
-    """Sorts the hardest items first, and anchors before their followers and as urgent as these.
+    """Sort the hardest items first, and anchors before their followers and as urgent as these.
 
     ``weights``: failures so far.
     """
@@ -397,18 +387,13 @@ def _times(tally: PlacementTally, block: Block, count: int) -> np.ndarray:
         times = np.minimum(times, level.sum(slots) // compiled.count[c])
     for one in compiled.active:
         asked = int((one.a[block.classes] * compiled.count[block.classes]).sum())
-        if (
-            asked
-            and one.kind == definition.ANTI_AFFINITY
-            and one.is_required
-            and one.level == block.level
-        ):
+        if asked and one.is_cap and one.level == block.level:
             times = np.minimum(times, one.rule.most // asked)
     return times
 
 
 def _by_type(compiled: Compiled, blocks: list[Block]) -> list[tuple[Block, int]]:
-    """Returns one block of each type, and how many there are."""
+    """Return one block of each type, and how many there are."""
     type_of = {
         number: place for place, one in enumerate(compiled.block_types) for number in one.blocks
     }
@@ -419,7 +404,7 @@ def _by_type(compiled: Compiled, blocks: list[Block]) -> list[tuple[Block, int]]
 
 
 def _best(values: np.ndarray, count: int) -> float:
-    """Returns the sum of the largest values.
+    """Return the sum of the largest values.
 
     If there are too few, each missing value counts as the mean of those that exist.
     """

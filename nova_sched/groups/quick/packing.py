@@ -20,7 +20,7 @@ import numpy as np
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import bounds
 from nova_sched.groups.arrays.active import Spread, Standing
-from nova_sched.groups.arrays.blocks import Block
+from nova_sched.groups.arrays.compile import Block
 from nova_sched.groups.arrays.layout import LayoutLevel, Rows
 from nova_sched.groups.arrays.tally import PlacementTally
 
@@ -77,7 +77,7 @@ class Chooser:
         self._value = values(tally, taste, c, rows)
 
     def best(self) -> tuple[int, float] | None:
-        """Returns a host for one more unit and the value of this choice; None if there is none."""
+        """Return a host for one more unit and the value of this choice; None if there is none."""
         tally, c, rows = self._tally, self._c, self._rows
         usable = tally.usable(c, rows)
         for rule in self._asked:
@@ -105,7 +105,7 @@ class Chooser:
 
 
 def place_class(tally: PlacementTally, taste: Taste, c: int, rows: Rows = slice(None)) -> bool:
-    """Places every unit of a class in turn; returns False at the first unit without a host."""
+    """Place every unit of a class in turn; returns False at the first unit without a host."""
     chooser = Chooser(tally, taste, c, rows, tally.wiring.concerns[c])
     for _ in range(int(tally.compiled.count[c])):
         found = chooser.best()
@@ -132,10 +132,10 @@ class Anchor:
         )
 
     def wanted(self) -> np.ndarray | None:
-        """Returns the domains, bool [D], that followers are planned to use.
+        """Return the domains, bool [D], that followers are planned to use.
 
         Without a plan, returns the domains that take at least the average of the missing capacity.
-        Returns None if nothing is missing.
+        Return None if nothing is missing.
         """
         self.room = self._room()
         covered = self.rule.b > 0
@@ -148,7 +148,7 @@ class Anchor:
         return ~covered & (self.room * max(self.rule.left_b, 1) >= missing)
 
     def narrowed(self, usable: np.ndarray, rows: Rows = slice(None)) -> np.ndarray:
-        """Returns the usable hosts in wanted domains; if there are none, those in the richest
+        """Return the usable hosts in wanted domains; if there are none, those in the richest
         domain."""
         wanted = self.wanted()
         if wanted is None:
@@ -163,7 +163,7 @@ class Anchor:
 
 
 def plan_spreads(tally: PlacementTally, classes: np.ndarray, choice: dict[int, int]) -> None:
-    """Plans the required spreads that limit the skew.
+    """Plan the required spreads that limit the skew.
 
     These are the spreads of the classes, and those of the classes' followers. ``choice``: which
     plan to take, by rule.
@@ -185,7 +185,7 @@ def plan_spreads(tally: PlacementTally, classes: np.ndarray, choice: dict[int, i
 
 
 def _plans(tally: PlacementTally, rule: Spread, max_skew: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields all plans of one spread. Members that need near partners use only domains open to
+    """Yield all plans of one spread. Members that need near partners use only domains open to
     these."""
     active = rule.active
     mine = np.flatnonzero(active.a).tolist()
@@ -206,7 +206,7 @@ def _plans(tally: PlacementTally, rule: Spread, max_skew: int) -> Iterator[tuple
 
 
 def _spreads_near(tally: PlacementTally, near: Standing) -> list[Spread]:
-    """Returns the spreads of limited skew whose members all need near partners."""
+    """Return the spreads of limited skew whose members all need near partners."""
     return [
         rule
         for rule in tally.rules
@@ -215,7 +215,7 @@ def _spreads_near(tally: PlacementTally, near: Standing) -> list[Spread]:
 
 
 def _brings(near: Standing, spread: Standing) -> bool:
-    """Returns whether each domain that the spread's members use must have a partner."""
+    """Return whether each domain that the spread's members use must have a partner."""
     return (
         near.is_required
         and spread.is_required
@@ -233,7 +233,7 @@ def plans(
     max_skew: int,
     most_domains: int | None = None,
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields all useful plans, the one with most spare capacity first: (ceiling, domains to use,
+    """Yield all useful plans, the one with most spare capacity first: (ceiling, domains to use,
     bool [D]).
 
     ``room`` int64 [D]: members that each domain could take; ``there``: members that it has;
@@ -284,8 +284,8 @@ class Packer:
         self._mean = np.maximum(tally.free.mean(axis=0), 1e-9)
 
     def place(self, block: Block) -> bool:
-        """Places the whole block where it is best. Returns False, and places nothing, if it does
-        not fit."""
+        """Place the whole block where it is best. Return False, and places nothing, if it does not
+        fit."""
         tally, level = self.tally, self.tally.compiled.layout.levels[block.level]
         outer, finer = self._rules(block)
         passes, price = self._allowed(block, outer)
@@ -311,7 +311,7 @@ class Packer:
         return best is not None
 
     def _rules(self, block: Block) -> tuple[list[int], dict[int, list[int]]]:
-        """Returns the rules that treat the block as one, and by class the rules that separate its
+        """Return the rules that treat the block as one, and by class the rules that separate its
         units.
 
         Rules are given as positions.
@@ -329,7 +329,7 @@ class Packer:
         return sorted(outer), finer
 
     def _allowed(self, block: Block, outer: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the domains, bool [D], that bounds and policies allow for the block, and their
+        """Return the domains, bool [D], that bounds and policies allow for the block, and their
         costs."""
         tally, layout = self.tally, self.tally.compiled.layout
         passes = bounds.passing(tally, block)
@@ -372,9 +372,9 @@ class Packer:
     def _try(
         self, rows: Rows, finer: dict[int, list[int]]
     ) -> tuple[float, list[tuple[int, int]]] | None:
-        """Packs by taste; if that fails, by best fit, with the classes of the fewest hosts first.
+        """Pack by taste; if that fails, by best fit, with the classes of the fewest hosts first.
 
-        Returns (worth, [(class, host)]), or None. Leaves the tally unchanged.
+        Return (worth, [(class, host)]), or None. Leaves the tally unchanged.
         """
         for taste in (
             (self.taste, Taste(TIGHT, wishes=False)) if self.taste.mode == SCORE else (self.taste,)
@@ -389,7 +389,7 @@ class Packer:
     def _pack(
         self, rows: Rows, finer: dict[int, list[int]], taste: Taste
     ) -> tuple[float | None, list[tuple[int, int, int]]]:
-        """Places unit after unit, large units first; the worth is None if a unit had no host."""
+        """Place unit after unit, large units first; the worth is None if a unit had no host."""
         tally, compiled = self.tally, self.tally.compiled
         size = {
             c: float((compiled.shapes[compiled.shape[c]].least / self._mean).max()) for c in finer

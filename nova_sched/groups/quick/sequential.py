@@ -21,15 +21,15 @@ import numpy as np
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import Problem, Rule
-from nova_sched.groups.time_limit import TimeLimit
+from nova_sched.groups.limits import TimeLimit
 
 ENDLESS = TimeLimit(None)
 
 
 def place(problem: Problem, limit: TimeLimit = ENDLESS) -> np.ndarray | None:
-    """Returns a placement, int32 [M], that breaks no required policy.
+    """Return a placement, int32 [M], that breaks no required policy.
 
-    Returns None if the members' order leads to none, or if the ``limit`` is over.
+    Return None if the members' order leads to none, or if the ``limit`` is over.
     """
     walk = _Walk(problem)
     for member in np.flatnonzero(problem.fixed < 0).tolist():
@@ -57,7 +57,7 @@ class _Walk:
         self._score = problem.score[:, self._rows]
         self._domains = [ids[self._rows] for ids in problem.domains]
         self._required = [rule for rule in problem.rules if rule.is_required]
-        self._sides = [self._side(rule) for rule in self._required]
+        self._sides = [problem.sides(rule) for rule in self._required]
         # By member, each rule and side that it is on.
         self._on: list[list[tuple[int, int]]] = [[] for _ in problem.names]
         for number, sides in enumerate(self._sides):
@@ -73,7 +73,7 @@ class _Walk:
             self._count(member)
 
     def step(self, member: int) -> bool:
-        """Places one member where it scores best; returns False if it may go nowhere."""
+        """Place one member where it scores best; returns False if it may go nowhere."""
         kind = self._problem.kind[member]
         good, wishes = self._fits[kind].copy(), []
         for number, side in self._on[member]:
@@ -111,15 +111,6 @@ class _Walk:
         fits = ((asked <= self._free[rows]) | (asked == 0)).all(axis=2).any(axis=0)
         return fits if self._cap is None else fits & (self._cap[kind, rows] > 0)
 
-    def _side(self, rule: Rule) -> np.ndarray:
-        """Bool [2, M]: members in ``a``, and in ``b`` or, for an exclusive policy, all others."""
-        sides = np.zeros((2, self._problem.member_count), dtype=bool)
-        sides[0, rule.a] = True
-        sides[1, rule.b] = True
-        if rule.kind == definition.EXCLUSIVE:
-            sides[1] = ~sides[0]
-        return sides
-
     def _count(self, member: int) -> None:
         for number, side in self._on[member]:
             domains = self._problem.domains[self._required[number].level]
@@ -129,7 +120,7 @@ class _Walk:
 def _judge(
     rule: Rule, side: int, counts: np.ndarray, outside: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Returns the domains where the next member of a side may be, and those that are preferred.
+    """Return the domains where the next member of a side may be, and those that are preferred.
 
     None means all domains.
     """
@@ -151,7 +142,7 @@ def _judge(
 
 
 def _level(rule: Rule, count: np.ndarray) -> np.ndarray | None:
-    """Returns the domains that a spread may use next: new ones while some are missing, then the
+    """Return the domains that a spread may use next: new ones while some are missing, then the
     lowest."""
     used = count > 0
     if used.sum() < rule.min_domains:

@@ -18,8 +18,7 @@
     scope       reads values: evaluates functions and checks types
     functions   the functions, which compute a value
     parameters  the inputs, and the constraints on them
-    types       the types of resources
-    resources   the resources by name, and the conditions
+    resources   the types of resources, the resources by name, and the conditions
     servers     servers, their flavors and images
     tree        members and groups by path
     policies    the policies on them
@@ -31,14 +30,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nova_sched import errors
 from nova_sched.groups.definition import Definition
-from nova_sched.groups.template import source, types
+from nova_sched.groups.template import source
 from nova_sched.groups.template.parameters import Parameters
 from nova_sched.groups.template.policies import Policies
-from nova_sched.groups.template.resources import Conditions, Resources
+from nova_sched.groups.template.resources import SERVER_TYPE, UNSEEN, Conditions, Resources
 from nova_sched.groups.template.scope import Literal, Scope, WorkBudget
-from nova_sched.groups.template.servers import Flavors, Images, Servers
+from nova_sched.groups.template.servers import Servers
 from nova_sched.groups.template.tree import MemberTree
 from nova_sched.groups.template.values import Allowance
 
@@ -54,7 +52,7 @@ def read(
     max_members: int = 1000,
     allowance: Allowance | None = None,
 ) -> Definition:
-    """Returns the Definition of a template.
+    """Return the Definition of a template.
 
     ``source`` is YAML or JSON text, or a mapping as from JSON. ``parameters`` by name. ``flavors``
     and ``images``: the named ones that the template may use, each as a template would define it.
@@ -67,8 +65,7 @@ def read(
 
 
 def schema() -> dict[str, Any]:
-    """Returns the JSON schema (draft 2020-12) of a template: its form, not the meaning of
-    names."""
+    """Return the JSON schema (draft 2020-12) of a template: its form, not the meaning of names."""
     return json.loads(Path(__file__).with_name('schema.json').read_text('utf-8'))
 
 
@@ -125,12 +122,7 @@ class TemplateReader:
         self.conditions = Conditions(self._scope, self._section('conditions'))
         self._resources = Resources(self._scope, literal, self._section('resources'))
         self.conditions.check()
-        self._servers = Servers(
-            Flavors(literal, _catalogue('flavors', flavors)),
-            Images(literal, _catalogue('images', images), self._warnings),
-            self._resources,
-            self._warnings,
-        )
+        self._servers = Servers(literal, flavors, images, self._resources, self._warnings)
         self._asked = []  # servers whose attributes are being evaluated
 
     def _section(self, name):
@@ -138,11 +130,11 @@ class TemplateReader:
         return None if found is None else self._literal.mapping(found)
 
     def definition(self):
-        """Returns the whole definition. Raises TemplateError."""
+        """Return the whole definition. Raises TemplateError."""
         described = self._literal.get(self._top, 'description')
         description = '' if described is None else self._literal.text(described, 0, DESCRIPTION)
         for name, one in self._resources.present():
-            if one.type in types.UNSEEN:
+            if one.type in UNSEEN:
                 self._warnings.append(
                     f'resources.{name}: the servers of {one.type} are not planned'
                 )
@@ -161,16 +153,16 @@ class TemplateReader:
     # queries by functions
 
     def is_known(self, name, at):
-        """Returns whether the resource will exist. Raises TemplateError for an unknown name."""
+        """Return whether the resource will exist. Raises TemplateError for an unknown name."""
         return self._resources.is_known(name, at)
 
     def attribute(self, name, attribute, at):
-        """Returns an attribute of a resource as a plain value, from the template itself.
+        """Return an attribute of a resource as a plain value, from the template itself.
 
         Raises TemplateError.
         """
         one = self._resources[name]
-        if one.type != types.SERVER or attribute not in ('name', *ATTRIBUTES):
+        if one.type != SERVER_TYPE or attribute not in ('name', *ATTRIBUTES):
             raise at.wrong(f'{attribute} of {name} is not known before it is created')
         if attribute == 'name':
             return self._scope.text(
@@ -212,11 +204,3 @@ ATTRIBUTES = {
     'image': _image,
     'availability_zone': lambda member: member.availability_zone,
 }
-
-
-def _catalogue(name, given):
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-        raise errors.TemplateError(name, None, None, 'a mapping from names is wanted')
-    return given

@@ -17,6 +17,7 @@ evaluated yet. So ``if`` never evaluates the branch that it does not choose.
 
 import itertools
 import json
+import math
 
 from nova_sched.groups.template.values import Omitted, Reference, Value, from_plain
 
@@ -25,9 +26,9 @@ REFUSED = frozenset(
     'Ref contains digest filter get_file list_concat list_concat_unique make_url map_merge '
     'map_replace resource_facade str_replace_strict str_replace_vstrict str_split yaql'.split()
 )
-TEXT = 65_536  # maximum number of characters of a function's result
-PAIRS = 100  # maximum number of texts that one function replaces
-COPIES = 10_000  # maximum number of copies of its template by one repeat
+MAX_TEXT = 65_536  # maximum number of characters of a function's result
+MAX_PAIRS = 100  # maximum number of texts that one function replaces
+MAX_COPIES = 10_000  # maximum number of copies of its template by one repeat
 
 
 def _get_param(scope, call, argument):
@@ -56,14 +57,19 @@ def _list_join(scope, call, argument):
     if len(parts) < 2:
         raise call.wrong('list_join takes a delimiter and a list or more')
     delimiter = scope.text(parts[0], least=0)
-    items = [_as_text(item) for part in parts[1:] for item in _list(scope, part)]
+    items: list[str] = []
+    for part in parts[1:]:
+        plain = scope.plain(part)
+        if plain and not isinstance(plain, list):
+            raise part.wrong('a list is wanted')
+        items += map(_as_text, plain or ())  # null and an empty text are an empty list, as in Heat
     length = sum(map(len, items)) + len(delimiter) * (len(items) - 1)
     return _text(scope, call, length, lambda: delimiter.join(items))
 
 
 def _str_replace(scope, call, argument):
     fields = scope.mapping(argument, ('template', 'params'))
-    text = scope.text(scope.require(fields, 'template'), 0, TEXT)
+    text = scope.text(scope.require(fields, 'template'), 0, MAX_TEXT)
     params = scope.plain(scope.require(fields, 'params'))
     if not isinstance(params, dict):
         raise fields.wrong('params is a mapping from texts to their replacements')
@@ -78,9 +84,9 @@ def _repeat(scope, call, argument):
     permutations = permutations is None or scope.boolean(permutations)
     lists = [_repeated(scope, values, permutations) for values in each.data.values()]
     copies, rounds = _rounds(each, lists, permutations)
-    if not lists or copies > COPIES:
+    if not lists or copies > MAX_COPIES:
         raise each.wrong(
-            f'{copies} copies; 1 list or more, and up to {COPIES} copies, are possible'
+            f'{copies} copies; 1 list or more, and up to {MAX_COPIES} copies, are possible'
         )
     if 'template' not in fields.data:
         raise fields.wrong('template is missing')
@@ -91,7 +97,7 @@ def _repeat(scope, call, argument):
 
 
 def _repeated(scope, values, permutations):
-    """Returns what to repeat for: the items of a list, the keys of a mapping (which have no order,
+    """Return what to repeat for: the items of a list, the keys of a mapping (which have no order,
     and so nothing to pair them with); None for null."""
     values = scope.head(values)
     if values.data is None:
@@ -102,7 +108,7 @@ def _repeated(scope, values, permutations):
 
 
 def _rounds(each, lists, permutations):
-    """Returns the number of copies of a template, and for each copy an item of each list.
+    """Return the number of copies of a template, and for each copy an item of each list.
 
     Null is of any length, and makes no copies.
     """
@@ -112,7 +118,7 @@ def _rounds(each, lists, permutations):
     if not known or len(known) < len(lists):
         return 0, ()
     if permutations:
-        return _product(lists), itertools.product(*lists)
+        return math.prod(map(len, lists)), itertools.product(*lists)
     return len(lists[0]), zip(*lists, strict=True)
 
 
@@ -161,7 +167,7 @@ FUNCTIONS = {
 
 
 def condition(scope, value):
-    """Returns whether a condition is true: a named one, a boolean, or a function that yields
+    """Return whether a condition is true: a named one, a boolean, or a function that yields
     one."""
     if isinstance(value.data, str):
         return scope.template.conditions.holds(value)
@@ -180,7 +186,7 @@ def _conditions(call, argument):
 
 
 def _path(scope, argument, least):
-    """Returns ``name`` or ``[name, key, ...]``, as strings and numbers."""
+    """Return ``name`` or ``[name, key, ...]``, as strings and numbers."""
     head = scope.head(argument)
     items = scope.items(head) if isinstance(head.data, list) else [head]
     parts = [scope.text(item) for item in items]
@@ -203,7 +209,7 @@ def _descend(found, path, at, what):
 
 
 def _made(scope, call, plain):
-    """Returns a function's result as values at the position of the call."""
+    """Return a function's result as values at the position of the call."""
     if not isinstance(plain, list | dict):
         return call.holding(plain)
     made = from_plain(plain, call.where, call, literal=True)
@@ -217,15 +223,6 @@ def _size(plain):
     return 1
 
 
-def _list(scope, value):
-    plain = scope.plain(value)
-    if not plain:  # null and an empty text are an empty list, as in Heat
-        return []
-    if not isinstance(plain, list):
-        raise value.wrong('a list is wanted')
-    return plain
-
-
 def _as_text(plain):
     if isinstance(plain, str):
         return plain
@@ -235,19 +232,19 @@ def _as_text(plain):
 
 
 def _text(scope, call, length, make):
-    if length > TEXT:
-        raise call.wrong(f'the text would have {length} characters; {TEXT} are possible')
+    if length > MAX_TEXT:
+        raise call.wrong(f'the text would have {length} characters; {MAX_TEXT} are possible')
     scope.work.spend(1 + length // 100, call)
     return call.holding(make())
 
 
 def _pieces(scope, at, text, replacements):
-    """Returns the text in pieces with all keys replaced, the longest first.
+    """Return the text in pieces with all keys replaced, the longest first.
 
     Inserted text is not searched again.
     """
-    if len(replacements) > PAIRS:
-        raise at.wrong(f'{len(replacements)} texts to replace; {PAIRS} are possible')
+    if len(replacements) > MAX_PAIRS:
+        raise at.wrong(f'{len(replacements)} texts to replace; {MAX_PAIRS} are possible')
     scope.work.spend(1 + len(replacements) * (1 + len(text) // 200), at)
     pieces = [(text, False)]
     for old in sorted(replacements, key=len, reverse=True):
@@ -264,15 +261,8 @@ def _split(piece, done, old, new):
     return [one for part in parts for one in ((new, True), part)][1:]
 
 
-def _product(lists):
-    copies = 1
-    for values in lists:
-        copies *= len(values)
-    return copies
-
-
 def _substituted(scope, value, replacements):
-    """Returns a copy of the template of a repeat.
+    """Return a copy of the template of a repeat.
 
     A text that consists only of a variable becomes the variable's value.
     """

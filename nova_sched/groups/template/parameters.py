@@ -26,7 +26,7 @@ from nova_sched.groups.template.values import number_fault, to_plain
 from nova_sched.suggestion import suggestion
 
 MATCHES_S = 0.2  # for all patterns of one template, because a pattern can take very long to match
-LONGEST_PATTERN = 255
+MAX_PATTERN = 255
 KINDS = {
     'length': ('string', 'comma_delimited_list', 'json'),
     'range': ('number',),
@@ -44,7 +44,7 @@ class MatchBudget:
         self._left_s = MATCHES_S
 
     def matches(self, pattern, text):
-        """Returns whether the whole text matches; raises TimeoutError."""
+        """Return whether the whole text matches; raises TimeoutError."""
         start = time.monotonic()
         try:
             if self._left_s <= 0:
@@ -121,7 +121,7 @@ class Constraint:
         return _each(functools.partial(operator.contains, allowed), f'is none of {words}')
 
     def _allowed_pattern(self, scope, value, _type):
-        text = scope.text(value, 0, LONGEST_PATTERN)
+        text = scope.text(value, 0, MAX_PATTERN)
         try:
             pattern = regex.compile(text)
         except (regex.error, ValueError, OverflowError, RecursionError) as error:
@@ -139,7 +139,7 @@ def _outside(number, bounds, words):
 
 
 def _each(holds, why):
-    """Returns a check of a value, or of every item of a list."""
+    """Return a check of a value, or of every item of a list."""
 
     def check(plain):
         return (
@@ -204,7 +204,7 @@ class Parameters:
                 constraint.check(self._values[name], at)
 
     def value(self, name, at):
-        """Returns the plain value; raises TemplateError at the value that refers to it."""
+        """Return the plain value; raises TemplateError at the value that refers to it."""
         if name in OF_HEAT:
             raise at.wrong(f'{name} is known to Heat alone')
         if name not in self._declared:

@@ -12,7 +12,7 @@
 """The constraints on members in a template: policies, relations, and Nova's server groups."""
 
 from nova_sched.groups import definition
-from nova_sched.groups.template import types
+from nova_sched.groups.template.resources import RELATION_TYPE, SERVER_GROUP_TYPE
 from nova_sched.groups.template.values import Reference
 
 OF_KIND = {  # properties that a policy may have in addition to its level
@@ -47,7 +47,7 @@ class Policies:
         self._found = {}
 
     def all(self):
-        """Returns policies in the order of groups, overlays, server groups, relations.
+        """Return policies in the order of groups, overlays, server groups, relations.
 
         Raises TemplateError.
         """
@@ -59,10 +59,10 @@ class Policies:
             self._tree.of[name] = self._union(entries, self._scope, '')
             self._of_group(name, one.properties, self._scope, self._tree.of[name])
         for name, one in self._resources.present():
-            if one.type == types.SERVER_GROUP:
+            if one.type == SERVER_GROUP_TYPE:
                 self._server_group(name, one)
         for name, one in self._resources.present():
-            if one.type == types.RELATION:
+            if one.type == RELATION_TYPE:
                 self._relation(name, one.properties, self._scope, '')
         return tuple(self._found.values())
 
@@ -113,7 +113,12 @@ class Policies:
     def _server_group(self, name, one):
         properties = self._scope.mapping(one.properties, SERVER_GROUP)
         listed = self._scope.get(properties, 'policies')
-        policy = ANTI_AFFINITY if listed is None else self._policy_of(properties, listed)
+        policy = ANTI_AFFINITY
+        if listed is not None:
+            named = self._scope.items(listed)
+            if len(named) != 1:
+                raise properties.wrong_key('policies', 'a server group has one policy')
+            policy = self._scope.word(named[0], OF_NOVA)
         kind, weight = OF_NOVA[policy]
         most = self._most_per_host(properties, kind, weight)
         members = self._tree.server_groups.get(name, ())
@@ -122,12 +127,6 @@ class Policies:
                 f'resources.{name}: no member has this server group in its hints'
             )
         self._add(name, kind, 'host', weight, members, one.at, most=most)
-
-    def _policy_of(self, properties, listed):
-        listed = self._scope.items(listed)
-        if len(listed) != 1:
-            raise properties.wrong_key('policies', 'a server group has one policy')
-        return self._scope.word(listed[0], OF_NOVA)
 
     def _most_per_host(self, properties, kind, weight):
         found = self._scope.get(properties, 'rules')
@@ -168,7 +167,7 @@ class Policies:
         return tuple(members)
 
     def _named(self, entry, scope, path):
-        """Returns members by the name of a resource or by a path, which may begin at the group
+        """Return members by the name of a resource or by a path, which may begin at the group
         ``path``."""
         tree = self._tree
         name = entry.data.name if isinstance(entry.data, Reference) else scope.text(entry)
@@ -190,7 +189,7 @@ class Policies:
 
 
 def _sides(scope, value):
-    """Returns the two sides of a relation, each a list of entries."""
+    """Return the two sides of a relation, each a list of entries."""
     between = scope.get(value, 'between')
     if between is None:
         sides = [scope.require(value, key) for key in ('from', 'to')]
@@ -204,7 +203,7 @@ def _sides(scope, value):
 
 
 def _weight(scope, value):
-    """Returns None for a required policy, else the cost of each breach."""
+    """Return None for a required policy, else the cost of each breach."""
     required, weight = scope.get(value, 'required'), scope.get(value, 'weight')
     if weight is None:
         return None if required is None or scope.boolean(required) else 1.0

@@ -9,12 +9,12 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The resources of a template by name, and its conditions."""
+"""The types of resources, the resources of a template by name, and its conditions."""
 
 import dataclasses
+import re
 from collections.abc import Collection
 
-from nova_sched.groups.template import types
 from nova_sched.groups.template.functions import condition
 from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.values import Value
@@ -31,12 +31,67 @@ FIELDS = (
     'external_id',
     'description',
 )
-DEFINITION = (
-    'type',
-    'properties',
-    'metadata',
-)  # of a member of a group that repeats its definition
+# Of a member of a group that repeats its definition.
+DEFINITION = ('type', 'properties', 'metadata')
 NAME = 255  # characters
+
+SERVER_TYPE = 'OS::Nova::Server'
+SERVER_GROUP_TYPE = 'OS::Nova::ServerGroup'
+RESOURCE_GROUP_TYPE = 'OS::Heat::ResourceGroup'
+SCALING_GROUP_TYPE = 'OS::Heat::AutoScalingGroup'
+INDEXED_SCALING_GROUP_TYPE = (
+    'OS::NovaSched::AutoScalingGroup'  # a group with an index, like a ResourceGroup
+)
+GROUP_TYPE = 'OS::NovaSched::Group'
+RELATION_TYPE = 'OS::NovaSched::Relation'
+REPEATING = {  # type -> the property with the repeated definition
+    RESOURCE_GROUP_TYPE: 'resource_def',
+    SCALING_GROUP_TYPE: 'resource',
+    INDEXED_SCALING_GROUP_TYPE: 'resource',
+}
+READ_TYPES = (SERVER_TYPE, SERVER_GROUP_TYPE, *REPEATING, GROUP_TYPE, RELATION_TYPE)
+PLACED = (SERVER_TYPE, *REPEATING, GROUP_TYPE)
+
+# All types of these namespaces are known, so that a misspelled type does not omit a server.
+_CLOSED = {
+    'OS::Nova::': 'Flavor FloatingIP FloatingIPAssociation HostAggregate KeyPair Quota'.split(),
+    'OS::NovaSched::': ['TopGroup'],  # the resource with which a stack registers its group
+    'OS::Heat::': (
+        'AccessPolicy CloudConfig Delay DeployedServer HARestarter InstanceGroup '
+        'MultipartMime None RandomString ResourceChain ScalingPolicy SoftwareComponent '
+        'SoftwareConfig SoftwareDeployment SoftwareDeploymentGroup SoftwareDeployments Stack '
+        'StructuredConfig StructuredDeployment StructuredDeploymentGroup '
+        'StructuredDeployments SwiftSignal SwiftSignalHandle TestResource '
+        'UpdateWaitConditionHandle Value WaitCondition WaitConditionHandle'
+    ).split(),
+}
+# They create servers that are not visible to the group.
+UNSEEN = frozenset(
+    'AWS::AutoScaling::AutoScalingGroup AWS::CloudFormation::Stack AWS::EC2::Instance '
+    'OS::Heat::InstanceGroup OS::Heat::ResourceChain OS::Heat::Stack OS::Magnum::Cluster '
+    'OS::Sahara::Cluster OS::Senlin::Cluster OS::Trove::Cluster OS::Trove::Instance'.split()
+)
+_TYPE = re.compile(r'\w+(::[\w.]+)+')
+_NESTED = re.compile(r'(?i)(file|https?)://.*|.*\.(ya?ml|template|json)')
+
+
+def known_type(scope: Scope, value: Value) -> str:
+    """Return the type of a resource; raises TemplateError for an invalid one."""
+    name = scope.text(value)
+    if name in READ_TYPES:
+        return name
+    if _NESTED.fullmatch(name):
+        raise value.wrong(
+            f'{name} is another template; its resources cannot be placed together with this'
+        )
+    if not _TYPE.fullmatch(name):
+        raise value.wrong(f'{name} is no type of a resource{suggestion(name, READ_TYPES)}')
+    for space, names in _CLOSED.items():
+        if name.lower().startswith(space.lower()) and name not in [space + one for one in names]:
+            raise value.wrong(f'there is no type {name}{suggestion(name, READ_TYPES)}')
+    if name.lower() in [one.lower() for one in READ_TYPES]:
+        raise value.wrong(f'there is no type {name}{suggestion(name, READ_TYPES)}')
+    return name
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -52,9 +107,9 @@ class Item:
 
 
 def item(scope: Scope, value: Value, fields: Collection[str]) -> Item:
-    """Returns an item that has a type and optional properties. Raises TemplateError."""
+    """Return an item that has a type and optional properties. Raises TemplateError."""
     value = scope.mapping(value, fields)
-    kind = types.known(scope, scope.require(value, 'type'))
+    kind = known_type(scope, scope.require(value, 'type'))
     properties = value.data.get('properties')
     if properties is None or properties.data is None:
         properties = Value({}, f'{value.where}.properties', value.line, value.column)
@@ -62,7 +117,7 @@ def item(scope: Scope, value: Value, fields: Collection[str]) -> Item:
 
 
 def checked_name(name: str, at: Value, key: str | None = None) -> str:
-    """Returns a name that can be part of a path; raises TemplateError for an invalid one."""
+    """Return a name that can be part of a path; raises TemplateError for an invalid one."""
     why = None
     if not 1 <= len(name) <= NAME:
         why = f'a name has 1 to {NAME} characters'
@@ -86,7 +141,7 @@ class Resources:
             self._items[name] = item(literal, value, FIELDS)
 
     def is_known(self, name, at):
-        """Returns whether the resource will exist: False if its condition is false.
+        """Return whether the resource will exist: False if its condition is false.
 
         Raises TemplateError.
         """
@@ -98,14 +153,14 @@ class Resources:
         return self._present[name]
 
     def type_of(self, name):
-        """Returns the type of a resource; None for an unknown name."""
+        """Return the type of a resource; None for an unknown name."""
         return self._items[name].type if name in self._items else None
 
     def __getitem__(self, name: str) -> Item:
         return self._items[name]
 
     def present(self):
-        """Yields (name, Item) for the resources that will exist."""
+        """Yield (name, Item) for the resources that will exist."""
         return [(name, one) for name, one in self._items.items() if self.is_known(name, one.at)]
 
 
@@ -118,7 +173,7 @@ class Conditions:
         self._known = {}
 
     def holds(self, value):
-        """Returns whether the condition that the value names is true."""
+        """Return whether the condition that the value names is true."""
         name = value.data
         if name not in self._known:
             if name not in self._declared:
@@ -129,6 +184,6 @@ class Conditions:
         return self._known[name]
 
     def check(self):
-        """Evaluates all conditions, so that errors in unused ones are reported too."""
+        """Evaluate all conditions, so that errors in unused ones are reported too."""
         for name, value in self._declared.items():
             self.holds(value.holding(name))

@@ -28,8 +28,8 @@ from nova_sched.groups.template.values import (
 )
 from nova_sched.suggestion import suggestion
 
-STEPS = 300_000  # of work per template; a member takes some tens
-LARGEST = 2**31 - 1  # Nova's limit for amounts in flavors
+MAX_STEPS = 300_000  # of work per template; a member takes some tens
+MAX_AMOUNT = 2**31 - 1  # Nova's limit for amounts in flavors
 _WHOLE = re.compile(r'\s*[+-]?[0-9]{1,18}\s*')
 
 
@@ -39,7 +39,7 @@ class WorkBudget:
     def __init__(self, allowance=None):
         self.depth = 0
         self._allowance = allowance or Allowance()
-        self._left = STEPS
+        self._left = MAX_STEPS
 
     def spend(self, steps, at):
         self._allowance.check(at.where, at.line, at.column)
@@ -48,7 +48,7 @@ class WorkBudget:
             raise at.wrong('the template asks for too much work')
 
     def enter(self, at):
-        """Enters one level; the caller must restore ``depth``."""
+        """Enter one level; the caller must restore ``depth``."""
         self.depth += 1
         self.spend(1, at)
         if self.depth > DEPTH:
@@ -69,13 +69,13 @@ class Scope:
         self.used_index = False
 
     def within(self, variable, index):
-        """Returns the scope of one member of a group that repeats its definition."""
+        """Return the scope of one member of a group that repeats its definition."""
         return Scope(self.template, self.work, (*self.indexes, (variable, index)))
 
     # results of functions
 
     def head(self, value: Value) -> Value:
-        """Returns the value with its function evaluated, if it is one; nested values are not
+        """Return the value with its function evaluated, if it is one; nested values are not
         evaluated."""
         data = value.data
         if isinstance(data, str):
@@ -104,7 +104,7 @@ class Scope:
         return value
 
     def plain(self, value: Value) -> Any:
-        """Returns the value with all its contents evaluated, as from JSON."""
+        """Return the value with all its contents evaluated, as from JSON."""
         value = self.head(value)
         data = value.data
         if isinstance(data, Reference):
@@ -126,7 +126,7 @@ class Scope:
     # readers of expected values
 
     def get(self, mapping: Value, key: str) -> Value | None:
-        """Returns the evaluated value of the key; None if it is missing or null."""
+        """Return the evaluated value of the key; None if it is missing or null."""
         found = mapping.data.get(key)
         if found is None:
             return None
@@ -134,7 +134,7 @@ class Scope:
         return None if found.data is None else found
 
     def get_nonempty(self, mapping: Value, key: str) -> Value | None:
-        """Returns the same; None also for an empty text, which is unset in Heat and Nova."""
+        """Return the same; None also for an empty text, which is unset in Heat and Nova."""
         found = self.get(mapping, key)
         return None if found is None or found.data == '' else found
 
@@ -145,7 +145,7 @@ class Scope:
         return found
 
     def mapping(self, value: Value, keys: Collection[str] | None = None) -> Value:
-        """Returns a mapping that has no keys other than these."""
+        """Return a mapping that has no keys other than these."""
         value = self.head(value)
         if not isinstance(value.data, dict):
             raise value.wrong(f'a mapping is wanted, not {value.kind}')
@@ -156,7 +156,7 @@ class Scope:
         return value
 
     def items(self, value: Value) -> list[Value]:
-        """Returns the items of a list, each with its function evaluated."""
+        """Return the items of a list, each with its function evaluated."""
         value = self.head(value)
         if not isinstance(value.data, list):
             raise value.wrong(f'a list is wanted, not {value.kind}')
@@ -165,7 +165,7 @@ class Scope:
         return [item for item in heads if not isinstance(item, Omitted)]
 
     def text(self, value: Value, least: int = 1, most: int = 255) -> str:
-        """Returns text. A whole number counts as its digits.
+        """Return text. A whole number counts as its digits.
 
         A boolean is refused, because YAML makes one of ``no``.
         """
@@ -185,14 +185,14 @@ class Scope:
         return data
 
     def name(self, value: Value) -> str:
-        """Returns the text of a name: one line of visible characters."""
+        """Return the text of a name: one line of visible characters."""
         name = self.text(value)
         if not words.is_name(name):
             raise value.wrong(f'the name {words.visible(name)} has invisible characters')
         return name
 
     def word(self, value: Value, known: Collection[str]) -> str:
-        """Returns one of these words."""
+        """Return one of these words."""
         text = self.text(value)
         if text not in known:
             raise self.head(value).wrong(
@@ -200,7 +200,7 @@ class Scope:
             )
         return text
 
-    def integer(self, value: Value, least: int = 0, most: int = LARGEST) -> int:
+    def integer(self, value: Value, least: int = 0, most: int = MAX_AMOUNT) -> int:
         value = self.head(value)
         number = value.data
         if isinstance(number, str) and _WHOLE.fullmatch(number):

@@ -14,12 +14,14 @@
 import functools
 import os
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from nova_sched import errors, words
 from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.template import source
+from nova_sched.groups.template.resources import SERVER_GROUP_TYPE
 from nova_sched.groups.template.scope import Scope
-from nova_sched.groups.template.types import SERVER_GROUP
 from nova_sched.groups.template.values import Reference, Value, from_plain
 from nova_sched.suggestion import suggestion
 
@@ -36,35 +38,42 @@ COUNTS = {
     'swap': 'swap',
 }
 LEAST = {'vcpus': 1, 'memory_mb': 1}
-LONGEST_SPEC = 255  # characters of an extra spec's name and of its text, as Nova's API has it
+MAX_SPEC = 255  # characters of an extra spec's name and of its text, as Nova's API has it
 FLAVOR_FIELDS = (*COUNTS, 'name', 'extra_specs')
 
 
-class Flavors:
-    """The flavors that a template may name: plain mappings by name, each read when first used."""
+class Catalogue:
+    """What a template may name: plain mappings by name, each read when first used.
 
-    def __init__(self, scope, catalogue):
-        self._scope = scope
-        self._catalogue = catalogue or {}
+    ``read(scope, value, name)`` returns what a mapping describes; without a name, one of the
+    template itself. ``unknown(value, name, given)`` returns what has no description, or raises.
+    """
+
+    def __init__(self, where, given, literal, read, unknown):
+        if given is not None and (
+            not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given)
+        ):
+            raise errors.TemplateError(where, None, None, 'a mapping from names is wanted')
+        self._where, self._given, self._literal = where, given or {}, literal
+        self._read, self._unknown = read, unknown
         self._known = {}
 
-    def flavor(self, scope: Scope, value: Value) -> MemberFlavor:
-        """Returns the flavor that a server asks for. Raises TemplateError."""
+    def get(self, scope: Scope, value: Value) -> Any:
+        """Return what a server asks for. Raises TemplateError."""
         value = scope.head(value)
         if isinstance(value.data, dict):
-            return _read_flavor(scope, value)
+            return self._read(scope, value, None)
         name = scope.name(value)
         if name not in self._known:
-            if name not in self._catalogue:
-                raise value.wrong(
-                    f'there is no flavor {name} here{suggestion(name, [*self._catalogue])}'
-                )
-            described = from_plain(self._catalogue[name], f'flavors.{name}', literal=True)
-            self._known[name] = _read_flavor(self._scope, described, name)
+            if name in self._given:
+                described = from_plain(self._given[name], f'{self._where}.{name}', literal=True)
+                self._known[name] = self._read(self._literal, described, name)
+            else:
+                self._known[name] = self._unknown(value, name, self._given)
         return self._known[name]
 
 
-def _read_flavor(scope, value, name=None):
+def _read_flavor(scope, value, name):
     value = scope.mapping(value, FLAVOR_FIELDS)
     counts = {}
     for key, field in COUNTS.items():
@@ -83,21 +92,25 @@ def _read_flavor(scope, value, name=None):
     )
 
 
+def _unknown_flavor(value, name, given):
+    raise value.wrong(f'there is no flavor {name} here{suggestion(name, [*given])}')
+
+
 def _specs(scope, value):
-    """Returns the extra specs as strings, as Nova stores them: numbers and booleans are
+    """Return the extra specs as strings, as Nova stores them: numbers and booleans are
     converted."""
     specs = {}
     for key, item in _permitted(scope, value, words.EXTRA_SPEC):
-        if len(key) > LONGEST_SPEC:
+        if len(key) > MAX_SPEC:
             raise value.wrong_key(
-                key, f'the name of an extra spec has at most {LONGEST_SPEC} characters'
+                key, f'the name of an extra spec has at most {MAX_SPEC} characters'
             )
         plain = scope.plain(item)
         if isinstance(plain, list | dict | None):
             raise item.wrong(f'an extra spec is text, not {scope.head(item).kind}')
         specs[key] = str(plain).lower() if isinstance(plain, bool) else str(plain)
-        if len(specs[key]) > LONGEST_SPEC:
-            raise item.wrong(f'an extra spec has at most {LONGEST_SPEC} characters')
+        if len(specs[key]) > MAX_SPEC:
+            raise item.wrong(f'an extra spec has at most {MAX_SPEC} characters')
     return specs
 
 
@@ -105,7 +118,7 @@ OPTION = '[groups] flavors'
 
 
 def flavors_of_file(path):
-    """Returns the flavors by name, as a template would define them.
+    """Return the flavors by name, as a template would define them.
 
     The file is read again when it changes. Without a path there are no flavors. Raises BadConfig.
     """
@@ -135,40 +148,9 @@ def _parsed(path, *_version):
 IMAGE_FIELDS = ('id', 'name', 'properties', 'disk_format')
 
 
-class Images:
-    """The images that a template may name: plain mappings by name or ID."""
-
-    def __init__(self, scope, catalogue, warnings):
-        self._scope = scope
-        self._catalogue = catalogue or {}
-        self._warnings = warnings
-        self._known = {}
-
-    def image(self, scope: Scope, value: Value) -> Image:
-        """Returns the image of a server. An undefined image has no properties, which adds a
-        warning."""
-        value = scope.head(value)
-        if isinstance(value.data, dict):
-            return _read_image(scope, value)
-        name = scope.name(value)
-        if name not in self._known:
-            self._known[name] = self._named(name)
-        return self._known[name]
-
-    def _named(self, name):
-        is_id = _is_uuid(name)
-        if name in self._catalogue:
-            described = from_plain(self._catalogue[name], f'images.{name}', literal=True)
-            return _read_image(self._scope, described, 'id' if is_id else 'name', name)
-        self._warnings.append(
-            f'image {name} is not described; it is placed as one without properties'
-        )
-        return Image(id=name) if is_id else Image(name=name)
-
-
-def _read_image(scope, value, key=None, called=None):
+def _read_image(scope, value, name):
     value = scope.mapping(value, IMAGE_FIELDS)
-    texts = {key: called} if key else {}
+    texts = _called(name) if name else {}
     for field in ('id', 'name', 'disk_format'):
         if (found := scope.get(value, field)) is not None:
             texts[field] = scope.name(found)
@@ -184,7 +166,7 @@ def _read_image(scope, value, key=None, called=None):
 
 
 def _permitted(scope, value, kind):
-    """Yields the names of a mapping with their Values. Raises TemplateError for a name that is for
+    """Yield the names of a mapping with their Values. Raises TemplateError for a name that is for
     internal use."""
     mapping = scope.mapping(value)
     for name, item in mapping.data.items():
@@ -193,11 +175,18 @@ def _permitted(scope, value, kind):
         yield name, item
 
 
-def _is_uuid(text):
+def _unknown_image(warnings, _value, name, _given):
+    warnings.append(f'image {name} is not described; it is placed as one without properties')
+    return Image(**_called(name))
+
+
+def _called(name):
+    """Return the field of an image that its name in the template is."""
     try:
-        return bool(uuid.UUID(text))
+        uuid.UUID(name)
     except ValueError:
-        return False
+        return {'name': name}
+    return {'id': name}
 
 
 READ = (
@@ -223,16 +212,18 @@ SECOND_PHASE = (
 
 
 class Servers:
-    """Reads the properties of servers."""
+    """Reads the properties of servers. ``flavors`` and ``images`` are plain mappings by name, or
+    None. An undefined image has no properties, which adds a warning."""
 
-    def __init__(self, flavors, images, template, warnings):
-        self._flavors = flavors
-        self._images = images
+    def __init__(self, literal, flavors, images, template, warnings):
+        self._flavors = Catalogue('flavors', flavors, literal, _read_flavor, _unknown_flavor)
+        unknown = functools.partial(_unknown_image, warnings)
+        self._images = Catalogue('images', images, literal, _read_image, unknown)
         self._template = template
         self._warnings = warnings
 
     def server(self, scope: Scope, properties: Value) -> tuple[Member, tuple[str, ...]]:
-        """Returns a Member without its path, and the names of the resources that are its server
+        """Return a Member without its path, and the names of the resources that are its server
         groups.
 
         Ignores properties that placement does not need.
@@ -240,7 +231,7 @@ class Servers:
         """
         properties = scope.mapping(properties)
         self._unknown(scope, properties)
-        flavor = self._flavors.flavor(scope, scope.require(properties, 'flavor'))
+        flavor = self._flavors.get(scope, scope.require(properties, 'flavor'))
         image = scope.get_nonempty(properties, 'image')
         zone = scope.get_nonempty(properties, 'availability_zone')
         hints, server_groups = self._hints(scope, scope.get(properties, 'scheduler_hints'))
@@ -250,7 +241,7 @@ class Servers:
         member = Member(
             path='',
             flavor=flavor,
-            image=None if image is None else self._images.image(scope, image),
+            image=None if image is None else self._images.get(scope, image),
             availability_zone=None if zone is None else _zone(scope, zone),
             hints=hints,
             boots_from_volume=volume is not None,
@@ -283,15 +274,17 @@ class Servers:
         return hints, groups
 
     def _server_groups(self, scope, value):
-        """Returns the server groups of the template in the hint ``group``; none if it is a
-        UUID."""
+        """Return the server groups of the template in the hint ``group``; none if it is a UUID."""
         named = scope.items(value) if isinstance(value.data, list) else [value]
         groups = tuple(item.data.name for item in named if isinstance(item.data, Reference))
         for item in named:
             name = item.data.name if isinstance(item.data, Reference) else item.data
-            if isinstance(item.data, Reference) and self._template.type_of(name) != SERVER_GROUP:
-                raise item.wrong(f'{name} is no {SERVER_GROUP}')
-            if isinstance(item.data, str) and self._template.type_of(name) == SERVER_GROUP:
+            if (
+                isinstance(item.data, Reference)
+                and self._template.type_of(name) != SERVER_GROUP_TYPE
+            ):
+                raise item.wrong(f'{name} is no {SERVER_GROUP_TYPE}')
+            if isinstance(item.data, str) and self._template.type_of(name) == SERVER_GROUP_TYPE:
                 raise item.wrong(
                     f'the server group {name} of this template is meant by get_resource'
                 )
@@ -310,7 +303,7 @@ def _zone(scope, value):
 
 
 def boot_volume(scope, properties, image):
-    """Returns the block device that the server boots from, if that is a volume; else None."""
+    """Return the block device that the server boots from, if that is a volume; else None."""
     if image is None and (devices := _devices(scope, properties, 'block_device_mapping')):
         return devices[0]
     for device in _devices(scope, properties, 'block_device_mapping_v2'):

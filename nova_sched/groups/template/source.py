@@ -41,7 +41,7 @@ from nova_sched.groups.template.values import (
 LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _RESOLVER = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
-_LONGEST_NUMBER = 100  # characters; more is text, unless it is tagged
+_MAX_NUMBER = 100  # characters; more is text, unless it is tagged
 _JSON_FLOAT = re.compile(r'-?[0-9]+(\.[0-9]+)?[eE][+-]?[0-9]+')  # which YAML takes for text
 _TAG = 'tag:yaml.org,2002:'
 _SCALARS = {
@@ -54,7 +54,7 @@ _SCALARS = {
 
 
 def values(source: Any, allowance: Allowance | None = None) -> Value:
-    """Returns the single mapping in the source. Raises TemplateError."""
+    """Return the single mapping in the source. Raises TemplateError."""
     value = (
         parse(source, LOADER, allowance) if isinstance(source, str | bytes) else from_plain(source)
     )
@@ -64,21 +64,18 @@ def values(source: Any, allowance: Allowance | None = None) -> Value:
 
 
 def plain(text: str, most: int = SIZE) -> Any:
-    """Returns the data of a text of at most ``most`` characters; None if there is nothing in it.
+    """Return the data of a text of at most ``most`` characters; None if there is nothing in it.
 
     Raises TemplateError.
     """
     if len(text) > most:
         raise errors.TemplateError(ROOT, None, None, f'longer than {most} characters')
-    return None if _is_blank(text) else to_plain(parse(text))
-
-
-def _is_blank(text):
-    return all(line.strip()[:1] in ('', '#') for line in text.splitlines())
+    is_blank = all(line.strip()[:1] in ('', '#') for line in text.splitlines())
+    return None if is_blank else to_plain(parse(text))
 
 
 def parse(source: str | bytes, loader: type = LOADER, allowance: Allowance | None = None) -> Value:
-    """Returns the single YAML document in the text. Raises TemplateError.
+    """Return the single YAML document in the text. Raises TemplateError.
 
     Nearly all JSON is valid YAML, and then values have line numbers. The rest (an escaped
     surrogate pair, a DEL) is read as JSON, without line numbers.
@@ -98,7 +95,7 @@ def _may_be_json(text):
 
 
 def _json(text):
-    """Returns the JSON text as values, without lines; None if it is not JSON or not a template."""
+    """Return the JSON text as values, without lines; None if it is not JSON or not a template."""
     try:
         return from_plain(json.loads(text, object_pairs_hook=_distinct))
     except (ValueError, RecursionError, errors.TemplateError):
@@ -132,7 +129,7 @@ def _events(text, loader):
 
 
 def _decoded(source):
-    """Returns text that YAML may contain."""
+    """Return text that YAML may contain."""
     if len(source) > SIZE:
         raise errors.TemplateError(ROOT, None, None, f'longer than {SIZE} characters')
     if isinstance(source, str):
@@ -224,7 +221,7 @@ class _Document:
         known = _SCALARS.get(tag.removeprefix(_TAG))
         if known is None:
             raise made.wrong(f'the tag {tag} means nothing here')
-        if len(text) > _LONGEST_NUMBER and tag in (_TAG + 'int', _TAG + 'float'):
+        if len(text) > _MAX_NUMBER and tag in (_TAG + 'int', _TAG + 'float'):
             raise made.wrong('the number is too long')
         try:
             data = known(yaml.ScalarNode(tag, text))
@@ -235,8 +232,8 @@ class _Document:
         return data
 
     def _meant(self, text, implicit):
-        """Returns the tag of a scalar without an explicit one."""
-        if len(text) > _LONGEST_NUMBER:
+        """Return the tag of a scalar without an explicit one."""
+        if len(text) > _MAX_NUMBER:
             return _TAG + 'str'
         if self._is_json and implicit[0] and _JSON_FLOAT.fullmatch(text):
             return _TAG + 'float'
@@ -276,7 +273,7 @@ class _Document:
 
     @staticmethod
     def _merge(value, merged):
-        """Merges the mappings of <<; if several have the same key, the first has priority."""
+        """Merge the mappings of <<; if several have the same key, the first has priority."""
         for one in value.data if isinstance(value.data, list) else [value]:
             if not isinstance(one.data, dict):
                 raise one.wrong('<< takes a mapping, or a list of mappings')
@@ -285,7 +282,7 @@ class _Document:
 
 
 def _copied(value, depth):
-    """Returns a copy of what an alias names, which lies ``depth`` deep at the alias."""
+    """Return a copy of what an alias names, which lies ``depth`` deep at the alias."""
     check_depth(value, depth)
     data = value.data
     if isinstance(data, dict):

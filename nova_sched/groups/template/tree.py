@@ -19,8 +19,18 @@ path, a slash and a number from 0.
 import dataclasses
 
 from nova_sched.groups.definition import Member
-from nova_sched.groups.template import types
-from nova_sched.groups.template.resources import DEFINITION, Item, checked_name, item
+from nova_sched.groups.template.resources import (
+    DEFINITION,
+    GROUP_TYPE,
+    INDEXED_SCALING_GROUP_TYPE,
+    PLACED,
+    REPEATING,
+    RESOURCE_GROUP_TYPE,
+    SERVER_TYPE,
+    Item,
+    checked_name,
+    item,
+)
 from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.values import Reference, Value
 
@@ -53,8 +63,8 @@ class Repeated:
 
 
 def repeated(one: Item, scope: Scope, most: int) -> Repeated:
-    """Returns the members of a repeating group, at most ``most``. Raises TemplateError."""
-    if one.type == types.RESOURCE_GROUP:
+    """Return the members of a repeating group, at most ``most``. Raises TemplateError."""
+    if one.type == RESOURCE_GROUP_TYPE:
         return _resource_group(one, scope, most)
     return _scaling_group(one, scope, most)
 
@@ -71,7 +81,7 @@ def _resource_group(one, scope, most):
 
 
 def _scaling_group(one, scope, most):
-    indexed = one.type == types.INDEXED_SCALING_GROUP
+    indexed = one.type == INDEXED_SCALING_GROUP_TYPE
     properties = scope.mapping(
         one.properties, (*SCALING_GROUP, 'index_var') if indexed else SCALING_GROUP
     )
@@ -103,14 +113,14 @@ def _count(scope, value, most):
 
 
 def _names(count, removed):
-    """Returns the first ``count`` numbers from 0 that are not removed, with the names that Heat
+    """Return the first ``count`` numbers from 0 that are not removed, with the names that Heat
     gives."""
     numbers = (str(number) for number in range(count + len(removed)))
     return tuple(name for name in numbers if name not in removed)[:count]
 
 
 def _removed(scope, properties):
-    """Returns names of members to remove, regardless of the count.
+    """Return names of members to remove, regardless of the count.
 
     The form is ``removal_policies: [{resource_list: ['1']}]``.
     """
@@ -161,12 +171,12 @@ class MemberTree:
         self.server_groups: dict[str, list[str]] = {}
 
     def grow(self):
-        """Places all resources. Raises TemplateError."""
+        """Place all resources. Raises TemplateError."""
         present = self._resources.present()
         for name, one in present:
             if _is_overlay(one, self._scope):
                 self.overlays.append((name, one))
-            elif one.type == types.GROUP:
+            elif one.type == GROUP_TYPE:
                 self._claim(one, name)
         for name, _one in present:
             if name not in self._parents and self.is_placed(name):
@@ -176,23 +186,23 @@ class MemberTree:
                 raise at.wrong(f'groups in a circle: {" in ".join(self._circle(name))}')
 
     def below(self, path):
-        """Returns the members at a path, or None. The path may begin with the name of any
+        """Return the members at a path, or None. The path may begin with the name of any
         resource."""
         first, slash, rest = path.partition('/')
         path = self._path_of.get(first, first) + slash + rest
         return (path,) if path in self.members else self.groups.get(path)
 
     def is_placed(self, name):
-        """Returns whether the resource is a member, or a group that has a place."""
+        """Return whether the resource is a member, or a group that has a place."""
         one = self._resources[name]
         return self._holds_servers(one, self._scope) and not _is_overlay(one, self._scope)
 
     def _claim(self, one, group):
-        """Records which resources the group lists, at any depth."""
+        """Record which resources the group lists, at any depth."""
         for entry in self._listed(one.properties, self._scope):
             if isinstance(entry.data, dict):
                 inner = self._inline(entry, self._scope)
-                if inner.type == types.GROUP:
+                if inner.type == GROUP_TYPE:
                     self._claim(inner, group)
                 continue
             name = self._named(entry)
@@ -206,7 +216,7 @@ class MemberTree:
             self._parents[name] = (group, entry)
 
     def _named(self, entry):
-        """Returns the resource that an entry of members names. It must be one that can be a
+        """Return the resource that an entry of members names. It must be one that can be a
         member."""
         name = entry.data.name if isinstance(entry.data, Reference) else self._scope.text(entry)
         self._resources.is_known(name, entry)
@@ -222,7 +232,7 @@ class MemberTree:
         return [*chain[chain.index(name) :], name]
 
     def _listed(self, properties, scope):
-        """Returns the listed members of a group that will exist, read once if no index can change
+        """Return the listed members of a group that will exist, read once if no index can change
         them."""
         if not scope.indexes and properties in self._entries:
             return self._entries[properties]
@@ -239,19 +249,19 @@ class MemberTree:
         return self.of[name]
 
     def _place(self, one, path, scope):
-        """Returns the paths of the members that ``one`` adds at this path."""
+        """Return the paths of the members that ``one`` adds at this path."""
         if path in self.members or path in self.groups:
             raise one.at.wrong(f'there is a member or a group {path} already')
         if len(path) > PATH or path.count('/') >= LEVELS:
             raise one.at.wrong(
                 f'the path {path[:50]}... is longer than {PATH}, or {LEVELS} groups deep'
             )
-        if one.type == types.SERVER:
+        if one.type == SERVER_TYPE:
             return self._place_server(one, path, scope)
         if len(self.groups) >= self._most_groups:
             raise one.at.wrong(f'more than {self._most_groups} groups')
         self.groups[path] = ()
-        if one.type == types.GROUP:
+        if one.type == GROUP_TYPE:
             members = self._place_group(one, path, scope)
         else:
             members = self._place_repeated(one, path, scope)
@@ -268,7 +278,7 @@ class MemberTree:
         return (path,)
 
     def _server(self, one, scope):
-        """Returns the server; the same for all members of a group, if it does not use an index."""
+        """Return the server; the same for all members of a group, if it does not use an index."""
         server = self._described.get(one.properties)
         if server is None:
             if 'external_id' in one.at.data:
@@ -301,7 +311,7 @@ class MemberTree:
         return tuple(members)
 
     def _inline(self, entry, scope):
-        """Returns an inline member: a server, or a group with or without its type."""
+        """Return an inline member: a server, or a group with or without its type."""
         entry = scope.mapping(entry, INLINE)
         scope.require(entry, 'name')
         if 'type' in entry.data:
@@ -309,7 +319,7 @@ class MemberTree:
         else:
             own = {key: value for key, value in entry.data.items() if key in GROUP}
             properties = Value(own, entry.where, entry.line, entry.column, entry.keys)
-            inner = Item(types.GROUP, properties, entry)
+            inner = Item(GROUP_TYPE, properties, entry)
         if not self._holds_servers(inner, scope):
             raise entry.wrong(f'{inner.type} is neither a server nor a group of servers')
         return inner
@@ -323,15 +333,15 @@ class MemberTree:
         return tuple(members)
 
     def _holds_servers(self, one, scope):
-        """Returns whether it is a server or a group of such, judged by its type."""
-        while one.type in types.REPEATING:
+        """Return whether it is a server or a group of such, judged by its type."""
+        while one.type in REPEATING:
             properties = scope.mapping(one.properties)
-            one = item(scope, scope.require(properties, types.REPEATING[one.type]), DEFINITION)
-        return one.type in types.PLACED
+            one = item(scope, scope.require(properties, REPEATING[one.type]), DEFINITION)
+        return one.type in PLACED
 
 
 def _is_overlay(one, scope):
-    if one.type != types.GROUP:
+    if one.type != GROUP_TYPE:
         return False
     found = scope.get(scope.mapping(one.properties, GROUP), 'overlay')
     return found is not None and scope.boolean(found)

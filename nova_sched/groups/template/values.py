@@ -25,7 +25,7 @@ DEPTH = 50  # values inside of values
 COUNT = 100_000  # values of one template
 MAX_PATH = 255  # characters; the values below such a path have the same one
 ROOT = 'template'
-LONGEST_WHY = 500  # characters of an error
+MAX_ERROR = 500  # characters of an error
 
 
 class Allowance:
@@ -62,7 +62,7 @@ class Extent:
         self.values = self.characters = 0
 
     def add(self, at, values=1, characters=0):
-        """Counts more of them; raises TemplateError at the value if they are too many."""
+        """Count more of them; raises TemplateError at the value if they are too many."""
         self.values += values
         self.characters += characters
         if self.values > COUNT:
@@ -97,16 +97,16 @@ class Value:
         self.literal = literal
 
     def wrong(self, why):
-        """Returns the error to raise about this value."""
+        """Return the error to raise about this value."""
         return errors.TemplateError(self.where, self.line, self.column, shortened(why))
 
     def wrong_key(self, key, why):
-        """Returns the error to raise about a key of this mapping."""
+        """Return the error to raise about a key of this mapping."""
         line, column = (self.keys or {}).get(key, (self.line, self.column))
         return errors.TemplateError(inside(self.where, key), line, column, shortened(why))
 
     def holding(self, data):
-        """Returns other data at the same position, computed from this value."""
+        """Return other data at the same position, computed from this value."""
         return Value(data, self.where, self.line, self.column, literal=True)
 
     @property
@@ -136,7 +136,7 @@ KINDS = (
 
 
 def inside(where, key):
-    """Returns the path of the value under ``key`` at the path ``where``; shortens a long key.
+    """Return the path of the value under ``key`` at the path ``where``; shortens a long key.
 
     Each value holds its path, so a long one does not grow.
     """
@@ -147,8 +147,8 @@ def inside(where, key):
 
 
 def shortened(why):
-    """Returns the text, shortened if it is long."""
-    return why if len(why) <= LONGEST_WHY else f'{why[:LONGEST_WHY]}...'
+    """Return the text, shortened if it is long."""
+    return why if len(why) <= MAX_ERROR else f'{why[:MAX_ERROR]}...'
 
 
 def check_depth(made, depth):
@@ -158,7 +158,7 @@ def check_depth(made, depth):
 
 
 def text_fault(text):
-    """Returns why a text cannot be stored or sent, or None."""
+    """Return why a text cannot be stored or sent, or None."""
     if '\0' in text:
         return 'has a NUL character'
     if not text.isascii():
@@ -170,8 +170,7 @@ def text_fault(text):
 
 
 def number_fault(plain):
-    """Returns why a number cannot be stored or sent, or None; any other value has no such
-    fault."""
+    """Return why a number cannot be stored or sent, or None; any other value has no such fault."""
     if isinstance(plain, float) and not math.isfinite(plain):
         return 'is not finite'
     if isinstance(plain, int) and not -words.LARGEST <= plain <= words.LARGEST:
@@ -182,8 +181,7 @@ def number_fault(plain):
 def from_plain(
     plain: Any, where: str = ROOT, at: Value | None = None, literal: bool = False
 ) -> Value:
-    """Returns values from JSON data, all at the line and column of ``at``. Raises
-    TemplateError."""
+    """Return values from JSON data, all at the line and column of ``at``. Raises TemplateError."""
     return _Plain(at, literal).value(plain, where, 0)
 
 
@@ -236,7 +234,7 @@ class _Plain:
 
 
 def to_plain(value: Value) -> Any:
-    """Returns the data as from JSON."""
+    """Return the data as from JSON."""
     if isinstance(value.data, dict):
         return {key: to_plain(item) for key, item in value.data.items()}
     if isinstance(value.data, list):

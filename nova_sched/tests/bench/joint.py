@@ -29,7 +29,7 @@ import time
 from nova_sched.groups import joint
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.exact import worker
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import PlanLimits
 from nova_sched.tests import checker
 from nova_sched.tests.bench import joint_groups, joint_sequential, joint_tables
 

@@ -112,7 +112,7 @@ class Parts:
 
     WATCHED = (
         (Plans, 'draft'),
-        (operations.moves, 'place'),
+        (operations.joint, 'place'),
         (Plans, 'take'),
         (Plans, 'claims'),
         (GroupViews, 'see'),

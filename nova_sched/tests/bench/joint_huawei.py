@@ -34,7 +34,7 @@ from nova_sched.groups import definition, joint
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import Problem, Rule, demand_sums
 from nova_sched.groups.definition import GroupPolicy
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import PlanLimits
 from nova_sched.tests.bench.joint_tables import RACKS
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 

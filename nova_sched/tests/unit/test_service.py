@@ -34,7 +34,7 @@ from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings
 from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.explain.decision_log import MemoryDecisionLog
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import PlanLimits
 from nova_sched.rpc.client import ClaimsClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually

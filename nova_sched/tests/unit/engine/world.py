@@ -23,7 +23,7 @@ from nova_sched.engine.catalog import Rules, always
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.context import Context
 from nova_sched.engine.cycle import PLACE, Order
-from nova_sched.engine.groups.quota import no_limits
+from nova_sched.engine.groups.operations import no_limits
 from nova_sched.engine.scheduler import CALL, REPORT, Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.filters import Filter, RowFilter

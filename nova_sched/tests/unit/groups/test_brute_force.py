@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from nova_sched.groups import joint
 from nova_sched.groups.arrays import bounds, policies
 from nova_sched.groups.exact import worker
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import PlanLimits
 from nova_sched.tests import checker
 from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.groups import instances

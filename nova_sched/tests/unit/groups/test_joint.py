@@ -21,7 +21,7 @@ from nova_sched.groups import joint
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART
 from nova_sched.groups.exact import worker
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import PlanLimits
 from nova_sched.tests.unit.groups import oracle, random_problems
 from nova_sched.tests.unit.groups.exact.test_tasks import CELLS, at, paths, policy, problem
 

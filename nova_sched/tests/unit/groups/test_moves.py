@@ -17,7 +17,7 @@ import random
 import numpy as np
 import pytest
 
-from nova_sched.groups import joint, moves
+from nova_sched.groups import joint
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.definition import (
     AFFINITY,
@@ -29,7 +29,7 @@ from nova_sched.groups.definition import (
     SPREAD,
 )
 from nova_sched.groups.exact import tasks
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import PlanLimits
 from nova_sched.tests.groups import policy, problem
 
 HOSTS = 4
@@ -92,7 +92,7 @@ def some(seed):
         **PLACES,
     )
     one.mask &= np.array([[chance.random() < 0.85 for _ in range(HOSTS)] for _ in one.mask])
-    return one, moves.Sites(built, bound, planned)
+    return one, joint.Sites(built, bound, planned)
 
 
 def is_good(one, sites, hosts):
@@ -127,7 +127,7 @@ def test_no_member_moves_without_need(plan):
     for seed in range(50):
         one, sites = some(seed)
         ways = movers_of(one, sites)
-        hosts = moves.place(one, sites, plan, LIMITS, True).hosts
+        hosts = joint.place(one, sites, plan, LIMITS, True).hosts
         if hosts is None:
             seen['none'] += 1
             if ways and plan is exactly:
@@ -145,7 +145,7 @@ def test_no_member_moves_without_need(plan):
 @pytest.mark.parametrize('seed', range(20))
 def test_a_new_plan_moves_no_server_that_was_not_to_move(seed):
     one, sites = some(seed)
-    hosts = moves.place(one, sites, exactly, LIMITS, False).hosts
+    hosts = joint.place(one, sites, exactly, LIMITS, False).hosts
     if hosts is not None:
         stays = sites.is_built & ~sites.is_leaving
         assert (hosts[stays] == sites.built[stays]).all()
@@ -169,6 +169,6 @@ def test_of_a_large_group_those_in_the_way_move():
         asked.append(int((given.fixed < 0).sum()))
         return quickly(given, limits)
 
-    hosts = moves.place(one, moves.Sites(built, nowhere, nowhere), plan, LIMITS, True).hosts
+    hosts = joint.place(one, joint.Sites(built, nowhere, nowhere), plan, LIMITS, True).hosts
     assert np.flatnonzero(hosts != built).tolist() in ([0], [1])
     assert max(asked) == 2

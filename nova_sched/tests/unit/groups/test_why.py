@@ -21,7 +21,7 @@ import re
 import numpy as np
 import pytest
 
-from nova_sched.groups import ideal, joint, why
+from nova_sched.groups import joint, why
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.definition import (
     AFFINITY,
@@ -31,9 +31,14 @@ from nova_sched.groups.definition import (
     NEAR,
     RELATIONS,
     SPREAD,
+    Definition,
+    GroupPolicy,
+    Member,
+    MemberFlavor,
 )
 from nova_sched.groups.exact import tasks, worker
-from nova_sched.groups.plan_limits import PlanLimits
+from nova_sched.groups.limits import PlanLimits
+from nova_sched.groups.topology import DomainTopology
 from nova_sched.tests.groups import problem as problem_of
 from nova_sched.tests.unit.groups import oracle, random_problems
 from nova_sched.tests.unit.groups.exact.test_tasks import CELLS, paths, policy, problem
@@ -163,7 +168,7 @@ def test_a_core_cannot_be_kept_and_without_one_of_it_can(generate, seeds, monkey
 
 def empty(one):
     """The whole cluster without instances and with unlimited capacity, all members alike."""
-    whole = ideal.cluster(one)
+    whole = why.ideal(one)
     hosts = one.host_count
     large = problem([hosts], 99, {'a': len(one.names)}, names=one.names, rules=whole.rules)
     large.domains, large.domain_names, large.levels = one.domains, one.domain_names, one.levels
@@ -189,9 +194,17 @@ def test_policies_contradict_each_other_exactly_if_no_empty_cluster_can_keep_the
 
 def test_the_ideal_cluster_is_no_larger_than_the_group_can_use():
     one = problem([20] * 50, 1, {'a': 3})
-    small = ideal.cluster(one)
+    small = why.ideal(one)
     assert (small.host_count, small.size(1)) == (9, 3)
     assert np.bincount(small.domains[1]).tolist() == [3, 3, 3]
+
+
+def contradiction(one, limits, by):
+    """Why the policies of a problem cannot be kept, as an author of a template is told."""
+    known = why.quick(why.ideal(one), why.QUICK_S)
+    if known:
+        return None
+    return why.explained(one, known is False, limits.explain_s, by, why.counted_clash)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +222,7 @@ def test_the_ideal_cluster_is_no_larger_than_the_group_can_use():
 @pytest.mark.parametrize('has_solver', [True, False])
 def test_contradiction(solver, kept, words, has_solver):
     one = problem([4], 0, {'a': 4}, *kept)
-    assert why.contradiction(one, LIMITS, solver if has_solver else None) == words
+    assert contradiction(one, LIMITS, solver if has_solver else None) == words
 
 
 @pytest.mark.parametrize('has_solver', [True, False])
@@ -222,7 +235,7 @@ def test_a_wish_is_not_blamed_for_what_required_policies_do(solver, has_solver):
     assert (reason.core, reason.contradicts) == (('spread rack',), True)
     assert 'do not allow spread rack.' in reason.words
     assert 'near' not in reason.words
-    assert 'do not allow spread rack.' in why.contradiction(
+    assert 'do not allow spread rack.' in contradiction(
         one, LIMITS, solver if has_solver else None
     )
 
@@ -260,7 +273,7 @@ def test_without_hosts_that_is_the_reason(solver, one, limits, has_solver):
     assert (result.hosts, result.proven, result.figures['by']) == (None, True, 'counts')
     assert (result.reason.words, result.reason.core) == ('There are no hosts.', ())
     assert json.loads(json.dumps(result.reason.to_plain()))['failing']['asked'] == 4
-    assert why.contradiction(one, limits, by) == 'There are no hosts.'
+    assert contradiction(one, limits, by) == 'There are no hosts.'
 
 
 @pytest.mark.parametrize('one', NO_HOSTS)
@@ -333,3 +346,114 @@ def test_a_core_that_is_said_to_be_minimal_is(seeds, monkeypatch):
             wrong.append(seed)
     assert wrong == []
     assert cores > 10
+
+
+OF_A_CLOUD = DomainTopology(orders=['host < power']).levels
+STRICT = {('rack', 'room'), ('rack', 'zone'), ('room', 'zone')}
+FLAVOR = MemberFlavor(vcpus=1, memory_mb=1)
+
+
+def group_with(*policies, members=3):
+    paths = tuple(f'app/{number}' for number in range(members))
+    made = (
+        GroupPolicy(**{'name': f'{one["kind"]} at {one["level"]}', 'a': paths, **one})
+        for one in policies
+    )
+    return Definition({path: Member(path=path, flavor=FLAVOR) for path in paths}, tuple(made))
+
+
+def on(kind, level, **more):
+    return {'kind': kind, 'level': level, **more}
+
+
+@pytest.mark.parametrize(
+    'policies, named',
+    [
+        pytest.param([], [], id='none'),
+        pytest.param(
+            [on('anti-affinity', 'host'), on('affinity', 'rack')], [], id='hosts of a rack'
+        ),
+        pytest.param([on('anti-affinity', 'power'), on('affinity', 'rack')], [], id='no nesting'),
+        pytest.param([on('spread', 'zone', min_domains=3)], [], id='as many zones as members'),
+        pytest.param(
+            [on('anti-affinity', 'zone'), on('affinity', 'rack')],
+            ['anti-affinity at zone', 'affinity at rack'],
+            id='zones of a rack',
+        ),
+        pytest.param(
+            [on('anti-affinity', 'power'), on('affinity', 'host')],
+            ['anti-affinity at power', 'affinity at host'],
+            id='power feeds of a host',
+        ),
+        pytest.param(
+            [on('spread', 'rack', min_domains=4)], ['spread at rack'], id='too few members'
+        ),
+        pytest.param(
+            [on('spread', 'rack', min_domains=4, weight=1.0)], [], id='a wish is no matter'
+        ),
+    ],
+)
+def test_contradictions(policies, named):
+    words = why.contradiction_anywhere(group_with(*policies), OF_A_CLOUD, STRICT)
+    assert bool(words) == bool(named)
+    assert all(name in words for name in named)
+
+
+@pytest.mark.parametrize(
+    'policies, nests, is_told',
+    [
+        pytest.param(
+            [on('anti-affinity', 'zone'), on('affinity', 'room')],
+            set(),
+            False,
+            id='a room spans zones',
+        ),
+        pytest.param(
+            [on('anti-affinity', 'zone'), on('affinity', 'room')],
+            {('rack', 'room'), ('rack', 'zone')},
+            False,
+            id='racks lie in both',
+        ),
+        pytest.param(
+            [on('anti-affinity', 'zone'), on('affinity', 'room')],
+            {('room', 'zone')},
+            True,
+            id='rooms lie in zones',
+        ),
+        pytest.param(
+            [on('anti-affinity', 'zone'), on('affinity', 'host')],
+            set(),
+            True,
+            id='zones of a host',
+        ),
+    ],
+)
+def test_levels_lie_in_each_other_only_where_they_are_said_to(policies, nests, is_told):
+    assert bool(why.contradiction_anywhere(group_with(*policies), OF_A_CLOUD, nests)) == is_told
+
+
+def test_the_cluster_has_all_that_the_group_can_use():
+    made = why.imagined(group_with(on('affinity', 'zone'), on('apart', 'power', b=())), OF_A_CLOUD)
+    assert made.levels == ['host', 'zone', 'power']
+    assert [len(set(ids.tolist())) for ids in made.domains] == [27, 3, 3]
+    nested = why.imagined(
+        group_with(on('affinity', 'rack'), on('affinity', 'room')), OF_A_CLOUD, STRICT
+    )
+    assert [len(set(ids.tolist())) for ids in nested.domains] == [27, 9, 3]
+    rack_to_room = set(zip(nested.domains[1].tolist(), nested.domains[2].tolist(), strict=True))
+    assert len(rack_to_room) == 9  # each rack is in one room
+
+
+def test_a_group_that_could_use_more_than_can_be_looked_through():
+    large = group_with(on('anti-affinity', 'rack'), on('affinity', 'zone'), members=200)
+    assert why.imagined(large, OF_A_CLOUD) is None
+    assert why.contradiction_anywhere(large, OF_A_CLOUD) is None
+
+
+def test_a_group_without_members_is_not_checked():
+    assert (
+        why.contradiction_anywhere(
+            group_with(on('spread', 'rack', min_domains=2), members=0), OF_A_CLOUD
+        )
+        is None
+    )

@@ -11,6 +11,7 @@
 # under the License.
 """Which changes of groups are told, and for which cause."""
 
+import contextlib
 import dataclasses
 import json
 
@@ -21,6 +22,7 @@ from nova_sched.claim import PLANNED as STATE_PLANNED
 from nova_sched.db import record_text
 from nova_sched.engine.groups.group_events import (
     BUILD,
+    CONFLICT,
     CREATE,
     DELETE,
     DELETED,
@@ -28,7 +30,9 @@ from nova_sched.engine.groups.group_events import (
     REFUSED,
     REPLAN,
     UPDATE,
+    measured,
 )
+from nova_sched.measures.catalogue import GROUP_PLAN_SECONDS, GROUP_PLANS
 from nova_sched.tests.unit.engine.groups.group_cloud import (
     SMALL,
     SOURCE,
@@ -179,3 +183,40 @@ def test_without_a_decision_log(cloud, told):
     with pytest.raises(errors.GroupRefused):
         cloud.groups.update(group.uuid, definition(members('a', flavor=HUGE)), SOURCE)
     assert refusals_of(cloud, group.uuid) == []
+
+
+@pytest.fixture(autouse=True)
+def empty():
+    GROUP_PLANS.clear()
+    GROUP_PLAN_SECONDS.clear()
+
+
+@pytest.mark.parametrize(
+    'dry_run, result', [pytest.param(False, 'planned'), pytest.param(True, 'dry run')]
+)
+def test_a_plan(dry_run, result):
+    with measured(dry_run) as plan:
+        plan.stage = 'greedy'
+    assert GROUP_PLANS.values == {(result, 'greedy'): 1}
+    assert sum(GROUP_PLAN_SECONDS.values[result,][:-1]) == 1
+
+
+@pytest.mark.parametrize(
+    'error, result',
+    [
+        pytest.param(errors.GroupRefused('no room', None), 'refused', id='refused'),
+        pytest.param(errors.QuotaExceeded('project', {}), 'over quota', id='over quota'),
+        pytest.param(ZeroDivisionError(), 'failed', id='failed'),
+    ],
+)
+def test_a_plan_that_ends_in_an_error(error, result):
+    with contextlib.suppress(type(error)), measured(False):
+        raise error
+    assert GROUP_PLANS.values == {(result, 'filters'): 1}
+
+
+def test_a_conflict_stays_one_when_the_plan_is_given_up():
+    with contextlib.suppress(ZeroDivisionError), measured(False) as plan:
+        plan.result = CONFLICT
+        raise ZeroDivisionError
+    assert GROUP_PLANS.values == {('conflict', 'filters'): 1}

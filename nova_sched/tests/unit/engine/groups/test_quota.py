@@ -17,7 +17,7 @@ from concurrent import futures
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.groups.quota import limits_of
+from nova_sched.engine.groups.operations import limits_of
 from nova_sched.groups.definition import EXCLUSIVE, GroupPolicy
 from nova_sched.tests.unit.engine.groups.group_cloud import (
     BIG,

@@ -162,7 +162,7 @@ class TestOthers:
     def test_groups_that_were_planned_on_the_same_hosts_lose_once(self, monkeypatch):
         """All are planned at the same moment; those that lose then are planned one after the
         other."""
-        at_once, place, planned = threading.Barrier(4), operations.moves.place, []
+        at_once, place, planned = threading.Barrier(4), operations.joint.place, []
 
         def together(*given):
             found = place(*given)
@@ -171,7 +171,7 @@ class TestOthers:
                 at_once.wait(60)
             return found
 
-        monkeypatch.setattr(operations.moves, 'place', together)
+        monkeypatch.setattr(operations.joint, 'place', together)
         big = definition(members('a', 'b', flavor=BIG))
         with cloud(8, plan_attempts=2) as made, futures.ThreadPoolExecutor(4) as pool:
             made_groups = list(pool.map(lambda _: made.create(big), range(4)))

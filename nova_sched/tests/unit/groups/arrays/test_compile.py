@@ -157,3 +157,132 @@ def test_every_placement_is_one_of_the_compiled_problem(seed):
                 len({int(ids[hosts[m]]) for c in block.classes for m in compiled.members[c].flat})
                 == 1
             )
+
+
+def blocks(compiled):
+    """Each block as level and classes."""
+    names = classes(compiled)
+    return [
+        (compiled.problem.levels[block.level], [names[c] for c in block.classes])
+        for block in compiled.blocks
+    ]
+
+
+@pytest.mark.parametrize(
+    'rules, expected',
+    [
+        pytest.param([policy('affinity', 'rack', 'a b')], [('rack', ['a b'])], id='one rack'),
+        pytest.param(
+            [policy('affinity', 'rack', 'a b'), policy('affinity', 'rack', 'b c')],
+            [('rack', ['a b c'])],
+            id='overlapping affinity is one',
+        ),
+        pytest.param(
+            [policy('affinity', 'zone', 'a b c d'), policy('affinity', 'rack', 'a b')],
+            [('rack', ['a b']), ('zone', ['a b', 'c d'])],
+            id='a rack in a zone',
+        ),
+        pytest.param(
+            [policy('affinity', 'zone', 'a b'), policy('affinity', 'rack', 'a b')],
+            [('rack', ['a b'])],
+            id='the finer says it all',
+        ),
+        pytest.param([policy('affinity', 'host', 'a b')], [], id='a unit is no block'),
+        pytest.param(
+            [policy('near', 'rack', 'a b', 'c')],
+            [('rack', ['a b', 'c'])],
+            id='near one is affinity',
+        ),
+        pytest.param(
+            [policy('near', 'rack', 'a', 'b c'), policy('affinity', 'rack', 'b c')],
+            [('rack', ['a', 'b c'])],
+            id='near what is together is affinity',
+        ),
+        pytest.param([policy('near', 'rack', 'a', 'b c')], [], id='near two is not'),
+        pytest.param([policy('affinity', 'rack', 'a b', weight=1.0)], [], id='a wish is no block'),
+    ],
+)
+def test_blocks(rules, expected):
+    found = blocks(compile(problem(FOUR, [9] * 8, *rules, zones=[0, 0, 0, 0, 1, 1, 1, 1])))
+    assert [(level, sorted(' '.join(names).split())) for level, names in found] == [
+        (level, sorted(' '.join(names).split())) for level, names in expected
+    ]
+
+
+def test_levels_that_do_not_nest_say_nothing_of_each_other():
+    """Racks lie across zones here, so that a rack in common is no zone in common."""
+    rules = [policy('affinity', 'rack', 'a b'), policy('affinity', 'zone', 'a b')]
+    compiled = compile(problem(FOUR, [9] * 4, *rules, racks=[0, 0, 1, 1], zones=[0, 1, 0, 1]))
+    assert [(level, names) for level, names in blocks(compiled)] == [
+        ('rack', ['a b']),
+        ('zone', ['a b']),
+    ]
+    assert compiled.layout.nests.tolist() == [
+        [True, True, True],
+        [False, True, False],
+        [False, False, True],
+    ]
+
+
+@pytest.mark.parametrize(
+    'more, expected',
+    [
+        pytest.param([], [[0, 1, 2]], id='all alike'),
+        pytest.param(
+            [policy('anti-affinity', 'rack', 'h0 h1 h2')],
+            [[0, 1, 2]],
+            id='a policy on all of them',
+        ),
+        pytest.param(
+            [policy('anti-affinity', 'rack', 'h0 h1')], [[0, 1], [2]], id='one is not in it'
+        ),
+        pytest.param(
+            [policy('spread', 'host', 'v0 w0', min_domains=2)],
+            [[0], [1, 2]],
+            id='a spread of its own',
+        ),
+        pytest.param([policy('near', 'rack', 'h0', 'h1 h2')], [[0], [1, 2]], id='near the others'),
+    ],
+)
+def test_types_of_blocks(more, expected):
+    compiled = cells(*more)
+    assert sorted(sorted(one.blocks) for one in compiled.block_types) == expected
+    for one in compiled.block_types:
+        shapes = compiled.shape[one.classes]
+        assert (shapes == shapes[0]).all()
+        assert (compiled.count[one.classes] == compiled.count[one.classes][0]).all()
+
+
+def test_only_live_hosts_are_left_and_domains_are_slices():
+    group = problem(
+        FOUR,
+        [0, 5, 0, 0, 5, 5],
+        racks=[2, 0, 1, 1, 2, 0],
+        zones=[0, 1, 0, 0, 0, 1],
+        fixed={'a': 2},
+    )
+    layout = compile(group).layout
+    assert sorted(layout.live.tolist()) == [1, 2, 4, 5]
+    for level, ids in zip(layout.levels, group.domains, strict=True):
+        assert level.numbers[level.ids].tolist() == ids[layout.live].tolist()
+        assert level.order is None
+        for domain in range(level.count):
+            assert (level.ids[level.rows(domain)] == domain).all()
+
+
+def test_sums_over_domains_in_pieces():
+    """Racks in order make zones that are not in one piece."""
+    group = problem(
+        FOUR,
+        [1, 2, 3, 4],
+        policy('affinity', 'rack', 'a b'),
+        racks=[0, 0, 1, 1],
+        zones=[0, 1, 0, 1],
+    )
+    layout = compile(group).layout
+    rack, zone = layout.levels[1:]
+    free = group.free[layout.live, 0]
+    assert sorted(rack.sum(free).tolist()) == [3, 7]
+    assert sorted(zone.sum(free).tolist()) == [4, 6]
+    assert sorted(zone.max(free).tolist()) == [3, 4]
+    assert zone.any(free > 3).tolist() == (zone.max(free) > 3).tolist()

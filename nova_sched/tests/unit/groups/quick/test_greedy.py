@@ -19,9 +19,9 @@ import pytest
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.tally import PlacementTally, Wiring
+from nova_sched.groups.limits import TimeLimit
 from nova_sched.groups.quick import greedy, sequential
 from nova_sched.groups.quick.greedy import items, order, passing_of, promise, split
-from nova_sched.groups.time_limit import TimeLimit
 from nova_sched.tests.groups import policy, problem, random_problem
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.groups.exhaustive import placements

@@ -14,8 +14,8 @@
 import numpy as np
 import pytest
 
+from nova_sched.groups.limits import TimeLimit
 from nova_sched.groups.quick import sequential
-from nova_sched.groups.time_limit import TimeLimit
 from nova_sched.tests.groups import policy, problem
 
 FOUR = dict.fromkeys('abcd', 1)

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Conditions that are refused."""
+"""Types of resources that create no members, and conditions that are refused."""
 
 import pytest
 
-from nova_sched.tests.unit.groups.template import refused
+from nova_sched.tests.unit.groups.template import SERVER, read, refused
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,24 @@ def test_conditions_that_are_refused(conditions, place, where, why):
     if why != 'in a circle':  # where a circle is cut does not matter
         assert ((line, column), found) == (place, where)
     assert why in words
+
+
+def test_what_creates_servers_unseen_is_a_warning():
+    assert read({'i': {'type': 'OS::Heat::InstanceGroup'}, 'a': SERVER}).warnings == (
+        'resources.i: the servers of OS::Heat::InstanceGroup are not planned',
+    )
+
+
+def test_resources_of_heat_are_no_members():
+    others = [
+        'OS::Neutron::Port',
+        'OS::Heat::WaitCondition',
+        'OS::Nova::KeyPair',
+        'OS::NovaSched::TopGroup',
+        'My::Thing',
+    ]
+    resources = {
+        f'r{i}': {'type': kind, 'properties': {'x': {'get_file': 'y'}}}
+        for i, kind in enumerate(others)
+    }
+    assert list(read({**resources, 'a': SERVER}).members) == ['a']

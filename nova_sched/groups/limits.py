@@ -11,8 +11,33 @@
 # under the License.
 """Limits of processor time: a busy machine finds the same as an idle one, only later."""
 
+import dataclasses
 import time
 from collections.abc import Callable
+
+MEMBERS = 100  # of the groups that PlanLimits are for
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanLimits:
+    """Seconds of processor time for the greedy search, and for the solver's repair, improvement
+    and explanation, each for a group of up to MEMBERS.
+
+    ``improve_scores``: the solver also improves a placement that breaks no preferred policy and
+    moves no member.
+    """
+
+    greedy_s: float = 0.2
+    repair_s: float = 1.0
+    improve_s: float = 1.0
+    explain_s: float = 2.0
+    improve_scores: bool = False
+
+    def of_group(self, members: int) -> 'PlanLimits':
+        """Return the limits for a group of so many members: the greedy search of a large group has
+        proportionally more time."""
+        return dataclasses.replace(self, greedy_s=self.greedy_s * max(1.0, members / MEMBERS))
+
 
 Clock = Callable[[], float]  # seconds of processor time, from any start
 
@@ -31,7 +56,7 @@ class TimeLimit:
         self._began_s, self._wall_began_s = clock(), time.monotonic()
 
     def left(self, share: float = 1.0) -> float:
-        """Returns the seconds of processor time until this share of the limit is used, or 0."""
+        """Return the seconds of processor time until this share of the limit is used, or 0."""
         if self._seconds is None:
             return float('inf')
         seconds = share * self._seconds

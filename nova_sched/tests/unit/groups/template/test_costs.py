@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The time for one template: it ends the reading, wherever that is."""
+"""What a template may cost: its work and its time are limited, and end the reading anywhere."""
 
 import json
 import time
@@ -21,6 +21,53 @@ from nova_sched.engine.groups.member_state import MemberRequests
 from nova_sched.groups import template
 from nova_sched.groups.definition import Definition, Member, MemberFlavor
 from nova_sched.groups.template.values import Allowance
+from nova_sched.tests.unit.groups.template import refused
+from nova_sched.tests.unit.groups.template.test_functions import BODY
+
+
+def many(count, value):
+    return [value] * count
+
+
+@pytest.mark.parametrize(
+    'value, why',
+    [
+        pytest.param(
+            {'list_join': [',', many(100, 'x' * 1000)]},
+            'the text would have 100099',
+            id='long join',
+        ),
+        pytest.param(
+            {'str_replace': {'template': 'a' * 1000, 'params': {'a': 'x' * 1000}}},
+            'the text would have 1000000',
+            id='long replacement',
+        ),
+        pytest.param(
+            {'str_replace': {'template': 'a', 'params': {f'{i}x': '' for i in range(101)}}},
+            '101 texts',
+            id='many texts',
+        ),
+        pytest.param(
+            {'repeat': {'template': 'x', 'for_each': {str(i): many(100, 'y') for i in range(5)}}},
+            '10000000000 copies',
+            id='many copies',
+        ),
+        pytest.param(
+            {'repeat': {'template': many(100, 'i'), 'for_each': {'i': many(9999, 'y')}}},
+            'too much work',
+            id='large copies',
+        ),
+    ],
+)
+def test_what_would_blow_up_is_refused(value, why):
+    assert why in refused(BODY.format(value=json.dumps(value)))[3]
+
+
+def test_functions_in_a_long_row_are_refused():
+    """Each asks the next: no stack of Python overflows."""
+    conditions = {f'c{i}': {'not': f'c{i + 1}'} for i in range(3000)}
+    assert 'in a circle' in refused(f'conditions: {json.dumps({**conditions, "c3000": True})}')[3]
+
 
 HEAD = {'heat_template_version': '2021-04-16'}
 SERVER = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'vcpus': 1, 'ram': 64, 'disk': 0}}}

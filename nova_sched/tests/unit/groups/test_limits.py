@@ -17,8 +17,8 @@ import types
 
 import pytest
 
-from nova_sched.groups import time_limit
-from nova_sched.groups.time_limit import TimeLimit
+from nova_sched.groups import limits
+from nova_sched.groups.limits import TimeLimit
 
 
 class _Clock:
@@ -66,9 +66,9 @@ def test_it_counts_the_processor_time_of_its_own_thread():
 
 def test_work_that_gets_no_processor_ends_by_the_wall_clock(monkeypatch):
     wall = _Clock()
-    monkeypatch.setattr(time_limit, 'time', types.SimpleNamespace(monotonic=wall))
+    monkeypatch.setattr(limits, 'time', types.SimpleNamespace(monotonic=wall))
     limit = TimeLimit(2.0, _Clock())
-    wall.now_s += 2.0 * time_limit.WALL_FACTOR - 0.1
+    wall.now_s += 2.0 * limits.WALL_FACTOR - 0.1
     assert not limit.is_over
     wall.now_s += 0.1
     assert limit.is_over
