@@ -112,15 +112,15 @@ def _is_move(request, claim, node):
     or an evacuation; it names another host; or it names a flavor of another size. In the last case
     the host may stay the same.
     """
-    avoided = {name.lower() for name in request.ignore_hosts} | {
-        name.lower() for name, _ in request.retry_hosts
-    }
+    avoided = {*request.ignore_hosts, *(name for name, _ in request.retry_hosts)}
     wanted = set(request.force_hosts)
     if request.destination is not None and request.destination.host is not None:
         wanted.add(request.destination.host)
+    avoided, wanted = ({name.lower() for name in names} for names in (avoided, wanted))
     size, asked = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
     is_other = any(size.get(name, 0) != amount for name, amount in asked.items())
-    return node.host.lower() in avoided or bool(wanted and node.host not in wanted) or is_other
+    host = node.host.lower()
+    return host in avoided or bool(wanted and host not in wanted) or is_other
 
 
 def is_made_by(request, marks, claim, node):

@@ -312,6 +312,41 @@ class TestLiftedClaims:
         assert picture(made) == before
 
 
+class TestRunning:
+    """A request for an instance that runs on Host-0."""
+
+    def asks(self, **words):
+        made = cluster(2, host=['Host-0', 'Host-1'])
+        running = claim(uuid_of('instance 0'), made.hosts.nodes[0].uuid, vcpus=1)
+        made.add(running.confirmed())
+        return place(made, requests(1, **{'vcpus': 1, 'memory_mb': 0, **words}), rules())[0]
+
+    @pytest.mark.parametrize(
+        'words',
+        [
+            pytest.param({'ignore_hosts': ['HOST-0']}, id='away from its host'),
+            pytest.param({'force_hosts': ['HOST-1']}, id='to another host'),
+            pytest.param({'destination': RequestedDestination('Host-1')}, id='to a destination'),
+            pytest.param({'vcpus': 2}, id='of another size'),
+        ],
+    )
+    def test_a_move_is_placed(self, words):
+        assert len(self.asks(**words)) == 1
+
+    @pytest.mark.parametrize(
+        'words',
+        [
+            pytest.param({}, id='as it is'),
+            pytest.param({'ignore_hosts': ['HOST-1']}, id='not on another host'),
+            pytest.param({'force_hosts': ['HOST-0']}, id='on its host, in other capitals'),
+            pytest.param({'destination': RequestedDestination('Host-0')}, id='on its host'),
+        ],
+    )
+    def test_what_is_no_move_is_late(self, words):
+        with pytest.raises(errors.AlreadyRunning):
+            self.asks(**words)
+
+
 class TestAlternates:
     @pytest.mark.parametrize(
         'columns, words, alternates, found',
