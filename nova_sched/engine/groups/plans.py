@@ -266,8 +266,8 @@ class Plans:
         return self._commit(ended, record, consume, kept, closed_domains, draft.limits)
 
     def _lingering(self, draft, targets, levels, closed_domains):
-        """Claim of servers on hosts where the plan does not place them, if their exclusive domains
-        change. The servers keep these claims until they leave."""
+        """Return claims of servers on hosts where the plan does not place them, if their exclusive
+        domains change. The servers keep these claims until they leave."""
         found = []
         for state, node in zip(draft.member_states, targets, strict=True):
             for claim in state.held:
