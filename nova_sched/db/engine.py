@@ -327,7 +327,10 @@ class Sessions:
 
 
 class SharedSession(Sessions):
-    """The only connection to a database in memory: threads use it in turn."""
+    """The only connection to a database in memory: threads use it in turn.
+
+    An engine has one. The end of another one's connection would roll back what this one does.
+    """
 
     def __init__(self, engine):
         super().__init__(engine)
@@ -341,7 +344,11 @@ class SharedSession(Sessions):
 
 def sessions(engine):
     """The Sessions that fit the engine."""
-    return (SharedSession if isinstance(engine.pool, sa.StaticPool) else Sessions)(engine)
+    if not isinstance(engine.pool, sa.StaticPool):
+        return Sessions(engine)
+    if not hasattr(engine, 'shared_session'):
+        engine.shared_session = SharedSession(engine)
+    return engine.shared_session
 
 
 def _begin_sqlite(connection, reads):

@@ -337,3 +337,18 @@ def test_threads_use_a_database_in_memory_in_turn(shared):
         list(pool.map(work, [range(start, start + 50) for start in range(0, 200, 50)]))
     with shared.transaction(reads=True) as connection:
         assert count(connection) == 200
+
+
+def test_stores_on_one_database_in_memory_share_its_connection():
+    """The collector may end an unused one at any moment; that rolled back what another one did."""
+    made = engine.in_memory()
+    sessions = engine.sessions(made)
+    with sessions.transaction() as connection:
+        connection.execute(sa.text('CREATE TABLE t (n INTEGER PRIMARY KEY)'))
+    with sessions.transaction() as connection:
+        connection.execute(sa.text('INSERT INTO t VALUES (1)'))
+        engine.sessions(made)
+        gc.collect()
+        assert count(connection) == 1
+    with sessions.transaction(reads=True) as connection:
+        assert count(connection) == 1
