@@ -15,7 +15,6 @@ from nova_sched import errors
 from nova_sched.cmd.manage import arguments, output, store, tables
 from nova_sched.cmd.manage.arguments import option
 from nova_sched.db.jobs import CREATE, STATES, SqlJobTable
-from nova_sched.queues import messages
 
 MOST = 1000
 
@@ -51,6 +50,8 @@ def show(args, conf):
     host, why, stdout and stderr (the last 4 KiB of what the driver's command has printed).
     """
     jobs = SqlJobTable(store.ready(conf))
+    from nova_sched.queues import messages  # objects and the bus: no other verb needs them
+
     entry = jobs.find(args.uuid)
     if entry is None:
         raise errors.JobNotFound(args.uuid)
