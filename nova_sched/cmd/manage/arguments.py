@@ -71,6 +71,13 @@ def option(*names, **words):
     return lambda parser: parser.add_argument(*names, **words)
 
 
+def limit(most):
+    """Return the option for how many to list, ``most`` if it is not given."""
+    return option(
+        '--limit', metavar='N', type=from_1, default=most, help=f'maximum number ({most})'
+    )
+
+
 # Calls to a scheduler.
 
 TIMEOUT = option(

@@ -41,7 +41,7 @@ NOUNS = {
     'health': 'check whether the services work',
     'completion': 'complete this command in a shell',
 }
-# Where the verbs of a noun are that has no module of its name.
+# The modules of nouns that do not have one of their own name.
 PLACES = {
     'completion': ('commands', 'VERBS'),
     'db': ('store', 'VERBS'),

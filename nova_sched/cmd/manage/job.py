@@ -49,9 +49,9 @@ def show(args, conf):
     Keys: those of 'job list', and failures: for each of the last 5 attempts that failed on a node,
     host, why, stdout and stderr (the last 4 KiB of what the driver's command has printed).
     """
-    jobs = SqlJobTable(store.ready(conf))
-    from nova_sched.queues import messages  # objects and the bus: no other verb needs them
+    from nova_sched.queues import messages  # late: of these verbs, this one needs objects
 
+    jobs = SqlJobTable(store.ready(conf))
     entry = jobs.find(args.uuid)
     if entry is None:
         raise errors.JobNotFound(args.uuid)
@@ -141,13 +141,7 @@ VERBS = (
         option('--state', choices=STATES, help='only jobs in this state'),
         option('--instance', metavar='UUID', help='only jobs for this instance'),
         option('--marker', metavar='UUID', help='only jobs after this one'),
-        option(
-            '--limit',
-            metavar='N',
-            type=arguments.from_1,
-            default=MOST,
-            help=f'maximum number ({MOST})',
-        ),
+        arguments.limit(MOST),
     ),
     ('show', show, UUID),
     ('cancel', cancel, UUID),
