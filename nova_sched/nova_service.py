@@ -21,10 +21,8 @@ from nova_sched.cloud.candidates import CandidateLook
 from nova_sched.cloud.cells import Cells
 from nova_sched.cloud.discovery import HostDiscovery
 from nova_sched.cloud.mirror import Intervals, Mirror
-from nova_sched.cloud.nova_moves import NovaMoves
 from nova_sched.cloud.routed_networks import RoutedNetworks
 from nova_sched.cloud.service_record import ServiceRecord
-from nova_sched.cloud.service_switch import ServiceSwitch
 from nova_sched.cloud.settler import Settler
 from nova_sched.cloud.status import CloudStatus
 from nova_sched.cloud.stored_specs import StoredSpecs
@@ -35,6 +33,8 @@ from nova_sched.db.limits import DatabaseLimits
 from nova_sched.db.nova_api import NovaApi
 from nova_sched.db.nova_cell import NovaCell
 from nova_sched.db.nova_services import SqlServiceRecords
+from nova_sched.extensions.optimize.nova_moves import NovaMoves
+from nova_sched.extensions.optimize.service_switch import ServiceSwitch
 from nova_sched.rpc import notifications, translate
 from nova_sched.rpc.servers import TIMEOUT_S
 

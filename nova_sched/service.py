@@ -30,7 +30,6 @@ from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.db.mixes import SqlMixes
 from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings, catalog
@@ -39,16 +38,18 @@ from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.context import Context
 from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog
 from nova_sched.engine.groups.template_readers import TemplateReaders
-from nova_sched.engine.rebalance import QuietHours, RebalanceSettings
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
+from nova_sched.extensions.optimize import bus as moves
+from nova_sched.extensions.optimize.mixes import SqlMixes
+from nova_sched.extensions.optimize.moves import QuietHours, RebalanceSettings
+from nova_sched.extensions.queues.catalogue import bare_requests
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.limits import PlanLimits
 from nova_sched.groups.topology import DomainTopology
+from nova_sched.limits import limits
 from nova_sched.logs import MINUTE_S
-from nova_sched.queues.catalogue import bare_requests
-from nova_sched.queues.limits import limits
-from nova_sched.rpc import endpoints, event_notifications, moves, notifications, servers
+from nova_sched.rpc import endpoints, event_notifications, notifications, servers
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.serializer import SchedulerSerializer
 from nova_sched.state.cluster import Cluster

@@ -26,8 +26,11 @@ from oslo_log import log
 from oslo_upgradecheck import upgradecheck
 from sphinx.util.docutils import SphinxDirective
 
-from nova_sched.cmd import backend, sim, sim_replay, sim_storm, status
+from nova_sched.cmd import backend, status
 from nova_sched.cmd.manage import commands
+from nova_sched.extensions.simulator import cmd as sim
+from nova_sched.extensions.simulator import cmd_replay as sim_replay
+from nova_sched.extensions.simulator import cmd_storm as sim_storm
 
 
 def parser_of(command):

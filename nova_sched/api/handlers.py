@@ -24,8 +24,8 @@ from nova_sched import errors
 from nova_sched.api import views
 from nova_sched.api.document import DOCUMENT, JSON
 from nova_sched.api.policies import Owner
+from nova_sched.extensions.optimize.rebalance import SEARCH_S
 from nova_sched.groups import template
-from nova_sched.rebalance import SEARCH_S
 
 SCHEMA = 'application/schema+json'
 UPDATED = '2026-11-21T00:00:00Z'

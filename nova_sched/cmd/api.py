@@ -39,9 +39,10 @@ def main():
 
 
 def _run():
-    from nova_sched import queue_service, service
+    from nova_sched import service
     from nova_sched.cmd import metrics_export, monitor, startup, trace_export
     from nova_sched.conf.metrics_export import API
+    from nova_sched.extensions.queues import service as queue_service
 
     manager = monitor.Systemd()
     conf = startup.configure()
@@ -125,7 +126,7 @@ class BusClients:
 def application(conf, bus, limits, clients):
     """The API over the schedulers and managers of queues on this bus. Raises BadConfig."""
     from nova_sched.api import app, health
-    from nova_sched.rebalance import LONGEST_SEARCH_S
+    from nova_sched.extensions.optimize.rebalance import LONGEST_SEARCH_S
     from nova_sched.rpc import client
 
     probe_s = min(conf.api.rpc_timeout, health.PROBE_S)
@@ -157,9 +158,9 @@ def everything(conf, bus):
     from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
     from nova_sched.cmd.manage import store
-    from nova_sched.dashboard import app
-    from nova_sched.dashboard.parts import Clients
     from nova_sched.db.limits import DatabaseLimits
+    from nova_sched.extensions.dashboard import app
+    from nova_sched.extensions.dashboard.parts import Clients
 
     pages_clients = Clients(clients.groups, clients.queues, clients.explain)
     # A page holds a thread of the API: it waits for the database as a scheduler does, and not as
@@ -201,7 +202,7 @@ def server(conf, served):
     from nova_sched.api import health
     from nova_sched.api.limits import threads_of
     from nova_sched.cmd.web_server import WebServer
-    from nova_sched.dashboard import FORM_SIZE
+    from nova_sched.extensions.dashboard import FORM_SIZE
 
     try:
         made = WebServer(

@@ -110,7 +110,7 @@ def try_bus(made):
 
 def try_brokers(conf):
     """Connect once to the bus and to the broker of queues, as ``try_bus``."""
-    from nova_sched import queue_service
+    from nova_sched.extensions.queues import service as queue_service
 
     with bus(conf) as made:
         try_bus(made)

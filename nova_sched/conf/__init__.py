@@ -25,7 +25,6 @@ import math
 from oslo_config import cfg
 
 from nova_sched.conf import (
-    agent,
     api,
     api_database,
     base,
@@ -33,7 +32,6 @@ from nova_sched.conf import (
     claims,
     cluster,
     compute,
-    dashboard,
     database_limits,
     explain,
     filter_scheduler,
@@ -45,16 +43,18 @@ from nova_sched.conf import (
     nova_api,
     pci,
     placement,
-    queues,
     quota,
-    rebalance,
     scheduler,
-    shadow,
     stats,
     topology,
     tracing,
     workarounds,
 )
+from nova_sched.extensions.agent import conf as agent
+from nova_sched.extensions.dashboard import conf as dashboard
+from nova_sched.extensions.optimize import conf as rebalance
+from nova_sched.extensions.queues import conf as queues
+from nova_sched.extensions.shadow import conf as shadow
 
 LOG = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ import logging
 import time
 
 from nova_sched import errors
-from nova_sched.engine import fragmentation, measuring, time_slice
+from nova_sched.engine import measuring, time_slice
 from nova_sched.engine.calls import Calls
 from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
@@ -34,15 +34,16 @@ from nova_sched.engine.groups.member_state import Library
 from nova_sched.engine.groups.operations import GroupOperations, no_limits
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.loop import Loop
-from nova_sched.engine.mix_learner import MixLearner
 from nova_sched.engine.place import Placer
-from nova_sched.engine.planning.move_planner import MovePlanner
-from nova_sched.engine.rebalance.move_runner import MoveRunner
 from nova_sched.engine.room_figures import RoomFigures
 from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
+from nova_sched.extensions.optimize import fragmentation
+from nova_sched.extensions.optimize.mix_learner import MixLearner
+from nova_sched.extensions.optimize.moves.move_runner import MoveRunner
+from nova_sched.extensions.optimize.planning.move_planner import MovePlanner
 from nova_sched.groups.topology import DomainLocator
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.tracing import TRACER

@@ -15,8 +15,7 @@ import amqp.exceptions
 import oslo_messaging as messaging
 
 from nova_sched import errors, urls
-from nova_sched.queues.brokers import amqp_link, guarded_kombu
-from nova_sched.rpc import silence
+from nova_sched.rpc import amqp_link, guarded_kombu, silence
 from nova_sched.rpc.direct import settings as direct_settings
 
 EXCHANGE = 'nova'

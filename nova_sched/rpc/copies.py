@@ -23,8 +23,7 @@ import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.queues.brokers import amqp_link
-from nova_sched.rpc import EXCHANGE, TOPIC, translate
+from nova_sched.rpc import EXCHANGE, TOPIC, amqp_link, translate
 from nova_sched.rpc.direct import envelope
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.serializer import SchedulerSerializer

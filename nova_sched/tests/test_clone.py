@@ -35,7 +35,7 @@ PACKAGES = '.venv/lib/python3.11/site-packages'
 def test_frames_of_the_package_in_a_clone_that_has_its_name():
     rows = [
         ('our own', f'{HOME}/nova_sched/rpc/serving.py', True),
-        ('our plug-in for Heat', f'{HOME}/nova_sched/heat/nova_sched/group.py', True),
+        ('our plug-in for Heat', f'{HOME}/nova_sched/extensions/heat/nova_sched/group.py', True),
         ('a library in the environment', f'{HOME}/{PACKAGES}/oslo_messaging/rpc/server.py', False),
         ('a package of a like name', f'{HOME}/nova_sched_rules/filter.py', False),
         ('an installed copy', f'{HOME}/{PACKAGES}/nova_sched/rpc/serving.py', False),

@@ -22,8 +22,8 @@ import re
 import pytest
 import yaml
 
-from nova_sched.cmd import sim
 from nova_sched.cmd.manage import commands
+from nova_sched.extensions.simulator import cmd as sim
 from nova_sched.tests.test_tree import ROOT, entry_points
 
 CONTAINER = ROOT / 'packaging' / 'container'

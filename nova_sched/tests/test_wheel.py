@@ -83,9 +83,12 @@ def test_the_version_is_that_of_the_tag(wheel):
 def test_the_package_is_whole_and_the_tests_are_not_in_it(names):
     modules = {name for name in names if name.startswith('nova_sched/')}
     assert {str(path.relative_to(ROOT)) for path in SOURCES} <= modules
-    assert {'nova_sched/api/openapi.yaml', 'nova_sched/sim/data/vms.csv.gz'} <= modules
+    assert {
+        'nova_sched/api/openapi.yaml',
+        'nova_sched/extensions/simulator/data/vms.csv.gz',
+    } <= modules
     pages = ('templates/base.html', 'static/style.css', 'static/vendor/LICENSE.htmx')
-    assert {f'nova_sched/dashboard/{path}' for path in pages} <= modules
+    assert {f'nova_sched/extensions/dashboard/{path}' for path in pages} <= modules
     assert [name for name in names if 'tests' in Path(name).parts] == []
     assert 'nova_sched/gone.py' not in modules
 

@@ -25,11 +25,11 @@ import xml.etree.ElementTree as ET
 
 from nova_sched import rpc, service
 from nova_sched.conf import CONF
+from nova_sched.extensions.simulator import conductor
+from nova_sched.extensions.simulator.fleet import CallPool, Fleet
+from nova_sched.extensions.simulator.machines import Plan, machines
+from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc.client import SchedulerClient
-from nova_sched.sim import conductor
-from nova_sched.sim.fleet import CallPool, Fleet
-from nova_sched.sim.machines import Plan, machines
-from nova_sched.sim.trace import TraceFlavor
 from nova_sched.tests.options import settings
 from nova_sched.tests.svg import WIDTH, element, svg, text
 from nova_sched.tracing import TRACER

@@ -292,17 +292,17 @@ def queues(conf):
     asked = []
     # What is not configured is not imported: it takes as long as all the rest.
     if conf.queues.specials:
-        from nova_sched.queues.catalogue import Catalogue
+        from nova_sched.extensions.queues.catalogue import Catalogue
 
         asked.append(('specials', lambda: Catalogue.of(0, (), conf.queues.specials)))
     if conf.queues.transport_url:  # else it is that of the bus
-        from nova_sched import queue_service
+        from nova_sched.extensions.queues import service as queue_service
 
         asked.append(
             ('transport_url', lambda: queue_service.close_broker(queue_service.broker(conf)))
         )
     if conf.queues.enabled:
-        from nova_sched.cmd import agent_queues
+        from nova_sched.extensions.agent import jobs as agent_queues
 
         asked.append(('driver', lambda: agent_queues.driver(conf, conf.host)))
     for name, check_value in asked:
@@ -354,7 +354,7 @@ def queue_broker(conf):
     """RabbitMQ of [queues] transport_url."""
     if not conf.queues.transport_url:
         return None
-    from nova_sched import queue_service  # late, as above
+    from nova_sched.extensions.queues import service as queue_service  # late, as above
 
     return _broker('[queues] transport_url', lambda: queue_service.try_once(conf))
 

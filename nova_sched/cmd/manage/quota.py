@@ -20,7 +20,7 @@ from nova_sched.cmd.manage import output, store
 from nova_sched.cmd.manage.arguments import option
 from nova_sched.conf import quota
 from nova_sched.db.jobs import SqlJobTable
-from nova_sched.queues.limits import limits
+from nova_sched.limits import limits
 
 NO_LIMIT = -1
 RESOURCE = re.compile(

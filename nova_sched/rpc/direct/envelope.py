@@ -18,7 +18,7 @@ import amqp
 from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
-from nova_sched.queues.brokers import amqp_link
+from nova_sched.rpc import amqp_link
 
 CONTEXT = '_context_'
 # The same text as oslo.messaging's; to make an encoder for each message takes longer.

@@ -28,7 +28,7 @@ import oslo_messaging as messaging
 from nova_sched import errors
 from nova_sched.engine.clock import handling
 from nova_sched.engine.deferred import Deferred
-from nova_sched.queues.brokers import amqp_link
+from nova_sched.rpc import amqp_link
 from nova_sched.rpc.direct import envelope, settings, subscriptions
 from nova_sched.rpc.direct.call import Call
 from nova_sched.rpc.direct.reply_sender import ReplySender

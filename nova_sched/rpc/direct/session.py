@@ -20,7 +20,7 @@ from typing import Any
 
 from amqp import spec
 
-from nova_sched.queues.brokers import amqp_link
+from nova_sched.rpc import amqp_link
 from nova_sched.rpc.direct import subscriptions
 
 LOG = logging.getLogger(__name__)

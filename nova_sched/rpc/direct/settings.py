@@ -19,7 +19,7 @@ from typing import Any
 from oslo_messaging._drivers import impl_rabbit
 
 from nova_sched import errors
-from nova_sched.queues.brokers import amqp_link
+from nova_sched.rpc import amqp_link
 
 WHERE = '[scheduler] rpc_server'
 # The versions that ssl_version may name, as in oslo.messaging's driver.

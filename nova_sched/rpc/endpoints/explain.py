@@ -16,10 +16,10 @@ import oslo_messaging as messaging
 
 from nova_sched import errors, words
 from nova_sched.conf import CONF
-from nova_sched.engine.planning.move_planner import view_of
-from nova_sched.engine.planning.snapshot import Scope
-from nova_sched.engine.rebalance import RebalanceSettings
-from nova_sched.rebalance import LONGEST_SEARCH_S, read_goal
+from nova_sched.extensions.optimize.moves import RebalanceSettings
+from nova_sched.extensions.optimize.planning.move_planner import view_of
+from nova_sched.extensions.optimize.planning.snapshot import Scope
+from nova_sched.extensions.optimize.rebalance import LONGEST_SEARCH_S, read_goal
 from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 

@@ -24,6 +24,7 @@ import random
 
 import numpy as np
 
+from nova_sched.extensions.simulator import trace
 from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.definition import (
     AFFINITY,
@@ -37,7 +38,6 @@ from nova_sched.groups.definition import (
     Member,
     MemberFlavor,
 )
-from nova_sched.sim import trace
 
 GIB = 1024
 LEVELS = ('host', 'rack', 'zone')

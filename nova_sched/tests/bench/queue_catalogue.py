@@ -29,9 +29,9 @@ import time
 import psutil
 
 from nova_sched import errors
-from nova_sched.conf.queues import CLASSIC, QUORUM
-from nova_sched.queues.brokers import of_flavor
-from nova_sched.queues.brokers.amqp import AmqpBroker
+from nova_sched.extensions.queues.brokers import of_flavor
+from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
+from nova_sched.extensions.queues.conf import CLASSIC, QUORUM
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 from nova_sched.tests.fixtures import rabbitmq
 

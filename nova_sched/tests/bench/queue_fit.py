@@ -19,10 +19,18 @@ import numpy as np
 
 from nova_sched import service
 from nova_sched.conf import CONF
+from nova_sched.extensions.queues.catalogue import (
+    KINDS,
+    PCI,
+    RESOURCE,
+    TRAIT,
+    ZONE,
+    Catalogue,
+    Special,
+)
+from nova_sched.extensions.queues.fit import Fit, NodeFit, with_devices
 from nova_sched.groups.definition import MemberFlavor
 from nova_sched.hardware import pci
-from nova_sched.queues.catalogue import KINDS, PCI, RESOURCE, TRAIT, ZONE, Catalogue, Special
-from nova_sched.queues.fit import Fit, NodeFit, with_devices
 from nova_sched.state.report import Inventory
 from nova_sched.tests.bench.timing import by_turns, p50_ms, p99_ms
 from nova_sched.tests.builders import aggregate, cluster, put, report

@@ -15,7 +15,7 @@ oslo.messaging. It sends prepared text, with other ids, and only counts the answ
 import time
 import uuid
 
-from nova_sched.queues.brokers import amqp_link
+from nova_sched.rpc import amqp_link
 from nova_sched.rpc.direct import envelope
 
 INSTANCE = 'the instance of this call'

@@ -23,9 +23,9 @@ import time
 
 import numpy as np
 
-from nova_sched.rebalance.bound import most_emptied
-from nova_sched.rebalance.fleet import Fleet, Servers
-from nova_sched.rebalance.greedy import empty, fit, spread
+from nova_sched.extensions.optimize.rebalance.bound import most_emptied
+from nova_sched.extensions.optimize.rebalance.fleet import Fleet, Servers
+from nova_sched.extensions.optimize.rebalance.greedy import empty, fit, spread
 
 SIZES = np.array(
     [(1, 2), (2, 4), (2, 8), (4, 8), (4, 16), (8, 16), (8, 32), (16, 32), (1, 1), (2, 2)],

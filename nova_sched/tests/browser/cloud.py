@@ -19,15 +19,16 @@ import uuid
 
 from oslo_context.context import RequestContext
 
-from nova_sched import errors, objects, queue_service, rpc, service
+from nova_sched import errors, objects, rpc, service
 from nova_sched.cmd import api
 from nova_sched.conf import CONF
+from nova_sched.extensions.queues import service as queue_service
+from nova_sched.extensions.simulator import conductor
+from nova_sched.extensions.simulator.fleet import CallPool, Fleet
+from nova_sched.extensions.simulator.machines import Plan, machines
+from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc.client import GroupsClient, QueuesClient, SchedulerClient
 from nova_sched.rpc.translate import requests as read_requests
-from nova_sched.sim import conductor
-from nova_sched.sim.fleet import CallPool, Fleet
-from nova_sched.sim.machines import Plan, machines
-from nova_sched.sim.trace import TraceFlavor
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.hardware.builders import cell, host
 

@@ -17,7 +17,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from nova_sched.sim.trace import TraceFlavor
+from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.tests.browser.cloud import REFUSED
 from nova_sched.tests.browser.surfer import show
 

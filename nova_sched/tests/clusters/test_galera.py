@@ -35,7 +35,7 @@ from nova_sched.db import schema
 from nova_sched.db.jobs import CANCELLED, DONE, FAILED, SqlJobTable
 from nova_sched.db.rebalances import HELD, SqlRebalances
 from nova_sched.db.tables import NODES
-from nova_sched.rebalance import Move
+from nova_sched.extensions.optimize.rebalance import Move
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.fixtures import mariadb
 from nova_sched.tests.integration.messages import hear, just_before

@@ -15,8 +15,8 @@ import dataclasses
 
 from nova_sched import rpc, service
 from nova_sched.cmd import startup
-from nova_sched.cmd.agent_service import AgentService, settings
 from nova_sched.conf import CONF
+from nova_sched.extensions.agent.daemon import AgentService, settings
 from nova_sched.tests.fixtures import rabbitmq
 from nova_sched.tests.fixtures.process import ServerFailed
 from nova_sched.tests.fixtures.scheduler import Daemon

@@ -14,7 +14,7 @@
 import dataclasses
 import xml.etree.ElementTree as ET
 
-from nova_sched.sim.report import percentile
+from nova_sched.extensions.simulator.report import percentile
 from nova_sched.tests.svg import WIDTH, element, svg, text
 
 STYLE = (

@@ -32,16 +32,16 @@ from nova_sched.cmd.manage import group_pages
 from nova_sched.conf import CONF
 from nova_sched.db import engine
 from nova_sched.db.schedulers import SqlSchedulers
-from nova_sched.queue_service import QueueService, Routing
+from nova_sched.extensions.queues.service import QueueService, Routing
+from nova_sched.extensions.simulator import conductor, trace
+from nova_sched.extensions.simulator.conductor import SimulatedConductor
+from nova_sched.extensions.simulator.fleet import CallPool, Fleet
+from nova_sched.extensions.simulator.machines import FAST_CPU, Plan, machines
+from nova_sched.extensions.simulator.replay import REMOVED_THE_LAST, Clock, Demand, Replay
+from nova_sched.extensions.simulator.report import percentile
+from nova_sched.extensions.simulator.session import stored_accounts
+from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc.client import ExplainClient, GroupsClient, QueuesClient, SchedulerClient
-from nova_sched.sim import conductor, trace
-from nova_sched.sim.conductor import SimulatedConductor
-from nova_sched.sim.fleet import CallPool, Fleet
-from nova_sched.sim.machines import FAST_CPU, Plan, machines
-from nova_sched.sim.replay import REMOVED_THE_LAST, Clock, Demand, Replay
-from nova_sched.sim.report import percentile
-from nova_sched.sim.session import stored_accounts
-from nova_sched.sim.trace import TraceFlavor
 from nova_sched.tests.demo.cloud import DemoCloud, agents, private_bus
 from nova_sched.tests.demo.page import DemoResult
 

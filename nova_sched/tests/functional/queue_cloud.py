@@ -14,10 +14,11 @@ router."""
 
 import pytest
 
-from nova_sched import errors, objects, queue_service
+from nova_sched import errors, objects
 from nova_sched.db import engine
 from nova_sched.db.jobs import SqlJobTable
-from nova_sched.queues.catalogue import Catalogue
+from nova_sched.extensions.queues import service as queue_service
+from nova_sched.extensions.queues.catalogue import Catalogue
 from nova_sched.rpc.client import QueuesClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.test_agent import Cloud, until

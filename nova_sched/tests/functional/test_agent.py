@@ -19,9 +19,9 @@ import uuid
 import pytest
 
 from nova_sched import errors, objects, rpc, service
-from nova_sched.cmd import agent_service
-from nova_sched.cmd.agent_service import AgentService
 from nova_sched.conf import CONF
+from nova_sched.extensions.agent import daemon as agent_service
+from nova_sched.extensions.agent.daemon import AgentService
 from nova_sched.rpc.agent import AgentClient
 from nova_sched.rpc.conductor import Conductor
 from nova_sched.tests.functional.harness import Caller
@@ -257,7 +257,7 @@ def test_a_refused_server_goes_to_the_next_alternate(cloud, caplog):
 
 @pytest.mark.parametrize('store', ['memory', 'sql'])
 def test_a_scheduler_that_restarts(cloud, conf, caplog, store):
-    caplog.set_level(logging.INFO, 'nova_sched.agent')
+    caplog.set_level(logging.INFO, 'nova_sched.extensions.agent')
     conf.set_override('store', store, group='claims')
     first = cloud.scheduler()
     cloud.agent('cmp1')
@@ -281,7 +281,7 @@ def test_a_scheduler_that_restarts(cloud, conf, caplog, store):
     lines = [
         record.getMessage()
         for record in caplog.records
-        if record.name == 'nova_sched.agent.reporter'
+        if record.name == 'nova_sched.extensions.agent.reporter'
     ]
     assert [line.partition(';')[0] for line in lines] == [
         'Reporting node cmp1 each 1 s, and each change at once',
@@ -295,7 +295,7 @@ def disputes(caplog):
     return [
         record.getMessage()
         for record in caplog.records
-        if record.name == 'nova_sched.agent.difference'
+        if record.name == 'nova_sched.extensions.agent.difference'
     ]
 
 
@@ -310,7 +310,7 @@ AGREED = 'Node cmp1 and the scheduler count the same again'
     ],
 )
 def test_a_size_that_was_not_claimed_is_told_once(cloud, caplog, vcpus, text):
-    caplog.set_level(logging.INFO, 'nova_sched.agent')
+    caplog.set_level(logging.INFO, 'nova_sched.extensions.agent')
     cloud.scheduler()
     cloud.agent('cmp1')
     until(cloud.takes)
@@ -337,7 +337,7 @@ def test_a_size_that_was_not_claimed_is_told_once(cloud, caplog, vcpus, text):
     ],
 )
 def test_an_instance_without_a_claim_is_told_once_until_that_is_over(cloud, caplog, end):
-    caplog.set_level(logging.INFO, 'nova_sched.agent')
+    caplog.set_level(logging.INFO, 'nova_sched.extensions.agent')
     cloud.scheduler()
     cloud.agent('cmp1')
     until(cloud.takes)

@@ -19,10 +19,11 @@ import urllib.parse
 
 import pytest
 
-from nova_sched import objects, queue_service
+from nova_sched import objects
 from nova_sched.api import app
 from nova_sched.cmd import api
 from nova_sched.conf import CONF
+from nova_sched.extensions.queues import service as queue_service
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import TIMEOUT_S, spec

@@ -23,10 +23,10 @@ from oslo_context.context import RequestContext
 from nova_sched import errors
 from nova_sched.api.document import OPERATIONS
 from nova_sched.conf import MODULES
-from nova_sched.dashboard import app
-from nova_sched.dashboard.parts import Clients
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
+from nova_sched.extensions.dashboard import app
+from nova_sched.extensions.dashboard.parts import Clients
 from nova_sched.rpc.client import QueuesClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import TIMEOUT_S, eventually, spec

@@ -16,7 +16,8 @@ import threading
 
 import pytest
 
-from nova_sched.cmd.manage import commands, queues
+from nova_sched.cmd.manage import commands
+from nova_sched.extensions.queues import flavor_verbs as queues
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.manage import runner
 from nova_sched.tests.functional.queue_cloud import refused

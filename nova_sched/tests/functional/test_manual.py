@@ -26,8 +26,11 @@ import pytest
 import yaml
 
 from nova_sched.api import document
-from nova_sched.cmd import shadow, sim, sim_replay, sim_storm
 from nova_sched.cmd.manage import commands, config
+from nova_sched.extensions.shadow import cmd as shadow
+from nova_sched.extensions.simulator import cmd as sim
+from nova_sched.extensions.simulator import cmd_replay as sim_replay
+from nova_sched.extensions.simulator import cmd_storm as sim_storm
 from nova_sched.tests import manual
 from nova_sched.tests.manual import MANUAL
 

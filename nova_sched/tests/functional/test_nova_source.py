@@ -24,7 +24,7 @@ from nova_sched import errors, nova_service, objects, rpc, service
 from nova_sched.conf import CONF, OF_SERVICES
 from nova_sched.db import engine, nova_services
 from nova_sched.db.tables import MOVES
-from nova_sched.rebalance import Move
+from nova_sched.extensions.optimize.rebalance import Move
 from nova_sched.rpc import client
 from nova_sched.tests import fake_neutron, fake_nova
 from nova_sched.tests.builders import uuid_of

@@ -34,8 +34,8 @@ OPENSTACK = 'openstackclient.shell:main'
 IMPORTS = (
     'openstackclient.shell',
     'openstack.connection',
-    'nova_sched.osc.groups',
-    'nova_sched.osc.queues',
+    'nova_sched.extensions.openstackclient.groups',
+    'nova_sched.extensions.openstackclient.queues',
 )
 NO_CLOUD = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
 
@@ -190,7 +190,7 @@ def test_an_api_that_is_away(tmp_path):
 
 def test_the_plug_in_imports_nothing_else_of_this_package():
     code = (
-        'import sys, nova_sched.osc.plugin, nova_sched.osc.groups, nova_sched.osc.queues; '
+        'import sys, nova_sched.extensions.openstackclient.plugin, nova_sched.extensions.openstackclient.groups, nova_sched.extensions.openstackclient.queues; '
         'print(*sorted(name for name in sys.modules if name.startswith("nova_sched.")))'
     )
     done = subprocess.run(
@@ -206,7 +206,7 @@ def test_the_plug_in_imports_nothing_else_of_this_package():
 
 @pytest.mark.filterwarnings('ignore::DeprecationWarning')  # of the client's library
 def test_texts_from_outside_reach_no_terminal():
-    from nova_sched.osc import plugin as plug_in  # late, because of that
+    from nova_sched.extensions.openstackclient import plugin as plug_in  # late, because of that
 
     odd, shown = 'r1\x1b[2J\u202e\nx', r'r1\x1b[2J\u202e\nx'
     for column, value in (

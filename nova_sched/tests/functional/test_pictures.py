@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from nova_sched.db import jobs, tables
+from nova_sched.extensions.queues import brokers
 from nova_sched.objects.top_group import GroupStatus
-from nova_sched.queues import brokers
 from nova_sched.tests import trace_picture
 
 ROOT = Path(__file__).resolve().parents[3]

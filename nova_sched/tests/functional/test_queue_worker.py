@@ -20,8 +20,9 @@ import uuid
 
 import pytest
 
-from nova_sched import errors, queue_service
-from nova_sched.queues.brokers import of_flavor
+from nova_sched import errors
+from nova_sched.extensions.queues import service as queue_service
+from nova_sched.extensions.queues.brokers import of_flavor
 from nova_sched.rpc.agent import AgentClient
 from nova_sched.rpc.client import QueuesClient
 from nova_sched.tests.functional.test_agent import Cloud, asked, conf, until

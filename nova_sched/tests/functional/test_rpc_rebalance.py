@@ -18,10 +18,10 @@ import pytest
 from nova_sched import errors
 from nova_sched.db import engine as db_engine
 from nova_sched.db.rebalances import CONFIRMED, HANDED_OVER, REFUSED, REVERTED, SqlRebalances
-from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
-from nova_sched.rebalance import Move
-from nova_sched.rpc import moves
-from nova_sched.sim.mover import SimulatedMigrations, SimulatedMover
+from nova_sched.extensions.optimize import bus as moves
+from nova_sched.extensions.optimize.moves import DONE, FAILED, RUNNING
+from nova_sched.extensions.optimize.rebalance import Move
+from nova_sched.extensions.simulator.mover import SimulatedMigrations, SimulatedMover
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, spec
 

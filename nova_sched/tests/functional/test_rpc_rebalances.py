@@ -15,8 +15,8 @@ import oslo_messaging as messaging
 import pytest
 
 from nova_sched import errors
+from nova_sched.extensions.optimize.endpoints import RebalancesEndpoint
 from nova_sched.rpc import client
-from nova_sched.rpc.endpoints.rebalances import RebalancesEndpoint
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import TIMEOUT_S
 

@@ -17,8 +17,8 @@ import pytest
 
 from nova_sched import errors, rpc, service
 from nova_sched.conf import CONF
+from nova_sched.extensions.simulator import machines, session, trace
 from nova_sched.rpc import client
-from nova_sched.sim import machines, session, trace
 from nova_sched.tests.fixtures import warm
 from nova_sched.tests.functional.harness import SETTINGS, eventually
 from nova_sched.tests.options import settings
@@ -197,7 +197,7 @@ def test_without_a_scheduler_there_is_no_answer():
 
 
 def run(*arguments):
-    return warm.run('nova_sched.cmd.sim', arguments)
+    return warm.run('nova_sched.extensions.simulator.cmd', arguments)
 
 
 def test_the_command(tmp_path):

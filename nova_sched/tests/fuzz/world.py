@@ -27,17 +27,17 @@ import werkzeug.test
 from oslo_context.context import RequestContext
 
 from nova_sched import objects, rpc, service
-from nova_sched.agent.instances import LocalInstances
-from nova_sched.agent.service import Agent
 from nova_sched.api import app
 from nova_sched.conf import CONF
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.tables import METADATA
-from nova_sched.queues.brokers.memory import MemoryBroker
-from nova_sched.queues.manager.register import Register
+from nova_sched.extensions.agent.instances import LocalInstances
+from nova_sched.extensions.agent.service import Agent
+from nova_sched.extensions.queues.brokers.memory import MemoryBroker
+from nova_sched.extensions.queues.endpoints import CatalogueEndpoint, QueuesEndpoint
+from nova_sched.extensions.queues.manager.register import Register
 from nova_sched.rpc import client, endpoints
 from nova_sched.rpc.agent import AgentEndpoint
-from nova_sched.rpc.endpoints.queues import CatalogueEndpoint, QueuesEndpoint
 from nova_sched.rpc.serializer import SchedulerSerializer, Serializer, ServerSerializer
 from nova_sched.rpc.serving import Dispatcher
 from nova_sched.tests.builders import uuid_of

@@ -33,9 +33,10 @@ backend.choose([])
 
 import oslo_messaging as messaging
 
-from nova_sched import errors, queue_service
+from nova_sched import errors
 from nova_sched.conf import CONF
-from nova_sched.queues.catalogue import Catalogue
+from nova_sched.extensions.queues import service as queue_service
+from nova_sched.extensions.queues.catalogue import Catalogue
 from nova_sched.tests.integration.queue_workers import begin
 
 ROWS = (

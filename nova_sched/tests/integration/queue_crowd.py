@@ -95,7 +95,7 @@ class Plan:
 class Manager(Daemon):
     """The daemon of the queues."""
 
-    module, listens = 'nova_sched.cmd.queues', 'Managing queues on host'
+    module, listens = 'nova_sched.extensions.queues.cmd', 'Managing queues on host'
 
 
 class Crowd:

@@ -35,12 +35,13 @@ from nova_sched.cmd import backend
 # ruff: noqa: E402
 backend.choose([])
 
-from nova_sched import errors, queue_service, rpc, service
+from nova_sched import errors, rpc, service
 from nova_sched.conf import CONF
 from nova_sched.db import engine
 from nova_sched.db.jobs import SqlJobTable
-from nova_sched.queues.brokers import of_flavor, of_host
-from nova_sched.queues.catalogue import Catalogue
+from nova_sched.extensions.queues import service as queue_service
+from nova_sched.extensions.queues.brokers import of_flavor, of_host
+from nova_sched.extensions.queues.catalogue import Catalogue
 from nova_sched.rpc.client import QueuesClient
 from nova_sched.tests.fixtures import rabbitmq
 from nova_sched.tests.integration import stage

@@ -35,15 +35,16 @@ from nova_sched.cmd import backend
 backend.choose([])
 
 from nova_sched import conf as options
-from nova_sched import queue_service, rpc
-from nova_sched.agent import AgentSettings
-from nova_sched.agent.instances import LocalInstances
-from nova_sched.agent.reporter import Reporter
-from nova_sched.agent.service import Agent
-from nova_sched.cmd import agent_queues
+from nova_sched import rpc
 from nova_sched.conf import CONF
-from nova_sched.queues.node import worker
-from nova_sched.queues.node.inflight import JobThreads
+from nova_sched.extensions.agent import AgentSettings
+from nova_sched.extensions.agent import jobs as agent_queues
+from nova_sched.extensions.agent.instances import LocalInstances
+from nova_sched.extensions.agent.reporter import Reporter
+from nova_sched.extensions.agent.service import Agent
+from nova_sched.extensions.queues import service as queue_service
+from nova_sched.extensions.queues.node import worker
+from nova_sched.extensions.queues.node.inflight import JobThreads
 from nova_sched.rpc.agent import ReportClient
 from nova_sched.rpc.client import ClaimsClient, QueuesClient
 from nova_sched.tests.unit.agent.builders import GPU, facts

@@ -23,7 +23,7 @@ import pytest
 
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
-from nova_sched.queues.brokers import amqp_link
+from nova_sched.rpc import amqp_link
 from nova_sched.rpc.copies import PREFETCH, CallCopies
 from nova_sched.tests.fixtures.proxy import Proxy
 from nova_sched.tests.functional.harness import eventually

@@ -29,8 +29,7 @@ from nova_sched import errors, rpc
 from nova_sched.conf import CONF
 from nova_sched.engine.deferred import Deferred
 from nova_sched.engine.loop import Loop
-from nova_sched.queues.brokers import amqp_link
-from nova_sched.rpc import servers
+from nova_sched.rpc import amqp_link, servers
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.failures import begins, expected, once
 from nova_sched.tests.fixtures import process

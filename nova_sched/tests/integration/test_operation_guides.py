@@ -27,12 +27,12 @@ from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
+from nova_sched.extensions.simulator import conductor
+from nova_sched.extensions.simulator.conductor import SimulatedConductor
+from nova_sched.extensions.simulator.fleet import CallPool, Fleet
+from nova_sched.extensions.simulator.machines import Plan, machines
+from nova_sched.extensions.simulator.session import SMALL, stored_accounts
 from nova_sched.rpc.client import SchedulerClient
-from nova_sched.sim import conductor
-from nova_sched.sim.conductor import SimulatedConductor
-from nova_sched.sim.fleet import CallPool, Fleet
-from nova_sched.sim.machines import Plan, machines
-from nova_sched.sim.session import SMALL, stored_accounts
 from nova_sched.tests import manual
 from nova_sched.tests.fixtures.process import LOOPBACK
 from nova_sched.tests.fixtures.scheduler import Daemon

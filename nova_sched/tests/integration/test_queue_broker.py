@@ -22,9 +22,9 @@ import time
 import pytest
 
 from nova_sched import errors
-from nova_sched.conf.queues import CLASSIC, QUORUM
-from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host, of_reply
-from nova_sched.queues.brokers.amqp import AmqpBroker
+from nova_sched.extensions.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host, of_reply
+from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
+from nova_sched.extensions.queues.conf import CLASSIC, QUORUM
 from nova_sched.tests.cases import ONLY_THOROUGH
 from nova_sched.tests.fixtures import process
 from nova_sched.tests.fixtures.rabbitmq import server
@@ -78,7 +78,7 @@ def own():
 
 DIES = """
 import sys, time
-from nova_sched.queues.brokers.amqp import AmqpBroker
+from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
 show = lambda found: print(found.body.decode(), flush=True)
 consumer = AmqpBroker(sys.argv[1]).consumer(show, 'dies')
 consumer.follow({sys.argv[2]: 0})
@@ -196,7 +196,7 @@ def test_queues_that_differ_stay_as_they_are(stage, url, caplog):
     stage.broker.publish(old[0], b'kept')
     for other in stage_on(url, fallback_after_s=1.0):
         mixed = [old[0], new[0], old[1], old[2], *new[1:5], *old[3:], *new[5:]]
-        with caplog.at_level(logging.WARNING, 'nova_sched.queues.brokers.amqp'):
+        with caplog.at_level(logging.WARNING, 'nova_sched.extensions.queues.brokers.amqp'):
             other.broker.declare(mixed)
             other.broker.declare(mixed)
         assert len(caplog.records) == 1

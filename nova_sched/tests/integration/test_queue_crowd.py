@@ -19,9 +19,9 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from nova_sched.queues.drivers import fake
-from nova_sched.queues.manager import fallback, upkeep
-from nova_sched.queues.node import work
+from nova_sched.extensions.queues.drivers import fake
+from nova_sched.extensions.queues.manager import fallback, upkeep
+from nova_sched.extensions.queues.node import work
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.cases import ONLY_THOROUGH
 from nova_sched.tests.functional.test_agent import conf

@@ -30,7 +30,7 @@ TIMEOUT_S = 300
 class WorkerNode(Daemon):
     """An agent as a process."""
 
-    module, listens = 'nova_sched.cmd.agent', 'Reporting node'
+    module, listens = 'nova_sched.extensions.agent.cmd', 'Reporting node'
 
 
 def ran(*words):

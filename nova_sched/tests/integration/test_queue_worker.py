@@ -20,11 +20,11 @@ import time
 import pytest
 
 from nova_sched.claim import CONFIRMED
-from nova_sched.queues import messages
-from nova_sched.queues.brokers import RESULTS, of_host
-from nova_sched.queues.brokers.amqp import AmqpBroker
-from nova_sched.queues.node import worker
-from nova_sched.queues.node.inflight import JobThreads
+from nova_sched.extensions.queues import messages
+from nova_sched.extensions.queues.brokers import RESULTS, of_host
+from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
+from nova_sched.extensions.queues.node import worker
+from nova_sched.extensions.queues.node.inflight import JobThreads
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import NAMES, Claims, Driver, Node, View, job, read
 

@@ -27,12 +27,12 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd import manage
 from nova_sched.db import engine as db_engine
 from nova_sched.db.rebalances import CONFIRMED, REFUSED, REVERTED, SqlRebalances
+from nova_sched.extensions.simulator import conductor, session
+from nova_sched.extensions.simulator.fleet import CallPool, Fleet
+from nova_sched.extensions.simulator.machines import Plan, machines
+from nova_sched.extensions.simulator.mover import SimulatedMigrations, SimulatedMover
+from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc.client import ClaimsClient, SchedulerClient, StatsClient
-from nova_sched.sim import conductor, session
-from nova_sched.sim.fleet import CallPool, Fleet
-from nova_sched.sim.machines import Plan, machines
-from nova_sched.sim.mover import SimulatedMigrations, SimulatedMover
-from nova_sched.sim.trace import TraceFlavor
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.integration import audit
 from nova_sched.tests.integration.cloud import Cloud

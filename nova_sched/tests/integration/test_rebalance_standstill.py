@@ -19,9 +19,9 @@ from nova_sched import errors
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db.rebalances import CONFIRMED, HANDED_OVER, HELD, REVERTED, WAITING, SqlRebalances
-from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
-from nova_sched.rebalance import Move
-from nova_sched.rpc import moves
+from nova_sched.extensions.optimize import bus as moves
+from nova_sched.extensions.optimize.moves import DONE, FAILED, RUNNING
+from nova_sched.extensions.optimize.rebalance import Move
 from nova_sched.rpc.client import StatsClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.cases import ONLY_THOROUGH

@@ -34,7 +34,7 @@ A, B, C = (uuid_of(name) for name in 'abc')
 
 
 class ShadowDaemon(Daemon):
-    module, listens = 'nova_sched.cmd.shadow', 'arrive in queue'
+    module, listens = 'nova_sched.extensions.shadow.cmd', 'arrive in queue'
 
 
 class Shadow:
@@ -114,7 +114,7 @@ def shadow(make, bus):
 def program(*words):
     """What `nova-sched-shadow` prints."""
     env = {name: value for name, value in os.environ.items() if name not in OVERRIDES}
-    done = warm.run('nova_sched.cmd.shadow', words, env=env, timeout=PATIENCE_S)
+    done = warm.run('nova_sched.extensions.shadow.cmd', words, env=env, timeout=PATIENCE_S)
     done.check_returncode()
     return done.stdout
 

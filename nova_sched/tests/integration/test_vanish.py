@@ -24,9 +24,8 @@ from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.db.limits import DEFAULT
 from nova_sched.db.tables import NODES
-from nova_sched.queues.brokers import amqp_link
-from nova_sched.queues.brokers.amqp import HEARTBEAT_S, AmqpBroker
-from nova_sched.rpc import silence
+from nova_sched.extensions.queues.brokers.amqp import HEARTBEAT_S, AmqpBroker
+from nova_sched.rpc import amqp_link, silence
 from nova_sched.rpc.client import SchedulerClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.cases import ONLY_THOROUGH

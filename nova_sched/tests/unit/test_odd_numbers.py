@@ -21,15 +21,15 @@ import math
 import pytest
 
 from nova_sched import errors, objects, words
-from nova_sched.agent import cpus, numa
 from nova_sched.api.calls import _value as query_value
 from nova_sched.cmd.manage import arguments, output, quota
+from nova_sched.extensions.agent import cpus, numa
+from nova_sched.extensions.optimize.rebalance import most_moves
+from nova_sched.extensions.queues import catalogue
 from nova_sched.filters import extra_specs
 from nova_sched.groups import template
 from nova_sched.groups.members import guest_numa, pci_aliases
 from nova_sched.objects.image_meta import ImageMetaProps
-from nova_sched.queues import catalogue
-from nova_sched.rebalance import most_moves
 from nova_sched.rpc import translate
 from nova_sched.state import aggregates, compute_node, lifetime
 from nova_sched.tests.builders import aggregate

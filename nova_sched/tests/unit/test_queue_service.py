@@ -13,10 +13,11 @@
 
 import pytest
 
-from nova_sched import errors, queue_service
+from nova_sched import errors
 from nova_sched.conf import CONF
-from nova_sched.queues.brokers.amqp import AmqpBroker
-from nova_sched.queues.brokers.memory import MemoryBroker
+from nova_sched.extensions.queues import service as queue_service
+from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
+from nova_sched.extensions.queues.brokers.memory import MemoryBroker
 from nova_sched.tests.options import settings
 
 

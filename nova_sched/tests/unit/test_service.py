@@ -28,12 +28,12 @@ from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.db.mixes import SqlMixes
 from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings
 from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.explain.decision_log import MemoryDecisionLog
+from nova_sched.extensions.optimize.mixes import SqlMixes
 from nova_sched.groups.limits import PlanLimits
 from nova_sched.rpc.client import ClaimsClient
 from nova_sched.tests.builders import uuid_of

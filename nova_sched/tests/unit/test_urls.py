@@ -16,8 +16,7 @@ import pytest
 from nova_sched import errors, rpc, urls
 from nova_sched.conf import CONF
 from nova_sched.db import address
-from nova_sched.queues.brokers import amqp_link
-from nova_sched.rpc import notifications
+from nova_sched.rpc import amqp_link, notifications
 from nova_sched.tests.options import settings
 
 SHOWN = [

@@ -20,7 +20,7 @@ backend.choose()  # of threads, before anything else is imported
 
 from nova_sched import errors, objects  # noqa: E402
 from nova_sched.conf import CONF  # noqa: E402
-from nova_sched.queue_service import Routing  # noqa: E402
+from nova_sched.extensions.queues.service import Routing  # noqa: E402
 
 
 def spec():

@@ -22,9 +22,9 @@ from nova_sched.cmd import backend
 backend.choose()  # of threads, before anything else is imported
 
 from nova_sched import errors, objects, rpc  # noqa: E402
-from nova_sched.cmd.agent_service import AgentService, settings  # noqa: E402
 from nova_sched.conf import CONF  # noqa: E402
-from nova_sched.queue_service import QueueService, Routing  # noqa: E402
+from nova_sched.extensions.agent.daemon import AgentService, settings  # noqa: E402
+from nova_sched.extensions.queues.service import QueueService, Routing  # noqa: E402
 from nova_sched.rpc.client import QueuesClient  # noqa: E402
 from nova_sched.service import SchedulerService  # noqa: E402
 

@@ -16,11 +16,11 @@ import json
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.dashboard import what_if
+from nova_sched.extensions.dashboard import what_if
+from nova_sched.extensions.queues.catalogue import checked_flavor
 from nova_sched.groups.definition import Member, MemberFlavor
 from nova_sched.groups.members import member_spec
 from nova_sched.groups.template import read
-from nova_sched.queues.catalogue import checked_flavor
 from nova_sched.rpc import translate
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import outcome, spec

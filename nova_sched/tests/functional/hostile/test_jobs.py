@@ -17,9 +17,9 @@ import json
 import pytest
 
 from nova_sched import errors, objects
+from nova_sched.extensions.queues import messages
+from nova_sched.extensions.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host
 from nova_sched.objects.object_io import DATA, VERSION
-from nova_sched.queues import messages
-from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor, of_host
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import outcome
 from nova_sched.tests.unit.queues.node.doubles import BUILD_S, Cloud, job

@@ -14,9 +14,9 @@
 
 from pathlib import Path
 
-from nova_sched.agent import AgentSettings, cpus, machine, numa, pci, usage
-from nova_sched.agent.instances import LocalInstances
-from nova_sched.agent.service import Agent
+from nova_sched.extensions.agent import AgentSettings, cpus, machine, numa, pci, usage
+from nova_sched.extensions.agent.instances import LocalInstances
+from nova_sched.extensions.agent.service import Agent
 
 NODE = '0b9e0d0c-2f7a-4a0e-8c8e-5a3e8d2a9f10'
 SERVER = '6f7ac3a4-58e0-4e87-bd33-6c5a2d3f6c11'

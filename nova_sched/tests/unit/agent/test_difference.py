@@ -15,8 +15,8 @@ import logging
 
 import pytest
 
-from nova_sched.agent import difference
-from nova_sched.agent.difference import MAX_LOGGED, Counted, DifferenceLog
+from nova_sched.extensions.agent import difference
+from nova_sched.extensions.agent.difference import MAX_LOGGED, Counted, DifferenceLog
 
 SMALL, LARGE = {'VCPU': 2, 'MEMORY_MB': 512}, {'VCPU': 4, 'MEMORY_MB': 512}
 

@@ -16,9 +16,15 @@ import json
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent.instances import ACTIVE, BUILDING, RESIZED, LocalInstance, LocalInstances
-from nova_sched.agent.usage import CellUse
 from nova_sched.claim import Resizing
+from nova_sched.extensions.agent.instances import (
+    ACTIVE,
+    BUILDING,
+    RESIZED,
+    LocalInstance,
+    LocalInstances,
+)
+from nova_sched.extensions.agent.usage import CellUse
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.agent.builders import SERVER

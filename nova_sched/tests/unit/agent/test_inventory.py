@@ -16,7 +16,7 @@ import json
 
 import pytest
 
-from nova_sched.agent import machine, usage
+from nova_sched.extensions.agent import machine, usage
 from nova_sched.tests.unit.agent.builders import facts, processor, settings
 
 

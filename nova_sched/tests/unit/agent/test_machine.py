@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.agent import machine, numa, usage
+from nova_sched.extensions.agent import machine, numa, usage
 from nova_sched.tests.unit.agent.builders import (
     CELLS,
     CORES,

@@ -14,9 +14,9 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent.instances import LocalInstance
-from nova_sched.agent.service import ClaimableNode
 from nova_sched.claim import Resizing
+from nova_sched.extensions.agent.instances import LocalInstance
+from nova_sched.extensions.agent.service import ClaimableNode
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.unit.agent.builders import NODE

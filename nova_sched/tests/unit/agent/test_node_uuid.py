@@ -17,7 +17,7 @@ import uuid
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent import machine
+from nova_sched.extensions.agent import machine
 
 FIRST = '5b0e6a35-1b5c-4c8f-9a53-6a0c51f0a1d4'
 SECOND = 'c7a4f2d1-90a5-4a0e-8a55-0d5a2f3f7e11'

@@ -14,9 +14,9 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent import numa
-from nova_sched.agent.numa import MachinePages
-from nova_sched.agent.usage import CellUse
+from nova_sched.extensions.agent import numa
+from nova_sched.extensions.agent.numa import MachinePages
+from nova_sched.extensions.agent.usage import CellUse
 from nova_sched.tests.unit.agent.builders import settings
 from nova_sched.tests.unit.agent.fake_machine import FakeMachine, two_cells
 

@@ -16,7 +16,7 @@ import logging
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent import pci
+from nova_sched.extensions.agent import pci
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.pci import PciPool, pools_of
 from nova_sched.tests.unit.agent.fake_machine import FakeMachine, network_card

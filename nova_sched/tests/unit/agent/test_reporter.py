@@ -19,9 +19,9 @@ import types
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent.difference import SETTLE_S
-from nova_sched.agent.reporter import LOOK_S, RETRY_S, ReportCount, Reporter
-from nova_sched.agent.service import Facts
+from nova_sched.extensions.agent.difference import SETTLE_S
+from nova_sched.extensions.agent.reporter import LOOK_S, RETRY_S, ReportCount, Reporter
+from nova_sched.extensions.agent.service import Facts
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.agent.builders import NODE, SERVER, Clock, guest, node
 

@@ -14,8 +14,8 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent.difference import Counted
-from nova_sched.agent.service import Facts
+from nova_sched.extensions.agent.difference import Counted
+from nova_sched.extensions.agent.service import Facts
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.unit.agent.builders import NODE, SERVER, agent_of, guest, node
 from nova_sched.tests.unit.agent.fake_machine import two_cells

@@ -15,7 +15,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.agent import sysfs
+from nova_sched.extensions.agent import sysfs
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@
 import pytest
 
 from nova_sched import objects
-from nova_sched.agent import usage
+from nova_sched.extensions.agent import usage
 from nova_sched.hardware import numa
 from nova_sched.tests.unit.agent.builders import guest
 

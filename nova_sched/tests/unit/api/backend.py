@@ -19,9 +19,9 @@ import json
 import yaml
 
 from nova_sched import errors, words
+from nova_sched.extensions.optimize.rebalance import most_moves, read_goal, read_moves
+from nova_sched.extensions.queues.catalogue import checked_flavor
 from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup
-from nova_sched.queues.catalogue import checked_flavor
-from nova_sched.rebalance import most_moves, read_goal, read_moves
 from nova_sched.tests.builders import uuid_of
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)

@@ -14,8 +14,8 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.cloud.nova_moves import NovaMoves
 from nova_sched.db import rebalances as states
+from nova_sched.extensions.optimize.nova_moves import NovaMoves
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.fake_nova import client_of, served
 from nova_sched.tests.unit.engine import conftest

@@ -15,11 +15,11 @@ catalogue."""
 import pytest
 
 from nova_sched import errors, rpc
-from nova_sched.cmd import agent_queues
 from nova_sched.conf import CONF
-from nova_sched.queues.brokers import of_flavor
-from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.node.subscriptions import NONE
+from nova_sched.extensions.agent import jobs as agent_queues
+from nova_sched.extensions.queues.brokers import of_flavor
+from nova_sched.extensions.queues.catalogue import Catalogue
+from nova_sched.extensions.queues.node.subscriptions import NONE
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.agent.builders import agent_of

@@ -18,9 +18,10 @@ import pytest
 from oslo_config import cfg
 
 from nova_sched import errors
-from nova_sched.agent import AgentSettings
-from nova_sched.cmd import agent_service
-from nova_sched.conf import agent, base, compute
+from nova_sched.conf import base, compute
+from nova_sched.extensions.agent import AgentSettings
+from nova_sched.extensions.agent import conf as agent
+from nova_sched.extensions.agent import daemon as agent_service
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import sys
 
 import pytest
 
-from nova_sched.cmd import shadow
-from nova_sched.shadow.comparison import OUTCOMES
-from nova_sched.shadow.journal import summed
+from nova_sched.extensions.shadow import cmd as shadow
+from nova_sched.extensions.shadow.comparison import OUTCOMES
+from nova_sched.extensions.shadow.journal import summed
 
 TIME = '2026-01-01T00:00:00.000+00:00'
 
@@ -32,7 +32,14 @@ def run(folder, lines, *words):
         name: value for name, value in os.environ.items() if name != 'OS_DEFAULT__SERVICE_BACKEND'
     }
     done = subprocess.run(
-        [sys.executable, '-m', 'nova_sched.cmd.shadow', *words, '--config-file', str(file)],
+        [
+            sys.executable,
+            '-m',
+            'nova_sched.extensions.shadow.cmd',
+            *words,
+            '--config-file',
+            str(file),
+        ],
         env=env,
         capture_output=True,
         text=True,

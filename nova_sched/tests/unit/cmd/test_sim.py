@@ -16,8 +16,9 @@ import json
 
 import pytest
 
-from nova_sched.cmd import sim, sim_replay
-from nova_sched.sim import trace
+from nova_sched.extensions.simulator import cmd as sim
+from nova_sched.extensions.simulator import cmd_replay as sim_replay
+from nova_sched.extensions.simulator import trace
 from nova_sched.tests.unit.sim.builders import result
 
 AZURE = ['azure', '--trace', str(trace.SAMPLE), '--hours', '0.2']

@@ -25,10 +25,10 @@ from nova_sched.api.limits import Limits
 from nova_sched.cmd import api
 from nova_sched.cmd.manage import store
 from nova_sched.conf import MODULES
-from nova_sched.dashboard import app, decisions, queues, sessions
-from nova_sched.dashboard.parts import Clients
-from nova_sched.dashboard.sessions import Authenticator
 from nova_sched.db.jobs import JobEntry
+from nova_sched.extensions.dashboard import app, decisions, queues, sessions
+from nova_sched.extensions.dashboard.parts import Clients
+from nova_sched.extensions.dashboard.sessions import Authenticator
 from nova_sched.rpc import client as client_module
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.callers import configuration

@@ -21,8 +21,8 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.claims.values import ServiceFacts
-from nova_sched.dashboard.cluster import ClusterPages
-from nova_sched.dashboard.parts import Parts
+from nova_sched.extensions.dashboard.cluster import ClusterPages
+from nova_sched.extensions.dashboard.parts import Parts
 from nova_sched.tests.unit.dashboard.test_fleet import World, report
 from nova_sched.tests.unit.dashboard.test_queues import Policy
 

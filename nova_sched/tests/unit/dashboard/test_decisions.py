@@ -20,10 +20,10 @@ import pytest
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.dashboard import decisions
-from nova_sched.dashboard.decisions import THIN, WIDTH, funnel, stacks
-from nova_sched.dashboard.parts import Parts
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED
+from nova_sched.extensions.dashboard import decisions
+from nova_sched.extensions.dashboard.decisions import THIN, WIDTH, funnel, stacks
+from nova_sched.extensions.dashboard.parts import Parts
 from nova_sched.tests.unit.dashboard.test_queues import Policy
 
 

@@ -20,8 +20,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims.values import ServiceFacts
-from nova_sched.dashboard import fleet
-from nova_sched.dashboard.fleet import HEADS_S, OLD_S, REFRESH_S, Fleet
+from nova_sched.extensions.dashboard import fleet
+from nova_sched.extensions.dashboard.fleet import HEADS_S, OLD_S, REFRESH_S, Fleet
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory, Report

@@ -12,7 +12,7 @@
 
 """Members of a group by their domains."""
 
-from nova_sched.dashboard.groups import states, tree
+from nova_sched.extensions.dashboard.groups import states, tree
 
 
 def member(path, at, /, **domains):

@@ -17,7 +17,7 @@ import pytest
 from nova_sched.claim import Claim, Resizing
 from nova_sched.claims.cloud_facts import CloudFacts
 from nova_sched.claims.values import Changes, NodeFacts
-from nova_sched.dashboard import host_page
+from nova_sched.extensions.dashboard import host_page
 from nova_sched.hardware import numa
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.pci import TakenDevice, pools_to_json

@@ -18,8 +18,8 @@ import flask
 import pytest
 from oslo_context.context import RequestContext
 
-from nova_sched.dashboard import queues
-from nova_sched.dashboard.parts import Clients, Parts
+from nova_sched.extensions.dashboard import queues
+from nova_sched.extensions.dashboard.parts import Clients, Parts
 
 JOBS = {'red': ['job of red'], None: ['job of red', 'job of blue']}
 

@@ -16,8 +16,8 @@ import flask
 import pytest
 from werkzeug import exceptions
 
-from nova_sched.dashboard import security
-from nova_sched.dashboard.security import POLICY, local_path
+from nova_sched.extensions.dashboard import security
+from nova_sched.extensions.dashboard.security import POLICY, local_path
 
 # Whether a path is one of this server.
 PATHS = {

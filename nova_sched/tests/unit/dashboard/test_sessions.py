@@ -24,9 +24,9 @@ from werkzeug.test import create_environ
 
 from nova_sched.api import limits
 from nova_sched.api.limits import Limits
-from nova_sched.conf import dashboard as dashboard_options
-from nova_sched.dashboard import sessions
-from nova_sched.dashboard.sessions import Authenticator
+from nova_sched.extensions.dashboard import conf as dashboard_options
+from nova_sched.extensions.dashboard import sessions
+from nova_sched.extensions.dashboard.sessions import Authenticator
 from nova_sched.tests.fixtures.web import serving
 from nova_sched.tests.unit.api.callers import configuration
 from nova_sched.tests.unit.api.test_identity import with_keystone

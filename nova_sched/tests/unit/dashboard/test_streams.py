@@ -15,7 +15,7 @@
 import json
 
 from nova_sched import errors
-from nova_sched.dashboard.streams import LIFE_S, Streams
+from nova_sched.extensions.dashboard.streams import LIFE_S, Streams
 
 
 class Changes:

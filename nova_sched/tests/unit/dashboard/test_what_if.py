@@ -17,7 +17,7 @@ import json
 import pytest
 
 from nova_sched import errors
-from nova_sched.dashboard import what_if
+from nova_sched.extensions.dashboard import what_if
 
 FORM = {'vcpus': '2', 'ram': '512', 'disk': '0'}
 SHOWN = {'name': 'm1', 'vcpus': 4, 'ram': 8192, 'disk': 40, 'properties': {'trait:A': 'required'}}

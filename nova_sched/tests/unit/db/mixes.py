@@ -23,9 +23,9 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db.engine import transaction
-from nova_sched.db.mixes import QUIET_S, SqlMixes
 from nova_sched.db.tables import MIXES
-from nova_sched.packing.mix import Mix, Size
+from nova_sched.extensions.optimize.mixes import QUIET_S, SqlMixes
+from nova_sched.extensions.optimize.packing.mix import Mix, Size
 from nova_sched.tests.builders import uuid_of
 
 ONE, OTHER = uuid_of('one'), uuid_of('other')

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.db import engine
 from nova_sched.db.nova_api import AggregateRow, CellMappingRow, NovaApi, ServerGroupRow
-from nova_sched.queues.catalogue import bare_requests
+from nova_sched.extensions.queues.catalogue import bare_requests
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.db.nova_tables import fill

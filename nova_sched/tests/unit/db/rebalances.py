@@ -34,7 +34,7 @@ from nova_sched.db.rebalances import (
     SqlRebalances,
 )
 from nova_sched.db.tables import CLAIMS, CLOSED_HOSTS, MOVES, NODES, REBALANCES
-from nova_sched.rebalance import Move
+from nova_sched.extensions.optimize.rebalance import Move
 from nova_sched.tests.builders import uuid_of
 
 A, B, C = (uuid_of(f'node {letter}') for letter in 'ABC')

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.db.mixes import SqlMixes
+from nova_sched.extensions.optimize.mixes import SqlMixes
 from nova_sched.tests.unit.db import mixes
 
 

@@ -14,8 +14,8 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.fragmentation import overview, read_places
-from nova_sched.packing.mix import Mix
+from nova_sched.extensions.optimize.fragmentation import overview, read_places
+from nova_sched.extensions.optimize.packing.mix import Mix
 from nova_sched.tests.builders import aggregate, cluster
 from nova_sched.tests.unit.packing.fleets import size
 

@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine import mix_learner
-from nova_sched.engine.mix_learner import MixLearner
-from nova_sched.packing.mix import Mix
+from nova_sched.extensions.optimize import mix_learner
+from nova_sched.extensions.optimize.fragmentation_weigher import FragmentationWeigher
+from nova_sched.extensions.optimize.mix_learner import MixLearner
+from nova_sched.extensions.optimize.packing.mix import Mix
 from nova_sched.tests.builders import aggregate, cluster, request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.engine.world import World, rules
 from nova_sched.tests.unit.packing.fleets import size
 from nova_sched.tests.unit.packing.test_scores import asked, gpu_cluster
-from nova_sched.weighers.fragmentation import FragmentationWeigher
 from nova_sched.weighers.ram import RAMWeigher
 
 MULTIPLIER = 'filter_scheduler.fragmentation_weight_multiplier'

@@ -18,8 +18,8 @@ from concurrent import futures
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.mix_learner import SharedMix
-from nova_sched.packing.mix import Mix
+from nova_sched.extensions.optimize.mix_learner import SharedMix
+from nova_sched.extensions.optimize.packing.mix import Mix
 from nova_sched.tests.unit.engine.test_mix_learner import Store
 from nova_sched.tests.unit.packing.fleets import size
 

@@ -13,9 +13,9 @@
 
 import numpy as np
 
+from nova_sched.extensions.optimize.packing.fleet import Fleet
+from nova_sched.extensions.optimize.packing.mix import DeviceDemand, Size
 from nova_sched.hardware.providers import Provider, ProviderTree, Stock
-from nova_sched.packing.fleet import Fleet
-from nova_sched.packing.mix import DeviceDemand, Size
 
 GPU = 'CUSTOM_GPU'
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nova_sched.packing.devices import (
+from nova_sched.extensions.optimize.packing.devices import (
     FULL,
     NEVER,
     NO_MODEL,
@@ -25,7 +25,7 @@ from nova_sched.packing.devices import (
     Items,
     Models,
 )
-from nova_sched.packing.mix import DeviceDemand
+from nova_sched.extensions.optimize.packing.mix import DeviceDemand
 from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.packing import naive
 from nova_sched.tests.unit.packing.fleets import GPU, tree

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_sched.packing.devices import UNFIT
-from nova_sched.packing.machines import NO_MACHINE, CellPotential, Machines
-from nova_sched.packing.mix import CellDemand, Mix, PciDemand, Size, size_of
-from nova_sched.packing.tables import Tables
+from nova_sched.extensions.optimize.packing.devices import UNFIT
+from nova_sched.extensions.optimize.packing.machines import NO_MACHINE, CellPotential, Machines
+from nova_sched.extensions.optimize.packing.mix import CellDemand, Mix, PciDemand, Size, size_of
+from nova_sched.extensions.optimize.packing.tables import Tables
 from nova_sched.tests.builders import request as server
 from nova_sched.tests.unit.hardware.builders import (
     cell,

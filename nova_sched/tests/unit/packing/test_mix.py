@@ -15,8 +15,15 @@ import json
 
 import pytest
 
+from nova_sched.extensions.optimize.packing.mix import (
+    MAX_COUNTED,
+    MAX_SIZES,
+    DeviceDemand,
+    Mix,
+    Size,
+    size_of,
+)
 from nova_sched.hardware.providers import ResourceGroup
-from nova_sched.packing.mix import MAX_COUNTED, MAX_SIZES, DeviceDemand, Mix, Size, size_of
 from nova_sched.tests.builders import request
 
 GPU, FPGA = 'CUSTOM_GPU', 'FPGA'

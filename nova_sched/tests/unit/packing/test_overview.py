@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nova_sched.packing.mix import CellDemand, Mix, PciDemand, Size
-from nova_sched.packing.overview import Overview
-from nova_sched.packing.tables import Tables
+from nova_sched.extensions.optimize.packing.mix import CellDemand, Mix, PciDemand, Size
+from nova_sched.extensions.optimize.packing.overview import Overview
+from nova_sched.extensions.optimize.packing.tables import Tables
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 from nova_sched.tests.unit.packing.fleets import fleet, size, tree
 

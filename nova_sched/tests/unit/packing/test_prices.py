@@ -14,7 +14,7 @@
 import numpy as np
 import pytest
 
-from nova_sched.packing.prices import (
+from nova_sched.extensions.optimize.packing.prices import (
     LEVELS,
     MAX_SETS,
     STEP,

@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 
 from nova_sched import errors
-from nova_sched.packing import scores as scores_module
-from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.mix import CellDemand, Mix, PciDemand, Size, size_of
-from nova_sched.packing.scores import Scores
-from nova_sched.packing.tables import Tables
+from nova_sched.extensions.optimize.packing import scores as scores_module
+from nova_sched.extensions.optimize.packing.fleet import read_fleet
+from nova_sched.extensions.optimize.packing.mix import CellDemand, Mix, PciDemand, Size, size_of
+from nova_sched.extensions.optimize.packing.scores import Scores
+from nova_sched.extensions.optimize.packing.tables import Tables
 from nova_sched.state.request import NO_HARDWARE
 from nova_sched.tests.builders import cluster, put, report, request, uuid_of
 from nova_sched.tests.hardware_objects import GUEST, HOST

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nova_sched.packing.devices import SCARCITY, UNFIT
-from nova_sched.packing.mix import Mix
-from nova_sched.packing.tables import PlainPotential, Tables
+from nova_sched.extensions.optimize.packing.devices import SCARCITY, UNFIT
+from nova_sched.extensions.optimize.packing.mix import Mix
+from nova_sched.extensions.optimize.packing.tables import PlainPotential, Tables
 from nova_sched.tests.cases import cases
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.packing import naive

@@ -16,9 +16,9 @@ import json
 from hypothesis import strategies as st
 
 from nova_sched.engine import catalog
+from nova_sched.extensions.queues.catalogue import Catalogue, Special
 from nova_sched.groups.definition import MemberFlavor
 from nova_sched.hardware import pci
-from nova_sched.queues.catalogue import Catalogue, Special
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import aggregate, report, uuid_of
 from nova_sched.tests.rules import FILTERS, WEIGHERS

@@ -14,15 +14,23 @@ the router and of the manager."""
 
 import collections
 
-from nova_sched import errors, objects, queue_service
+from nova_sched import errors, objects
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.db import engine, schema
 from nova_sched.db.jobs import QuotaHold, SqlJobTable
-from nova_sched.queues import jobs, messages
-from nova_sched.queues.brokers import FALLBACK, Broker, Consumer, Delivery, QueueFacts, of_host
-from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.manager import endings, fallback, upkeep
-from nova_sched.queues.messages import Sender
+from nova_sched.extensions.queues import jobs, messages
+from nova_sched.extensions.queues import service as queue_service
+from nova_sched.extensions.queues.brokers import (
+    FALLBACK,
+    Broker,
+    Consumer,
+    Delivery,
+    QueueFacts,
+    of_host,
+)
+from nova_sched.extensions.queues.catalogue import Catalogue
+from nova_sched.extensions.queues.manager import endings, fallback, upkeep
+from nova_sched.extensions.queues.messages import Sender
 from nova_sched.tests.builders import NOW, uuid_of
 
 CELL = '00000000-0000-0000-0000-0000000000ce'

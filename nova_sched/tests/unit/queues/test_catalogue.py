@@ -19,10 +19,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nova_sched import errors
+from nova_sched.extensions.queues.brokers import of_flavor
+from nova_sched.extensions.queues.catalogue import (
+    Catalogue,
+    Queue,
+    Special,
+    bare_requests,
+    flavor_of,
+)
 from nova_sched.groups.definition import MemberFlavor
 from nova_sched.objects import RequestSpec
-from nova_sched.queues.brokers import of_flavor
-from nova_sched.queues.catalogue import Catalogue, Queue, Special, bare_requests, flavor_of
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.queues.catalogues import ALIASES, FLAVORS, SPECIALS, catalogue, flavor

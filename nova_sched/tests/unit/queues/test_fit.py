@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from nova_sched import errors
 from nova_sched.claims.reconcile import settle
 from nova_sched.engine.decide import survivors
+from nova_sched.extensions.queues.fit import Fit, NodeFit, with_devices
+from nova_sched.extensions.queues.node.subscriptions import NONE
 from nova_sched.filters import Filter
 from nova_sched.filters.foreign import adopt
 from nova_sched.hardware import pci
-from nova_sched.queues.fit import Fit, NodeFit, with_devices
-from nova_sched.queues.node.subscriptions import NONE
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.facts import HostFacts
 from nova_sched.state.report import Inventory

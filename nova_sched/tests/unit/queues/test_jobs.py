@@ -16,7 +16,7 @@ import types
 import pytest
 
 from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
-from nova_sched.queues import jobs
+from nova_sched.extensions.queues import jobs
 from nova_sched.state.report import LARGEST
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.unit.queues.managed_queues import CATALOGUE, TINY, job, spec

@@ -20,7 +20,7 @@ from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.conf.quota import PLANS
 from nova_sched.db.jobs import SqlJobTable
-from nova_sched.queues.limits import KEPT_S, MAX_CACHED, limits
+from nova_sched.limits import KEPT_S, MAX_CACHED, limits
 from nova_sched.tests.keystone import ENDPOINT, Keystone, forget, served
 from nova_sched.tests.unit.db.jobs import entry, hold
 

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors, objects
-from nova_sched.queues import messages
+from nova_sched.extensions.queues import messages
 from nova_sched.tests.unit.queues.node.doubles import job
 
 

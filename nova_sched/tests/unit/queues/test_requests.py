@@ -18,7 +18,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nova_sched.queues.requests import NO_INSTANCE, Question, Requests, fact
+from nova_sched.extensions.queues.requests import NO_INSTANCE, Question, Requests, fact
 from nova_sched.state.facts import fact_of
 from nova_sched.state.request import Request
 from nova_sched.tests.cases import cases

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.engine.decide import weigh
+from nova_sched.extensions.queues.fit import ROWS, Score, ends
+from nova_sched.extensions.queues.requests import Requests
 from nova_sched.hardware import pci
-from nova_sched.queues.fit import ROWS, Score, ends
-from nova_sched.queues.requests import Requests
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests import options
 from nova_sched.tests.builders import NOW, aggregate, cluster, put, request, uuid_of

@@ -13,7 +13,7 @@
 
 import numpy as np
 
-from nova_sched.rebalance.fleet import Fleet, Servers
+from nova_sched.extensions.optimize.rebalance.fleet import Fleet, Servers
 
 COLUMNS = ['VCPU', 'MEMORY_MB', 'DISK_GB']
 

@@ -13,8 +13,8 @@
 
 import pytest
 
-from nova_sched.rebalance import bound
-from nova_sched.rebalance.bound import PROGRAM, VOLUME, Bound, most_emptied
+from nova_sched.extensions.optimize.rebalance import bound
+from nova_sched.extensions.optimize.rebalance.bound import PROGRAM, VOLUME, Bound, most_emptied
 from nova_sched.tests.unit.rebalance.fleets import fleet
 
 APART = fleet([8, 8, 12], [2], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)])

@@ -15,8 +15,8 @@ in any order, several at once, with moves that fail, cut off anywhere."""
 import numpy as np
 import pytest
 
-from nova_sched.rebalance.bound import most_emptied
-from nova_sched.rebalance.greedy import drain, empty, fit, spread
+from nova_sched.extensions.optimize.rebalance.bound import most_emptied
+from nova_sched.extensions.optimize.rebalance.greedy import drain, empty, fit, spread
 from nova_sched.tests.cases import cases
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.rebalance.checker import Broken, replay

@@ -13,8 +13,8 @@
 
 import numpy as np
 
-from nova_sched.rebalance import exact, greedy
-from nova_sched.rebalance.greedy import empty
+from nova_sched.extensions.optimize.rebalance import exact, greedy
+from nova_sched.extensions.optimize.rebalance.greedy import empty
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.rebalance.checker import replay
 from nova_sched.tests.unit.rebalance.fleets import fleet, random_fleet

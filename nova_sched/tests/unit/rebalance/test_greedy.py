@@ -14,9 +14,9 @@
 import numpy as np
 import pytest
 
-from nova_sched.rebalance import plan
-from nova_sched.rebalance.bound import most_emptied
-from nova_sched.rebalance.greedy import drain, empty, fit, places, spread
+from nova_sched.extensions.optimize.rebalance import plan
+from nova_sched.extensions.optimize.rebalance.bound import most_emptied
+from nova_sched.extensions.optimize.rebalance.greedy import drain, empty, fit, places, spread
 from nova_sched.tests.unit.rebalance.checker import replay
 from nova_sched.tests.unit.rebalance.fleets import fleet, random_fleet
 

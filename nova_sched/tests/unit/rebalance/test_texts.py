@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.rebalance import Goal, Move, most_moves, read_goal, read_moves
+from nova_sched.extensions.optimize.rebalance import Goal, Move, most_moves, read_goal, read_moves
 from nova_sched.tests.builders import uuid_of
 
 

@@ -13,8 +13,8 @@
 
 import pytest
 
-from nova_sched.shadow.comparison import OUTCOMES
-from nova_sched.shadow.journal import MAX_EXAMPLES, MIB, NAME, Journal, lines, summed
+from nova_sched.extensions.shadow.comparison import OUTCOMES
+from nova_sched.extensions.shadow.journal import MAX_EXAMPLES, MIB, NAME, Journal, lines, summed
 
 T1, T2, T3 = (f'2026-01-0{day}T00:00:00.000+00:00' for day in (1, 2, 3))
 

@@ -19,8 +19,8 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.cloud.choices import PLACED, REFUSED, Choice
+from nova_sched.extensions.shadow.watcher import Watcher, WatchSettings
 from nova_sched.rpc.copies import CopiedCall
-from nova_sched.shadow.watcher import Watcher, WatchSettings
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.unit.engine.world import World

@@ -13,11 +13,11 @@
 
 import itertools
 
+from nova_sched.extensions.simulator import conductor, machines
+from nova_sched.extensions.simulator.replay import ReplayTally, use_by_zone
+from nova_sched.extensions.simulator.session import SimulationResult, SimulationSettings
+from nova_sched.extensions.simulator.trace import Arrival, TraceFlavor
 from nova_sched.rpc import translate
-from nova_sched.sim import conductor, machines
-from nova_sched.sim.replay import ReplayTally, use_by_zone
-from nova_sched.sim.session import SimulationResult, SimulationSettings
-from nova_sched.sim.trace import Arrival, TraceFlavor
 from nova_sched.tests.builders import uuid_of
 
 SMALL = TraceFlavor('small', 1, 1024)

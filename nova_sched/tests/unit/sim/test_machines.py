@@ -17,9 +17,9 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import MEMORY_MB, VCPU
+from nova_sched.extensions.simulator import machines
+from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc import reports
-from nova_sched.sim import machines
-from nova_sched.sim.trace import TraceFlavor
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.sim.builders import GIB, node, plan, requests
 

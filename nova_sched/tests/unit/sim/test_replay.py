@@ -15,8 +15,8 @@ import collections
 
 import pytest
 
-from nova_sched.sim.conductor import Boot
-from nova_sched.sim.replay import Clock, Demand, ReplayTally, short, use_by_zone
+from nova_sched.extensions.simulator.conductor import Boot
+from nova_sched.extensions.simulator.replay import Clock, Demand, ReplayTally, short, use_by_zone
 from nova_sched.tests.unit.sim.builders import GIB, SMALL, arrival, node
 
 

@@ -18,9 +18,9 @@ import math
 import pytest
 from rich.console import Console
 
-from nova_sched.sim import report
-from nova_sched.sim.replay import Refusal, ReplayTally
-from nova_sched.sim.session import Explained, SimulationSettings
+from nova_sched.extensions.simulator import report
+from nova_sched.extensions.simulator.replay import Refusal, ReplayTally
+from nova_sched.extensions.simulator.session import Explained, SimulationSettings
 from nova_sched.tests.unit.sim.builders import SMALL, node, plan, result
 
 EXPLAINED = Explained('the moon', 'Nobody has it.', (('First', 9, 4), ('Second', 4, 0)))

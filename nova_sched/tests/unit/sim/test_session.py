@@ -16,7 +16,7 @@ import types
 import pytest
 
 from nova_sched.claims import Placement
-from nova_sched.sim import session
+from nova_sched.extensions.simulator import session
 from nova_sched.tests import builders
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.stores import MemoryClaimStore

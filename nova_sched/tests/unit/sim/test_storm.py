@@ -22,8 +22,8 @@ from nova_sched import claim
 from nova_sched.claims import judge, reconcile
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import nova_cell
+from nova_sched.extensions.simulator import storm, storm_nova, strands
 from nova_sched.hardware.machine import Machine
-from nova_sched.sim import storm, storm_nova, strands
 from nova_sched.state import spec
 from nova_sched.tests import cases
 

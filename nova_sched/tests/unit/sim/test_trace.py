@@ -16,7 +16,7 @@ import gzip
 import pytest
 
 from nova_sched import errors
-from nova_sched.sim import trace
+from nova_sched.extensions.simulator import trace
 from nova_sched.tests.unit.sim.builders import arrival
 
 HEAD = 'time_s,batch,flavor,censored,duration_bin\n'

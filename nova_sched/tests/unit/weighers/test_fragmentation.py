@@ -21,15 +21,15 @@ from nova_sched import errors
 from nova_sched.engine.catalog import Rules
 from nova_sched.engine.decide import weigh
 from nova_sched.engine.kinds import RequestKinds
-from nova_sched.packing.fleet import read_fleet
-from nova_sched.packing.mix import Mix
-from nova_sched.packing.scores import Scores
-from nova_sched.packing.tables import Tables
+from nova_sched.extensions.optimize.fragmentation_weigher import FragmentationWeigher
+from nova_sched.extensions.optimize.packing.fleet import read_fleet
+from nova_sched.extensions.optimize.packing.mix import Mix
+from nova_sched.extensions.optimize.packing.scores import Scores
+from nova_sched.extensions.optimize.packing.tables import Tables
 from nova_sched.tests.builders import cluster, request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.packing.fleets import GPU, size
 from nova_sched.tests.unit.packing.test_scores import asked, gpu_cluster
-from nova_sched.weighers.fragmentation import FragmentationWeigher
 
 MIX = Mix({size(2, 460): 3.0, size(8, 1000): 2.0, size(4): 5.0})
 MULTIPLIER = 'filter_scheduler.fragmentation_weight_multiplier'

@@ -443,8 +443,9 @@ def test_the_program_itself(tmp_path, words, status, out, err):
 READ = """\
 import sys
 from nova_sched import errors
-from nova_sched.cmd.manage import arguments, rebalance
-from nova_sched.osc import groups
+from nova_sched.cmd.manage import arguments
+from nova_sched.extensions.optimize import rebalance_verbs as rebalance
+from nova_sched.extensions.openstackclient import groups
 assert rebalance.read(sys.argv[1]) == []
 try:
     arguments.read_spec(sys.argv[1])

@@ -13,7 +13,8 @@
 
 import pytest
 
-from nova_sched.cmd.manage import commands, fragmentation
+from nova_sched.cmd.manage import commands
+from nova_sched.extensions.optimize import fragmentation_verbs as fragmentation
 
 SIZE = {
     'resources': {'VCPU': 2, 'MEMORY_MB': 512},

@@ -17,8 +17,8 @@ import re
 import pytest
 
 from nova_sched import errors
-from nova_sched.cmd.manage import rebalance
 from nova_sched.db.rebalances import REFUSED, SqlRebalances
+from nova_sched.extensions.optimize import rebalance_verbs as rebalance
 from nova_sched.tests.builders import uuid_of
 
 ONE = {name: uuid_of(name) for name in ('server', 'source', 'destination')}

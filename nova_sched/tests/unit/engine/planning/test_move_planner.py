@@ -24,10 +24,18 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PLANNED
 from nova_sched.engine.clock import Pauses
 from nova_sched.engine.decide import survivors
-from nova_sched.engine.planning import move_planner, snapshot
-from nova_sched.engine.planning.move_planner import SEARCH, MovePlanner, ThoroughSearch, view_of
-from nova_sched.engine.planning.snapshot import Scope
-from nova_sched.engine.rebalance import RebalanceSettings
+from nova_sched.extensions.optimize.moves import RebalanceSettings
+from nova_sched.extensions.optimize.planning import move_planner, snapshot
+from nova_sched.extensions.optimize.planning.move_planner import (
+    SEARCH,
+    MovePlanner,
+    ThoroughSearch,
+    view_of,
+)
+from nova_sched.extensions.optimize.planning.snapshot import Scope
+from nova_sched.extensions.optimize.rebalance import read_goal
+from nova_sched.extensions.optimize.rebalance.bound import PROGRAM
+from nova_sched.extensions.optimize.rebalance.greedy import empty, fit
 from nova_sched.filters import Filter
 from nova_sched.filters.aggregate_core import AggregateCoreFilter
 from nova_sched.filters.compute import ComputeFilter
@@ -35,9 +43,6 @@ from nova_sched.filters.num_instances import NumInstancesFilter
 from nova_sched.filters.ram import RamFilter
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
-from nova_sched.rebalance import read_goal
-from nova_sched.rebalance.bound import PROGRAM
-from nova_sched.rebalance.greedy import empty, fit
 from nova_sched.tests import builders
 from nova_sched.tests.builders import NOW, aggregate, request, uuid_of
 from nova_sched.tests.options import settings
@@ -406,7 +411,7 @@ def test_a_better_plan_takes_the_place_of_the_first(made):
     assert (found.moves, found.emptied, found.after) == ([(0, 2)], [0], 1)
     assert (found.bound, found.bound_by, found.is_spent) == (2, SEARCH, made.is_spent)
     ((task, seconds),) = solver.asked
-    assert task == 'nova_sched.rebalance.exact:empty'
+    assert task == 'nova_sched.extensions.optimize.rebalance.exact:empty'
     assert 0 < seconds <= SECONDS
 
 
@@ -431,7 +436,10 @@ def test_places(made):
     solver = Answers(([(0, 2)], 1))
     found = ThoroughSearch(SECONDS, solver).fitting(first, SIZE, EVERYWHERE, 1)
     assert (found.moves, found.before, found.after, found.is_spent) == ([(0, 2)], 0, 1, True)
-    assert (found.bound, solver.asked[0][0]) == (1, 'nova_sched.rebalance.exact:fit')
+    assert (found.bound, solver.asked[0][0]) == (
+        1,
+        'nova_sched.extensions.optimize.rebalance.exact:fit',
+    )
 
 
 def test_no_search_without_time(made):

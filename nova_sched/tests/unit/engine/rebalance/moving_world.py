@@ -20,9 +20,9 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.tables import CLAIMS, MOVES
 from nova_sched.engine.clock import StoreClock
-from nova_sched.engine.rebalance import RUNNING, RebalanceSettings
-from nova_sched.engine.rebalance.move_runner import MoveRunner
-from nova_sched.rebalance import Move
+from nova_sched.extensions.optimize.moves import RUNNING, RebalanceSettings
+from nova_sched.extensions.optimize.moves.move_runner import MoveRunner
+from nova_sched.extensions.optimize.rebalance import Move
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.engine.world import World
 

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.claims import ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.cloud.service_switch import ServiceSwitch
 from nova_sched.db.tables import CLOSED_HOSTS, MOVES, REBALANCES
-from nova_sched.engine.rebalance.host_closings import REASON, HostClosings
+from nova_sched.extensions.optimize.moves.host_closings import REASON, HostClosings
+from nova_sched.extensions.optimize.service_switch import ServiceSwitch
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_nova import client_of, served
 from nova_sched.tests.unit.engine.rebalance.moving_world import SERVERS, MovingWorld, move

@@ -20,7 +20,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, LIVE_MIGRATION, PENDING, RESIZE
 from nova_sched.db import rebalances
 from nova_sched.db.rebalances import HANDED_OVER, REVERTED
-from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
+from nova_sched.extensions.optimize.moves import DONE, FAILED, RUNNING
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.engine.rebalance.moving_world import (
     ARRIVED,

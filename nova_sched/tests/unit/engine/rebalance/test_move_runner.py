@@ -18,9 +18,9 @@ import pytest
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, LIVE_MIGRATION, PENDING
 from nova_sched.db.rebalances import HANDED_OVER, HELD, REFUSED, REVERTED, WAITING
-from nova_sched.engine.planning.move_planner import MovePlanner
-from nova_sched.engine.rebalance import DONE, FAILED, RUNNING, QuietHours
-from nova_sched.rebalance import Move
+from nova_sched.extensions.optimize.moves import DONE, FAILED, RUNNING, QuietHours
+from nova_sched.extensions.optimize.planning.move_planner import MovePlanner
+from nova_sched.extensions.optimize.rebalance import Move
 from nova_sched.tests.builders import aggregate, uuid_of
 from nova_sched.tests.unit.engine.rebalance.moving_world import (
     ARRIVED,

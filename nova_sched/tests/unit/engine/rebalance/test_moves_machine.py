@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 from nova_sched import errors
 from nova_sched.claim import VCPU
 from nova_sched.db.rebalances import ENDS, HANDED_OVER, HELD, OPEN, WAITING
-from nova_sched.engine.rebalance import DONE, FAILED, RUNNING
+from nova_sched.extensions.optimize.moves import DONE, FAILED, RUNNING
 from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.engine.rebalance.moving_world import (

@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nova_sched.queues.brokers import (
+from nova_sched.extensions.queues.brokers import (
     DROPPED,
     EXPIRED,
     FALLBACK,

@@ -13,7 +13,7 @@
 
 import math
 
-from nova_sched.queues.brokers.memory import MemoryBroker, MemoryConsumer
+from nova_sched.extensions.queues.brokers.memory import MemoryBroker, MemoryConsumer
 
 
 class SimulatedBroker(MemoryBroker):

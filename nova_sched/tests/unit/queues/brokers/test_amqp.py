@@ -19,9 +19,9 @@ import pytest
 from amqp.exceptions import AccessRefused, ConnectionForced
 
 from nova_sched import errors
-from nova_sched.queues.brokers import DROPPED, FALLBACK, Delivery
-from nova_sched.queues.brokers.amqp import AmqpBroker
-from nova_sched.queues.brokers.amqp_consumer import AmqpConsumer
+from nova_sched.extensions.queues.brokers import DROPPED, FALLBACK, Delivery
+from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
+from nova_sched.extensions.queues.brokers.amqp_consumer import AmqpConsumer
 from nova_sched.tests.fixtures import process
 from nova_sched.tests.unit.queues.brokers.rabbit import WHOLE_NOT_QUORUM, Rabbit
 

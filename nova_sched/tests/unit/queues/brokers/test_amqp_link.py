@@ -18,18 +18,18 @@ import pytest
 from amqp.exceptions import AMQPNotImplementedError
 
 from nova_sched import errors
-from nova_sched.conf.queues import CLASSIC, QUORUM
-from nova_sched.queues.brokers import (
+from nova_sched.extensions.queues.brokers import (
     DROPPED,
     FALLBACK,
     RESULTS,
     QueueFacts,
-    amqp_link,
     of_flavor,
     of_host,
     of_reply,
 )
-from nova_sched.queues.brokers.amqp_link import Host, Link, LinkPool, arguments, message
+from nova_sched.extensions.queues.conf import CLASSIC, QUORUM
+from nova_sched.rpc import amqp_link
+from nova_sched.rpc.amqp_link import Host, Link, LinkPool, arguments, message
 from nova_sched.tests.unit.queues.brokers.rabbit import Queue, Rabbit
 
 

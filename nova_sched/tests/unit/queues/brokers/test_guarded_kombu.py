@@ -20,8 +20,8 @@ import kombu
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues.brokers import guarded_kombu
-from nova_sched.queues.brokers.guarded_kombu import MAX_BODY, expanded
+from nova_sched.rpc import guarded_kombu
+from nova_sched.rpc.guarded_kombu import MAX_BODY, expanded
 
 GZIP, BZ2, LZMA = 'application/x-gzip', 'application/x-bz2', 'application/x-lzma'
 FULL = bytes(MAX_BODY)

@@ -17,9 +17,9 @@ import threading
 
 import pytest
 
-from nova_sched.queues.brokers import FALLBACK, of_flavor, of_host
-from nova_sched.queues.brokers.memory import TOP, Core, MemoryBroker
-from nova_sched.sim.replay import Clock
+from nova_sched.extensions.queues.brokers import FALLBACK, of_flavor, of_host
+from nova_sched.extensions.queues.brokers.memory import TOP, Core, MemoryBroker
+from nova_sched.extensions.simulator.replay import Clock
 from nova_sched.tests.unit.queues.brokers.battery import (
     HERE,
     TINY,

@@ -14,9 +14,9 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues import jobs
-from nova_sched.queues.conductor.router import failure
-from nova_sched.queues.conductor.waiting import JobEnd
+from nova_sched.extensions.queues import jobs
+from nova_sched.extensions.queues.conductor.router import failure
+from nova_sched.extensions.queues.conductor.waiting import JobEnd
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.queues.managed_queues import job

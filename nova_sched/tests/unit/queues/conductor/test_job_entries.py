@@ -16,8 +16,8 @@ import pytest
 from nova_sched import errors
 from nova_sched.db import engine, schema
 from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED, SqlJobTable
-from nova_sched.queues import jobs
-from nova_sched.queues.conductor.job_entries import JobEntries
+from nova_sched.extensions.queues import jobs
+from nova_sched.extensions.queues.conductor.job_entries import JobEntries
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.unit.queues.managed_queues import TINY, Claims, job
 

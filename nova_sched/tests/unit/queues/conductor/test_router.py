@@ -15,11 +15,12 @@ import threading
 
 import pytest
 
-from nova_sched import errors, objects, queue_service
+from nova_sched import errors, objects
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.db.jobs import SqlJobTable
-from nova_sched.queues import jobs, messages
-from nova_sched.queues.conductor import router
+from nova_sched.extensions.queues import jobs, messages
+from nova_sched.extensions.queues import service as queue_service
+from nova_sched.extensions.queues.conductor import router
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.managed_queues import (
     CATALOGUE,

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from nova_sched import errors, objects
 from nova_sched.conf import CONF
 from nova_sched.engine.decide import survivors
+from nova_sched.extensions.queues.catalogue import Catalogue, Special
+from nova_sched.extensions.queues.conductor.routing import Concerns, route
 from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.members import member_spec
-from nova_sched.queues.catalogue import Catalogue, Special
-from nova_sched.queues.conductor.routing import Concerns, route
 from nova_sched.state.request import MemberPlacement
 from nova_sched.tests import options
 from nova_sched.tests.builders import read, uuid_of

@@ -15,9 +15,9 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.db.jobs import DONE
-from nova_sched.queues import jobs, messages
-from nova_sched.queues.brokers.memory import MemoryBroker
-from nova_sched.queues.conductor.waiting import Replies, Waiting
+from nova_sched.extensions.queues import jobs, messages
+from nova_sched.extensions.queues.brokers.memory import MemoryBroker
+from nova_sched.extensions.queues.conductor.waiting import Replies, Waiting
 from nova_sched.tests.builders import NOW
 from nova_sched.tests.unit.queues.managed_queues import job, result
 

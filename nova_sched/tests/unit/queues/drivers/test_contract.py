@@ -17,9 +17,9 @@ import time
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues import drivers
-from nova_sched.queues.drivers import DriverSettings
-from nova_sched.queues.drivers.fake import Fake
+from nova_sched.extensions.queues import drivers
+from nova_sched.extensions.queues.drivers import DriverSettings
+from nova_sched.extensions.queues.drivers.fake import Fake
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import job
 

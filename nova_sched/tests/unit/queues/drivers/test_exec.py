@@ -25,9 +25,9 @@ from pathlib import Path
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues.drivers import DriverSettings
-from nova_sched.queues.drivers import exec as commands
-from nova_sched.queues.drivers.exec import MAX_ON_DISK, TAIL, CommandOutput, Exec
+from nova_sched.extensions.queues.drivers import DriverSettings
+from nova_sched.extensions.queues.drivers import exec as commands
+from nova_sched.extensions.queues.drivers.exec import MAX_ON_DISK, TAIL, CommandOutput, Exec
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 from nova_sched.tests.unit.queues.node.doubles import job
@@ -310,7 +310,7 @@ def test_a_program_that_the_user_may_not_run_is_refused(tmp_path):
 CHECK = """
 import {before}
 from nova_sched import errors
-from nova_sched.queues.drivers import exec as commands
+from nova_sched.extensions.queues.drivers import exec as commands
 {then}
 try:
     print(commands.user_options({user!r}, '/bin/true'))

@@ -15,8 +15,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import PENDING
-from nova_sched.queues import jobs
-from nova_sched.queues.brokers import Delivery
+from nova_sched.extensions.queues import jobs
+from nova_sched.extensions.queues.brokers import Delivery
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.managed_queues import (
     LARGE,

@@ -19,7 +19,7 @@ from oslo_context import context
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
-from nova_sched.queues.brokers import DROPPED, EXPIRED
+from nova_sched.extensions.queues.brokers import DROPPED, EXPIRED
 from nova_sched.tests.unit.queues.managed_queues import (
     LARGE,
     TINY,

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from nova_sched.db.jobs import QUEUED
+from nova_sched.extensions.queues import jobs
+from nova_sched.extensions.queues.manager.endings import transition
 from nova_sched.objects.job import DONE, FAILED
-from nova_sched.queues import jobs
-from nova_sched.queues.manager.endings import transition
 from nova_sched.tests.builders import NOW
 from nova_sched.tests.unit.queues.managed_queues import job
 from nova_sched.tests.unit.queues.manager.test_transitions import explored, put

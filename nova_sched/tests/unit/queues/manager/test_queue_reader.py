@@ -16,9 +16,9 @@ import threading
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues.brokers import RESULTS, Delivery
-from nova_sched.queues.brokers.memory import MemoryBroker
-from nova_sched.queues.manager import QueueReader
+from nova_sched.extensions.queues.brokers import RESULTS, Delivery
+from nova_sched.extensions.queues.brokers.memory import MemoryBroker
+from nova_sched.extensions.queues.manager import QueueReader
 from nova_sched.tests.functional.harness import eventually
 
 

@@ -19,8 +19,8 @@ from nova_sched import errors
 from nova_sched.claims import Changes, ServiceFacts
 from nova_sched.db import engine, schema
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.queues.catalogue import Catalogue
-from nova_sched.queues.manager.register import Register
+from nova_sched.extensions.queues.catalogue import Catalogue
+from nova_sched.extensions.queues.manager.register import Register
 from nova_sched.tests.builders import NOW, aggregate
 from nova_sched.tests.unit.queues.managed_queues import ROWS, Queues
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.claim import PENDING
 from nova_sched.db.tables import JOBS
-from nova_sched.queues import messages
+from nova_sched.extensions.queues import messages
 from nova_sched.tests.unit.queues.managed_queues import (
     LARGE,
     TINY,

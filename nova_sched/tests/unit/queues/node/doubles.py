@@ -23,12 +23,12 @@ from greenlet import getcurrent, greenlet
 
 from nova_sched import errors, objects
 from nova_sched.claim import CONFIRMED, PENDING
-from nova_sched.queues import messages
-from nova_sched.queues.brokers import FALLBACK, RESULTS, of_flavor
-from nova_sched.queues.node import worker
-from nova_sched.queues.node.inflight import JobStopped, JobThreads
-from nova_sched.queues.node.subscriptions import NONE
-from nova_sched.sim.replay import Clock
+from nova_sched.extensions.queues import messages
+from nova_sched.extensions.queues.brokers import FALLBACK, RESULTS, of_flavor
+from nova_sched.extensions.queues.node import worker
+from nova_sched.extensions.queues.node.inflight import JobStopped, JobThreads
+from nova_sched.extensions.queues.node.subscriptions import NONE
+from nova_sched.extensions.simulator.replay import Clock
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.queues.brokers.simulated import SimulatedBroker
 

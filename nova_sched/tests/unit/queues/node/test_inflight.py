@@ -17,8 +17,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED
-from nova_sched.queues import messages
-from nova_sched.queues.brokers import RESULTS, of_flavor, of_host
+from nova_sched.extensions.queues import messages
+from nova_sched.extensions.queues.brokers import RESULTS, of_flavor, of_host
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.queues.node.doubles import BUILD_S, Cloud, job
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from nova_sched import errors
-from nova_sched.queues.node.subscriptions import NONE, Subscriptions
+from nova_sched.extensions.queues.node.subscriptions import NONE, Subscriptions
 
 ABC = ('a', 'b', 'c')
 

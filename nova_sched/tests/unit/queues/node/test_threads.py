@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from nova_sched.queues.node.inflight import JobThreads
+from nova_sched.extensions.queues.node.inflight import JobThreads
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 
 

@@ -21,11 +21,11 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED
-from nova_sched.queues import messages
-from nova_sched.queues.brokers import RESULTS, of_flavor, of_host
-from nova_sched.queues.brokers.memory import MemoryBroker
-from nova_sched.queues.node import worker
-from nova_sched.queues.node.inflight import JobThreads
+from nova_sched.extensions.queues import messages
+from nova_sched.extensions.queues.brokers import RESULTS, of_flavor, of_host
+from nova_sched.extensions.queues.brokers.memory import MemoryBroker
+from nova_sched.extensions.queues.node import worker
+from nova_sched.extensions.queues.node.inflight import JobThreads
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 from nova_sched.tests.unit.queues.node.doubles import (

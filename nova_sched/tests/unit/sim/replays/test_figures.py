@@ -19,8 +19,8 @@ import pytest
 from rich.console import Console
 
 from nova_sched import errors
-from nova_sched.sim.replays import figures
-from nova_sched.sim.replays.run import Course, Sample
+from nova_sched.extensions.simulator.replays import figures
+from nova_sched.extensions.simulator.replays.run import Course, Sample
 
 COURSES = {
     'nova': {

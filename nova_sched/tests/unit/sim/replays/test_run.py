@@ -16,7 +16,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claim import MEMORY_MB, VCPU
 from nova_sched.conf import CONF
-from nova_sched.sim.replays import run, workloads
+from nova_sched.extensions.simulator.replays import run, workloads
 from nova_sched.state.request import Request
 from nova_sched.tests.options import settings
 

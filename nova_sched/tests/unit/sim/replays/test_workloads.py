@@ -17,10 +17,10 @@ import pathlib
 import pytest
 
 from nova_sched import errors, tests
+from nova_sched.extensions.simulator import trace
+from nova_sched.extensions.simulator.replays import workloads
 from nova_sched.hardware.numa import HostTopology
 from nova_sched.hardware.providers import ProviderTree
-from nova_sched.sim import trace
-from nova_sched.sim.replays import workloads
 from nova_sched.tests.options import settings
 
 DATA = pathlib.Path(tests.__file__).parent / 'data'

@@ -1,0 +1,103 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The page Cluster: the map of all hosts, and one host."""
+
+import dataclasses
+import json
+
+import flask
+from werkzeug import exceptions
+
+from nova_sched import errors
+from nova_sched.conf.cluster import SET_BY_NOVA, reads_nova
+from nova_sched.extensions.dashboard import host_page, streams
+
+ENDPOINT, TITLE, RULE = 'cluster', 'Cluster', 'dashboard:hosts'
+DECISIONS = 'dashboard:decisions:all_projects'
+SET_SERVICE = 'dashboard:hosts:set_service'
+
+
+def add(app, parts):
+    pages = ClusterPages(parts)
+    app.add_url_rule('/cluster', ENDPOINT, pages.show)
+    app.add_url_rule('/cluster/board', 'cluster_board', pages.board)
+    app.add_url_rule('/cluster/changes', 'cluster_changes', pages.changes)
+    app.add_url_rule('/cluster/host', 'cluster_host', pages.host)
+    app.add_url_rule('/cluster/host/service', 'cluster_service', pages.service, methods=['POST'])
+
+
+class ClusterPages:
+    def __init__(self, parts):
+        self._parts = parts
+        self._streams = streams.Streams(parts.conf.dashboard.streams)
+
+    def show(self):
+        self._parts.demand(RULE)
+        return flask.render_template('cluster.html', host=flask.request.args.get('host', ''))
+
+    def board(self):
+        """All hosts, for the script of the map."""
+        self._parts.demand(RULE)
+        text = json.dumps(self._parts.sources.fleet.board(), separators=(',', ':'))
+        return flask.Response(text, mimetype='application/json')
+
+    def changes(self):
+        """Server-sent events: the cells that have changed since the version that the browser
+        has."""
+        self._parts.demand(RULE)
+        request = flask.request
+        since = request.headers.get('Last-Event-ID') or request.args.get('since')
+        return self._streams.answer(self._parts.sources.fleet.changes, since)
+
+    def host(self):
+        """All about one host."""
+        self._parts.demand(RULE)
+        facts = self._parts.sources.fleet.facts()
+        return self._host(flask.request.args.get('name', ''), facts)
+
+    def service(self):
+        """Disable or enable a host, unless hosts are read from Nova."""
+        self._parts.demand(SET_SERVICE)
+        if reads_nova(self._parts.conf):
+            raise errors.InvalidRequest('a setting of a host', SET_BY_NOVA)
+        form, fleet = flask.request.form, self._parts.sources.fleet
+        name, is_disabled = form.get('name', ''), form.get('disabled')
+        if is_disabled not in ('yes', 'no'):
+            raise exceptions.BadRequest('The form does not say whether the host is disabled.')
+        facts = fleet.facts()
+        if not facts.knows(name):
+            raise errors.HostNotFound(f'Host {name}', '')
+        # None: what was forced down in the meantime stays so, as `facts` may be some seconds old.
+        service = dataclasses.replace(
+            facts.service(name),
+            disabled=is_disabled == 'yes',
+            disabled_reason=form.get('reason', '').strip() or None,
+            forced_down=None,
+        )
+        self._parts.sources.store.set_service(service)
+        return self._host(name, fleet.facts_now())
+
+    def _host(self, name, facts):
+        if not facts.knows(name):
+            raise errors.HostNotFound(f'Host {name}', '')
+        history = None
+        if self._parts.may(DECISIONS):
+            history = host_page.history(self._parts.sources.decisions.newest_first(), name)
+        found = host_page.view(facts, name)
+        return flask.render_template(
+            'host.html',
+            host=found,
+            history=history,
+            now_s=facts.now_s,
+            may_set=self._parts.may(SET_SERVICE) and not reads_nova(self._parts.conf),
+        )

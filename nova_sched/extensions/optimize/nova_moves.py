@@ -1,0 +1,155 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Moves in a stock Nova cloud: live migrations, which Nova's API starts and tells of.
+
+Nova knows nothing of moves. What it did for a move is found among the migrations of the server::
+
+    not asked yet --- the newest migration is noted in the row, then Nova is asked
+      |  a migration that is newer than the noted one, from the source to the destination:
+      |-- accepted, queued, running ... --> running
+      |-- completed ----------------------> done
+      |-- error, failed, cancelled -------> failed, or done if the server is on the destination
+      |  no such migration:
+      |-- the server is gone -------------> failed
+      |-- it is on the destination -------> done
+      |-- it is on another host ----------> failed
+      |-- its task is to migrate ---------> running: the conductor has not got to it yet
+      `-- it is on the source ------------> Nova is asked once more
+
+No time is compared, because clocks are wrong.
+"""
+
+import logging
+
+from nova_sched import errors
+from nova_sched.extensions.optimize.moves import DONE, FAILED, RUNNING
+
+LOG = logging.getLogger(__name__)
+
+COMPLETED, FAILURES = 'completed', ('error', 'failed', 'cancelled')
+MIGRATING = 'migrating'  # the task of a server that is live-migrated
+NOTHING = RUNNING, None
+
+
+class NovaMoves:
+    """The conductors of a MoveRunner, for Nova's API. Its methods are called by one thread.
+
+    ``api`` is a ComputeApi, ``rebalances`` a db.rebalances.SqlRebalances. ``request(server)`` is
+    the state.request.Request of a server as Nova has stored it. ``changed(host)`` is called with
+    both hosts of a move that has ended: what Placement has of them has changed.
+    """
+
+    def __init__(self, api, rebalances, request, changed):
+        self._api, self._rebalances = api, rebalances
+        self._request, self._changed = request, changed
+
+    def request(self, server):
+        """The request of a server. Raises NotFound; MoveRefused if Nova does not let the account
+        see the server and its migrations, as it must to tell of the end of a move."""
+        try:
+            self._api.server(server)
+            self._api.live_migrations(server)
+        except errors.NovaRefused as error:
+            raise errors.MoveRefused(str(error)) from error
+        return self._request(server)
+
+    def start(self, entry, source, destination):
+        """Have Nova move a server, unless it does already; ``source`` and ``destination`` are
+        (host, nodename). Returns the outcome until now, and why it failed.
+
+        Nova is asked only by the scheduler that has just changed the row. So of two that have the
+        same move, as after a pause, one only looks. Raises MoveRefused and NotFound.
+        """
+        hosts = source[0], destination[0]
+        found, migrations = self._look(entry, *hosts)
+        if found is None:
+            newest = migrations[0].uuid if migrations else entry.uuid
+            noted = self._rebalances.hand_over(entry, entry.claim_uuid or newest)
+            found = NOTHING if noted is None else self._ask(noted, *hosts)
+        if found[0] != RUNNING:
+            for host in hosts:
+                self._changed(host)
+        return found
+
+    def _ask(self, entry, source, destination):
+        try:
+            self._api.live_migrate(entry.server, destination)
+        except errors.NovaConflict as error:
+            # A request whose answer was lost may be why.
+            found, _ = self._look(entry, source, destination)
+            return found or (FAILED, error.why)
+        except errors.NovaRefused as error:
+            raise errors.MoveRefused(str(error)) from error
+        return NOTHING
+
+    def _look(self, entry, source, destination):
+        """The outcome until now, None if Nova has to be asked; and the server's LiveMigrations.
+
+        What Nova refuses to tell is not known: a move that was started goes on. Raises
+        NovaUnavailable.
+        """
+        try:
+            server = self._api.server(entry.server)
+            migrations = self._api.live_migrations(entry.server)
+            mine = _of_move(entry, migrations, source, destination)
+            if mine is None:
+                return _without(server, source, destination), migrations
+            return self._outcome(entry, mine, destination), migrations
+        except errors.NotFound as error:
+            return (FAILED, f'{error}: it was deleted'), []
+        except errors.NovaRefused as error:
+            raise errors.NovaUnavailable(error.why) from error
+
+    def _outcome(self, entry, migration, destination):
+        if migration.status == COMPLETED:
+            return DONE, None
+        if migration.status not in FAILURES:
+            return NOTHING
+        # Read after the status: a server may arrive, and its migration fail then.
+        if self._api.server(entry.server).host == destination:
+            LOG.warning(
+                'Migration %s of server %s is %s in Nova, but the server is on host %s',
+                migration.uuid,
+                entry.server,
+                migration.status,
+                destination,
+            )
+            return DONE, None
+        why = self._api.failure(entry.server)
+        told = f'migration {migration.uuid} is {migration.status}'
+        return FAILED, f'{why or "Nova gives no reason"} ({told})'
+
+
+def _of_move(entry, migrations, source, destination):
+    """The newest migration that Nova may have made for a move; None: there is none.
+
+    A user may have started one between the same hosts: its outcome is the same.
+    """
+    if entry.claim_uuid is None:
+        return None
+    noted = next((one.id for one in migrations if one.uuid == entry.claim_uuid), 0)
+    for one in migrations:
+        if one.id > noted and one.source == source and one.destination in (None, destination):
+            return one
+    return None
+
+
+def _without(server, source, destination):
+    """The outcome of a move that Nova has made no migration for; None: it has to be asked."""
+    if server.host == destination:
+        return DONE, None
+    if server.task_state == MIGRATING:
+        return NOTHING
+    if server.host != source:
+        where = f'on host {server.host}' if server.host else 'on no host'
+        return FAILED, f'the server is {where}, and not on the source of the move'
+    return None

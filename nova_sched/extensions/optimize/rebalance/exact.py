@@ -1,0 +1,291 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Better plans than the greedy ones, by CP-SAT: the goals `empty` and `fit`.
+
+Servers that no rule tells apart are one class, and the variables are numbers: how many servers of
+a class leave a host, and how many come to one. A host is either a source or a destination, as in
+all plans. Only the worker process of ``groups.exact.worker`` imports this module: the solver is
+native code, and may abort.
+"""
+
+import collections
+import time
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from nova_sched.extensions.optimize.rebalance import plan
+from nova_sched.extensions.optimize.rebalance.greedy import cheapest, places
+
+WORKERS = 2
+MAX_VARIABLES = 150_000  # variables; a larger model leaves hosts out, and then proves nothing
+OF_MOVES = 2  # sources of a smaller model hold so many times the allowed moves
+LEAST_S = 0.1
+
+
+def empty(fleet, most, moves, seconds):
+    """Empties as many hosts as it can with at most so many moves, from the moves (server,
+    destination) of a plan.
+
+    Return moves, and the most hosts that any plan empties; None: nothing is known of that. The
+    moves are None if no better ones are found.
+    """
+    search = Search(fleet, most, moves, seconds, goes=_whole(fleet, most), comes=fleet.in_use)
+    for host, leaves in search.is_source.items():
+        for number, count in search.there[host].items():
+            search.out[number, host] = count * leaves
+    search.add_rules()
+    gains = sum(search.is_source.values())
+    return search.solved(gains, upper=len(search.is_source))
+
+
+def fit(fleet, wanted, allowed, most, moves, seconds):
+    """The same for places of a size: takes ``wanted`` (int64 [column]) on hosts that are
+    ``allowed`` (bool). The bound is the most places that there are after any plan."""
+    search = Search(
+        fleet,
+        most,
+        moves,
+        seconds,
+        goes=fleet.sources & allowed & (fleet.counts > 0),
+        comes=np.ones(len(fleet), dtype=bool),
+        is_partial=True,
+    )
+    for host, leaves in search.is_source.items():
+        for number, count in search.there[host].items():
+            search.out[number, host] = search.model.new_int_var(0, count, '')
+            search.model.add(search.out[number, host] <= count * leaves)
+    search.add_rules()
+    fixed, gains = search.add_places(wanted, allowed)
+    found, bound = search.solved(gains, upper=int(np.iinfo(np.int32).max))
+    return found, None if bound is None else bound + fixed
+
+
+def _whole(fleet, most):
+    """Hosts that can be emptied with so many moves (bool)."""
+    kept = np.bincount(fleet.servers.host[fleet.stays], minlength=len(fleet)) > 0
+    counts = fleet.counts
+    return fleet.sources & ~fleet.held & ~kept & (counts > 0) & (counts <= most)
+
+
+class Search:
+    """A model of sources and destinations.
+
+    It begins with the ``moves`` of a plan. ``goes`` (bool) are hosts that servers may leave,
+    ``comes`` hosts that they may go to. ``is_partial``: a part of a host's servers may leave it.
+    ``is_whole``: no host was left out. ``there`` maps each source to the number of its servers by
+    class, ``is_source`` to a variable, ``out`` a class and its source to how many leave; ``into``
+    a class and a destination to how many come.
+    """
+
+    def __init__(self, fleet, most, moves, seconds, goes, comes, is_partial=False):
+        self._end_s = time.monotonic() + seconds
+        self.fleet, self.most, self._from, self._is_partial = fleet, most, moves, is_partial
+        self.model = cp_model.CpModel()
+        self._read(np.flatnonzero(goes))
+        takes = self.takes = self._takes(comes)
+        self.is_whole = np.count_nonzero(takes) <= MAX_VARIABLES
+        if not self.is_whole:
+            order = cheapest(fleet, np.flatnonzero(goes), most)
+            few = order[np.cumsum(fleet.counts[order]) <= OF_MOVES * most]
+            used = fleet.servers.host[[server for server, _ in moves]]
+            self._read(np.union1d(few, used[goes[used]]))
+            takes = self.takes = self._takes(comes)
+            # The destinations of the moves, and those with the most free room.
+            room = (np.maximum(fleet.free, 0) * fleet.shares).sum(axis=1)
+            room[[host for _, host in moves]] = np.inf
+            order = np.argsort(-room, kind='stable')
+            takes[:, order[np.cumsum((takes[:, order] > 0).sum(axis=0)) > MAX_VARIABLES]] = 0
+        self.is_source = {host: self.model.new_bool_var('') for host in self.there}
+        self.out: dict = {}
+        self.into = {
+            (number, host): self.model.new_int_var(0, int(takes[number, host]), '')
+            for number, host in np.argwhere(takes > 0).tolist()
+        }
+
+    def _read(self, sources):
+        """The classes of the servers that may leave these hosts."""
+        fleet, servers = self.fleet, self.fleet.servers
+        inside = np.zeros(len(fleet), dtype=bool)
+        inside[sources] = True
+        self.rows = np.flatnonzero(inside[servers.host] & ~fleet.stays)
+        table = np.column_stack(
+            [
+                servers.kind,
+                np.where(servers.confined, fleet.domain[servers.host], -1),
+                servers.families,
+            ]
+        )[self.rows]
+        self._classes, numbers = np.unique(table, axis=0, return_inverse=True)
+        self.number_of = dict(zip(self.rows.tolist(), numbers.ravel().tolist(), strict=True))
+        self.there: dict = collections.defaultdict(collections.Counter)
+        for row, host in zip(self.rows.tolist(), servers.host[self.rows].tolist(), strict=True):
+            self.there[host][self.number_of[row]] += 1
+
+    def _takes(self, comes):
+        """How many of each class fit on each host now (int64 [class, host])."""
+        fleet = self.fleet
+        totals = np.bincount(list(self.number_of.values()), minlength=len(self._classes))
+        takes = np.zeros((len(self._classes), len(fleet)), dtype=np.int64)
+        for number, (kind, domain, *families) in enumerate(self._classes.tolist()):
+            most = np.full(len(fleet), totals[number], dtype=np.int64)
+            for column, amount in enumerate(fleet.demand[kind].tolist()):
+                if amount:
+                    most = np.minimum(most, np.maximum(fleet.free[:, column], 0) // amount)
+            most[~(fleet.allowed[kind] & fleet.destinations & comes)] = 0
+            if domain >= 0:
+                most[fleet.domain != domain] = 0
+            for family in families:
+                if family >= 0:
+                    most[fleet.hosts_of_family(family)] = 0
+                    most = np.minimum(most, 1)
+            takes[number] = most
+        return takes
+
+    def add_rules(self):
+        """What comes is what leaves, within the moves, the free amounts and the families."""
+        leaving, coming = collections.defaultdict(list), collections.defaultdict(list)
+        self._on: dict = collections.defaultdict(dict)  # destination -> class -> variable
+        members: dict = collections.defaultdict(list)
+        for (number, _), variable in self.out.items():
+            leaving[number].append(variable)
+        for (number, host), variable in self.into.items():
+            coming[number].append(variable)
+            self._on[host][number] = variable
+            for family in self._classes[number, 2:].tolist():
+                if family >= 0:
+                    members[family, host].append(variable)
+        for number in range(len(self._classes)):
+            self.model.add(sum(coming[number]) == sum(leaving[number]))
+        self.model.add(sum(self.out.values()) <= self.most)
+        for variables in members.values():
+            self.model.add(sum(variables) <= 1)
+        for host, variables in self._on.items():
+            stays = 1 - self.is_source[host] if host in self.is_source else 1
+            for number, variable in variables.items():
+                self.model.add(variable <= int(self.takes[number, host]) * stays)
+            for column in range(len(self.fleet.columns)):
+                if (taken := self._amount(variables, column)) is not None:
+                    free = max(int(self.fleet.free[host, column]), 0)
+                    self.model.add(taken <= free * stays)
+
+    def _amount(self, variables, column):
+        """What numbers of servers, by class, take of a column; None: nothing."""
+        amounts = self.fleet.demand[self._classes[:, 0], column].tolist()
+        terms = [amounts[one] * variable for one, variable in variables.items() if amounts[one]]
+        return sum(terms) if terms else None
+
+    def add_places(self, wanted, allowed):
+        """The places on hosts that the plan does not change, and a term of those on the rest."""
+        fleet, asked = self.fleet, np.flatnonzero(wanted).tolist()
+        before, total, gains = places(fleet.free, wanted, allowed), 0, []
+        leaving: dict = collections.defaultdict(dict)
+        for (number, host), variable in self.out.items():
+            leaving[host][number] = variable
+        for host in np.flatnonzero(allowed).tolist():
+            comes, goes = self._on.get(host, {}), leaving.get(host, {})
+            if not asked or not (comes or goes):
+                total += int(before[host])
+                continue
+            most = min(self._most_free(host, column) // int(wanted[column]) for column in asked)
+            here = self.model.new_int_var(0, max(most, 0), '')
+            has = self.model.new_bool_var('')
+            self.model.add(here <= max(most, 0) * has)
+            for column in asked:
+                free = int(fleet.free[host, column])
+                come = self._amount(comes, column)
+                go = self._amount(goes, column)
+                left = free - (0 if come is None else come) + (0 if go is None else go)
+                rule = self.model.add(int(wanted[column]) * here <= left)
+                if free < 0:  # oversubscribed
+                    rule.only_enforce_if(has)
+            gains.append(here)
+        return total, sum(gains)
+
+    def _most_free(self, host, column):
+        """What of a column is free if all servers that may leave a host do."""
+        demand = self.fleet.demand[self._classes[:, 0], column]
+        there = self.there.get(host, {})
+        return int(self.fleet.free[host, column]) + sum(
+            int(demand[one]) * count for one, count in there.items()
+        )
+
+    def solved(self, gains, upper):
+        """Moves with the most gains, and of those the fewest; and the most gains of any plan."""
+        if isinstance(gains, int):
+            return None, gains if self.is_whole else None
+        weight = self.most + 1
+        self.model.maximize(weight * gains - sum(self.out.values()))
+        self._hint()
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = WORKERS
+        solver.parameters.random_seed = 1
+        solver.parameters.max_time_in_seconds = max(self._end_s - time.monotonic(), LEAST_S)
+        best = _Best(weight, self.most)
+        solver.best_bound_callback = best.bounded
+        status = solver.solve(self.model, best)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return None, None
+        bound = min(upper, best.most_gains(solver.best_objective_bound))
+        return self._moves(solver), bound if self.is_whole else None
+
+    def _hint(self):
+        """Begin with the moves of the plan, as far as the model has them."""
+        out: collections.Counter = collections.Counter()
+        into: collections.Counter = collections.Counter()
+        for server, target in self._from:
+            number, home = self.number_of.get(server), int(self.fleet.servers.host[server])
+            if number is not None and (number, target) in self.into:
+                out[number, home] += 1
+                into[number, target] += 1
+        sources = {host for _, host in out}
+        for host, variable in self.is_source.items():
+            self.model.add_hint(variable, host in sources)
+        for key, variable in self.into.items():
+            self.model.add_hint(variable, into[key])
+        for key, variable in self.out.items():
+            if self._is_partial:
+                self.model.add_hint(variable, out[key])
+
+    def _moves(self, solver):
+        leave, found = collections.defaultdict(list), {}
+        numbers = {key: solver.value(one) for key, one in self.out.items() if solver.value(one)}
+        for row in self.rows.tolist():
+            key = self.number_of[row], int(self.fleet.servers.host[row])
+            if numbers.get(key, 0):
+                numbers[key] -= 1
+                leave[key[0]].append(row)
+        for (number, host), variable in sorted(self.into.items()):
+            for _ in range(solver.value(variable)):
+                found[leave[number].pop()] = host
+        return plan.ordered(self.fleet, found)
+
+
+class _Best(cp_model.CpSolverSolutionCallback):
+    """Ends the search when no plan gains more, even if one might have fewer moves."""
+
+    def __init__(self, weight, most):
+        super().__init__()
+        self._weight, self._most, self._gains = weight, most, -1
+
+    def most_gains(self, bound):
+        """The most gains at which the objective is within its bound."""
+        return int(np.floor((bound + self._most) / self._weight + 1e-6))
+
+    def on_solution_callback(self):
+        self._gains = max(self._gains, -int(-self.objective_value // self._weight))
+        if self.most_gains(self.best_objective_bound) <= self._gains:
+            self.stop_search()
+
+    def bounded(self, bound):
+        if self._gains >= 0 and self.most_gains(bound) <= self._gains:
+            self.stop_search()

@@ -1,0 +1,37 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""nova-sched-queues: keeps the list of queues, settles jobs, and sends the remaining jobs to the
+scheduler."""
+
+import sys
+
+from nova_sched.cmd import backend
+
+
+def main():
+    return backend.run_daemon(_run)
+
+
+def _run():
+    from nova_sched.cmd import launcher, startup
+    from nova_sched.conf.metrics_export import QUEUES
+    from nova_sched.extensions.queues import service as queue_service
+
+    conf = startup.configure()
+    startup.read_all(conf)
+    queue_service.check(conf)
+    startup.try_brokers(conf)
+    return launcher.run(conf, queue_service.QueueService(conf), QUEUES)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
