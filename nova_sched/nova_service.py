@@ -25,7 +25,6 @@ from nova_sched.cloud.routed_networks import RoutedNetworks
 from nova_sched.cloud.service_record import ServiceRecord
 from nova_sched.cloud.settler import Settler
 from nova_sched.cloud.status import CloudStatus
-from nova_sched.cloud.stored_specs import StoredSpecs
 from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import nova_api as nova_api_conf
 from nova_sched.db import engine as db_engine
@@ -33,9 +32,7 @@ from nova_sched.db.limits import DatabaseLimits
 from nova_sched.db.nova_api import NovaApi
 from nova_sched.db.nova_cell import NovaCell
 from nova_sched.db.nova_services import SqlServiceRecords
-from nova_sched.extensions.optimize.nova_moves import NovaMoves
-from nova_sched.extensions.optimize.service_switch import ServiceSwitch
-from nova_sched.rpc import notifications, translate
+from nova_sched.rpc import notifications
 from nova_sched.rpc.servers import TIMEOUT_S
 
 LOG = logging.getLogger(__name__)
@@ -65,8 +62,6 @@ UNSHARED = (
     'Services nova-scheduler that do not share [claims] connection are up on %s: policies of '
     'server groups do not hold between schedulers'
 )
-
-NO_MOVES = '[rebalance] goal has no effect: [nova_api] auth_type is not set, so Nova is not asked'
 
 
 def has_services(conf):
@@ -197,22 +192,6 @@ class NovaSource(NovaReader):
         """The same, and report the schedulers that do not share the claim store."""
         super().start(scheduler)
         self._look_for_unshared()
-
-    def movers(self, rebalances):
-        """What a MoveRunner needs to have Nova move servers: its conductors and its services. None
-        without an account for Nova's API."""
-        if not nova_api_conf.is_set(self._conf):
-            if self._conf.rebalance.goal is not None:
-                LOG.warning(NO_MOVES)
-            return None
-        api, specs = compute_api.client(self._conf), StoredSpecs(self.api, self.cells)
-
-        def request(server):
-            (found,) = translate.requests(specs.spec(server), [server])
-            return found
-
-        moves = NovaMoves(api, rebalances, request, self.mirror.host_changed)
-        return moves, ServiceSwitch(api)
 
     def _steps(self):
         return {

@@ -19,7 +19,7 @@ import time
 
 from oslo_service import service as oslo_service
 
-from nova_sched import errors, rpc
+from nova_sched import errors, extension, rpc
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.conf import claims as claims_conf
 from nova_sched.conf.cluster import reads_nova
@@ -29,21 +29,14 @@ from nova_sched.db import limits as db_limits
 from nova_sched.db import schema
 from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
-from nova_sched.db.flavors import SqlFlavors
-from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings, catalog
-from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.context import Context
 from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog
 from nova_sched.engine.groups.template_readers import TemplateReaders
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
-from nova_sched.extensions.optimize import bus as moves
-from nova_sched.extensions.optimize.mixes import SqlMixes
-from nova_sched.extensions.optimize.moves import QuietHours, RebalanceSettings
-from nova_sched.extensions.queues.catalogue import bare_requests
 from nova_sched.groups.exact.worker import Solver
 from nova_sched.groups.limits import PlanLimits
 from nova_sched.groups.topology import DomainTopology
@@ -140,102 +133,50 @@ def database(conf):
     return engine
 
 
-def stores(conf):
-    """The stores of claims, decisions, candidates, schedulers, mixes of requests, flavors,
-    and rebalances. Raises StoreUnavailable or BadConfig.
+def shared(conf):
+    """Returns the database that the schedulers share, or None for a store in memory. Raises
+    StoreUnavailable or BadConfig."""
+    return None if conf.claims.store == 'memory' else database(conf)
 
-    A scheduler that shares no store has none of the last four.
+
+def scheduler(conf, store=None, engine=None, nova=None, events=None):
+    """A scheduler that shares a database with others. It is not started.
+
+    Without an ``engine``, all that it keeps is in memory, or in the claim ``store``; and it keeps
+    records of decisions only if [claims] store says memory. ``nova`` is the NovaReader of its
+    hosts; None: hosts report themselves. ``events`` is told of refusals; None: nothing is.
     """
-    if conf.claims.store == 'memory':
-        return (
-            SqlClaimStore(schema.in_memory()),
-            MemoryDecisionLog(),
-            MemoryCandidates(),
-            *[None] * 4,
-        )
-    engine = database(conf)
-    return (
-        SqlClaimStore(engine),
-        SqlDecisionLog(engine),
-        SqlCandidates(engine),
-        SqlSchedulers(engine),
-        SqlMixes(engine),
-        SqlFlavors(engine),
-        SqlRebalances(engine),
-    )
-
-
-def scheduler(
-    conf,
-    store,
-    decision_log=None,
-    candidates=None,
-    schedulers=None,
-    mixes=None,
-    flavors=None,
-    rebalances=None,
-    nova=None,
-    events=None,
-):
-    """A scheduler over a claim store, and over stores of decision records and candidates. It is
-    not started.
-
-    With a store of ``schedulers`` it shares the claim store; so does it the mix of requests, in
-    ``mixes``, which begins with the flavors: those of ``nova``, or else of ``flavors``.
-    ``rebalances`` has the moves of servers. ``nova`` is the NovaSource of its hosts; None: hosts
-    report themselves. ``events`` is told of refusals; None:
-    nothing is.
-    """
+    membership = decisions = offers = None
+    if engine is not None:
+        store = store or SqlClaimStore(engine)
+        decisions, offers = SqlDecisionLog(engine), SqlCandidates(engine)
+        membership = SqlSchedulers(engine)
+    else:
+        store = store or SqlClaimStore(schema.in_memory())
+        decisions = MemoryDecisionLog() if conf.claims.store == 'memory' else None
     clock = StoreClock(store.now_s)
-    membership = SchedulerMembership(schedulers, conf.host, os.getpid(), clock)
     context = Context(
         cluster=Cluster(),
         store=store,
         settings=lambda: settings(conf),
         clock=clock,
+        rules=announced(rules(conf)),
+        max_batch=conf.scheduler.max_batch,
         topology=topology(conf),
-        membership=membership,
-        decision_log=DecisionLog(decision_log),
+        membership=SchedulerMembership(membership, conf.host, os.getpid(), clock),
+        decision_log=DecisionLog(decisions),
+        candidates=offers,
+        solver=Solver(nice=conf.groups.solver_nice) if conf.groups.solver else None,
+        readers=TemplateReaders(),
+        limits=limits(conf, store),
+        database=engine,
+        nova=nova,
         reads_nova=nova is not None,
+        writer=nova and nova.writer,
+        before_refusal=nova and nova.before_refusal,
         events=events,
     )
-    return Scheduler(
-        context,
-        announced(rules(conf)),
-        conf.scheduler.max_batch,
-        candidates,
-        Solver(nice=conf.groups.solver_nice) if conf.groups.solver else None,
-        writer=nova and nova.writer,
-        limits=limits(conf, store),
-        before_refusal=nova and nova.before_refusal,
-        mixes=mixes,
-        flavors=flavor_requests(flavors, nova),
-        rebalances=rebalances,
-        readers=TemplateReaders(),
-    )
-
-
-def rebalance_settings(conf):
-    """The options of moves from the present configuration."""
-    given = conf.rebalance
-    return RebalanceSettings(
-        in_flight=given.in_flight,
-        goal=given.goal,
-        interval_s=given.interval,
-        moves_per_hour=given.moves_per_hour,
-        quiet_hours=tuple(QuietHours(*hours) for hours in given.quiet_hours),
-        close_s=given.close_emptied or None,
-        protected_aggregates=frozenset(given.protected_aggregates),
-        protected_projects=frozenset(given.protected_projects),
-        immovable_servers=frozenset(given.immovable_servers),
-    )
-
-
-def flavor_requests(flavors, nova):
-    """A function that returns the request of each flavor; None: there are none."""
-    if nova is not None:
-        return lambda: bare_requests(nova.flavors())
-    return flavors and (lambda: bare_requests(flavors.list()[1]))
+    return Scheduler(context, extension.installed())
 
 
 def nova_source(conf, store):
@@ -319,15 +260,16 @@ class SchedulerService(oslo_service.ServiceBase):
         return self.scheduler.loop.moved_s if self._listening.is_set() else 0.0
 
     def start(self):
-        made = once_available(lambda: stores(self._conf), self._conf, self._leaving)
+        made = once_available(lambda: (shared(self._conf),), self._conf, self._leaving)
         if made is None:
             return
-        self.store = made[0]
+        (engine,) = made
+        self.store = SqlClaimStore(schema.in_memory() if engine is None else engine)
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         self._nova = nova_source(self._conf, self.store)
         self._events = event_notifications.of_options(self._conf)
-        self.scheduler = scheduler(self._conf, *made, nova=self._nova, events=self._events)
+        self.scheduler = scheduler(self._conf, self.store, engine, self._nova, self._events)
         if self._events is not None:
             self._events.start()
             if self._events.claims is not None:
@@ -363,26 +305,20 @@ class SchedulerService(oslo_service.ServiceBase):
         )
 
     def _endpoints(self):
-        """What the server calls. Starts the threads that send notifications and move servers."""
-        nova = self._nova
+        """What the server calls. Starts the thread that sends notifications, and those of
+        extensions."""
+        more, nova = self.scheduler.endpoints(self._bus), self._nova
         if nova is None:
-            runner = self._run_moves(moves.MovesClient(self._bus))
-            more = [] if runner is None else [moves.RebalanceEndpoint(runner)]
             return [*endpoints.all_of(self.scheduler), *more]
-        rebalances = self.scheduler.rebalances
-        if rebalances is not None and (movers := nova.movers(rebalances)) is not None:
-            self._run_moves(*movers)
         self._notifications = notifications.of_options(self._conf)
         if self._notifications is not None:
             self._notifications.start()
-        return endpoints.all_of(
-            self.scheduler, nova.mirror, nova.status, nova.networks, self._notifications
-        )
-
-    def _run_moves(self, conductors, services=None):
-        return self.scheduler.run_moves(
-            conductors, lambda: rebalance_settings(self._conf), services
-        )
+        return [
+            *endpoints.all_of(
+                self.scheduler, nova.mirror, nova.status, nova.networks, self._notifications
+            ),
+            *more,
+        ]
 
     def _start_engine(self):
         was_enabled = gc.isenabled()

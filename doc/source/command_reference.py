@@ -36,7 +36,7 @@ from nova_sched.extensions.simulator import cmd_storm as sim_storm
 def parser_of(command):
     """The argparse parser of a command of this package, with all of its subcommands."""
     if command == 'nova-sched-manage':
-        return commands.parser(complete=commands.NOUNS)
+        return commands.parser(complete=commands.nouns())
     parsers = {
         'nova-sched-sim': sim.parser,
         'nova-sched-sim replay': sim_replay.parser,

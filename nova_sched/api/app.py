@@ -11,15 +11,19 @@
 # under the License.
 """Assembles the API: the routes of the document, authentication, and common response headers."""
 
+import dataclasses
 import functools
 import logging
 import time
 import urllib.parse
+from collections.abc import Callable
+from typing import Any
 
 import flask
 from oslo_middleware import HTTPProxyToWSGI, RequestId
 from werkzeug.routing import BaseConverter
 
+from nova_sched import extension
 from nova_sched.api import faults, handlers, identity
 from nova_sched.api.calls import ApiCall, Request, read_query
 from nova_sched.api.document import OPERATIONS
@@ -27,6 +31,7 @@ from nova_sched.api.health import Readiness
 from nova_sched.api.limits import Limits
 from nova_sched.api.policies import AccessPolicy
 from nova_sched.measures.catalogue import API_REQUESTS, API_SECONDS
+from nova_sched.rpc.client import ExplainClient, GroupsClient
 from nova_sched.tracing import KEY, TRACER, read
 
 LOG = logging.getLogger(__name__)
@@ -41,45 +46,48 @@ class Text(BaseConverter):
     part_isolating = False
 
 
-def make(
-    conf,
-    backend,
-    manager,
-    probe=None,
-    facts=lambda: None,
-    rank=None,
-    plan=None,
-    rebalances=None,
-    limits=None,
-):
-    """Return the API as a WSGI application. ``backend`` has the methods of the client of the RPC
-    namespace `groups`, ``manager`` those of the namespace `queues`. ``probe``: the same as
-    ``backend``, but it waits only briefly. ``facts()`` returns the answer of `explain.health`,
-    ``rank`` and ``plan`` are the methods `rank_hosts` and `plan_moves` of clients of `explain`,
-    ``rebalances`` is the client of the namespace `rebalances`. ``limits`` are the Limits of the
-    process, if it serves more than this.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Api:
+    """What handlers are made with: the options, the Limits of the process, and the rights of
+    callers.
 
-    Raise BadConfig.
+    ``client_of(kind, wait_s=None, silence_s=None, service=None, patience_s=None)`` returns a
+    client of that class: it waits so long for an answer, but only ``silence_s`` without a
+    heartbeat. It counts as one of those who wait for the ``service`` (limits.Service; None: the
+    schedulers), whose absence a call shows that fails within ``patience_s``. ``probe_of(kind)`` is
+    one that waits briefly. ``database()`` returns the SQLAlchemy engine; it may raise BadConfig or
+    StoreUnavailable. ``is_alone``: the bus ends at this process.
     """
-    policy, limits = AccessPolicy(conf), limits or Limits(conf)
+
+    conf: Any
+    limits: Limits
+    policy: AccessPolicy
+    client_of: Callable[..., Any]
+    probe_of: Callable[[type], Any]
+    database: Callable[[], Any]
+    is_alone: bool = False
+
+
+def make(api):
+    """Return the REST API as a WSGI application. Raise BadConfig."""
+    conf, policy = api.conf, api.policy
+    rank_s = conf.api.external_scheduler_timeout
+    groups, health = api.probe_of(GroupsClient), api.probe_of(ExplainClient).health
     handlers_by_tag = {
-        'service': handlers.VersionHandlers(
-            conf, Readiness(lambda: (probe or backend).list(limit=1), facts)
-        ),
-        'groups': handlers.GroupHandlers(backend, policy, conf.api.max_limit),
-        'queues': handlers.QueueHandlers(manager, policy, conf.api.max_limit),
+        'service': handlers.VersionHandlers(conf, Readiness(lambda: groups.list(limit=1), health)),
+        'groups': handlers.GroupHandlers(api.client_of(GroupsClient), policy, conf.api.max_limit),
         'hosts': handlers.ExternalSchedulerHandlers(
-            rank, policy, conf.api.external_scheduler_timeout
+            api.client_of(ExplainClient, rank_s).rank_hosts, policy, rank_s
         ),
-        'rebalances': handlers.RebalanceHandlers(plan, rebalances, policy, conf.api.max_limit),
     }
-    app = _application(
-        handlers_by_tag, conf.api.max_body_size, functools.partial(limits.plans.count, policy)
-    )
+    for one in extension.installed().values():
+        handlers_by_tag = {**one.handlers(api), **handlers_by_tag}
+    count = functools.partial(api.limits.plans.count, policy)
+    app = _application(handlers_by_tag, conf.api.max_body_size, count)
     guard = (
         identity.NoAuth(app)
         if conf.api.auth_strategy == 'noauth'
-        else identity.KeystoneAuth(app, conf, limits.keystone)
+        else identity.KeystoneAuth(app, conf, api.limits.keystone)
     )
 
     def entrance(environ, start_response):

@@ -14,10 +14,15 @@
 import dataclasses
 import functools
 import importlib.resources
+import logging
 from typing import Any
 
 import jsonschema
 import yaml
+
+from nova_sched import extension
+
+LOG = logging.getLogger(__name__)
 
 METHODS = ('get', 'put', 'post', 'delete')
 JSON, YAML = 'application/json', 'application/yaml'
@@ -53,11 +58,27 @@ class Operation:
         return self.path.replace('{uuid}', '<uuid:uuid>').replace('{name}', '<text:name>')
 
 
-def read():
-    """Read the document from the package."""
+def read(package):
+    """Read the file openapi.yaml of a package: a document, or a part of it."""
     return yaml.safe_load(
-        importlib.resources.files(__package__).joinpath('openapi.yaml').read_text('utf-8')
+        importlib.resources.files(package).joinpath('openapi.yaml').read_text('utf-8')
     )
+
+
+def _whole():
+    """The document of the core, and what the extensions add to it. They replace nothing."""
+    whole = read(__package__)
+    for name, one in extension.installed().items():
+        try:
+            part = one.document()
+        except Exception:
+            LOG.exception('The extension %s is not in the document of the API', name)
+            continue
+        whole['tags'] += part.get('tags', ())
+        whole['paths'] = {**part.get('paths', {}), **whole['paths']}
+        for kind, parts in part.get('components', {}).items():
+            whole['components'][kind] = {**parts, **whole['components'].get(kind, {})}
+    return whole
 
 
 def resolved(part):
@@ -85,7 +106,7 @@ def _operation(path, method, said):
     )
 
 
-DOCUMENT = read()
+DOCUMENT = _whole()
 # Schemas of responses that name hosts.
 TELLING = [{'$ref': f'#/components/schemas/{name}'} for name in ('Group', 'Plan')]
 # By operationId.

@@ -10,12 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The operations of the API, from a call to a response: groups, flavors and queues, the order of
-hosts for another scheduler, and rebalances."""
+"""The operations of the API, from a call to a response: groups, and the order of hosts for another
+scheduler."""
 
 import contextlib
 import json
-import uuid
 
 import werkzeug
 from oslo_middleware import Healthcheck
@@ -24,7 +23,6 @@ from nova_sched import errors
 from nova_sched.api import views
 from nova_sched.api.document import DOCUMENT, JSON
 from nova_sched.api.policies import Owner
-from nova_sched.extensions.optimize.rebalance import SEARCH_S
 from nova_sched.groups import template
 
 SCHEMA = 'application/schema+json'
@@ -272,67 +270,6 @@ def reply(body, status=200, media=JSON):
     return answer
 
 
-# Path segments that clients resolve before they send a request.
-STEPS = ('.', '..')
-
-
-class QueueHandlers:
-    """Each method checks the policy, calls a manager of queues and returns its answer as JSON.
-
-    ``max_limit``: queues in a page.
-    """
-
-    def __init__(self, manager, policy, max_limit):
-        self._manager = manager
-        self._policy = policy
-        self._max_limit = max_limit
-
-    def list_flavors(self, call):
-        self._policy.demand(call.context, 'flavors:list')
-        found = self._manager.flavor_list(context=call.context)
-        shown = [views.flavor(one, call.root) for one in found['flavors']]
-        return reply({'version': found['version'], 'flavors': shown})
-
-    def create_flavor(self, call):
-        self._policy.demand(call.context, 'flavors:create')
-        if call.body['name'] in STEPS:
-            raise errors.InvalidRequest(
-                'name', f"'{call.body['name']}' cannot stand in an address"
-            )
-        made = self._manager.flavor_create(call.body, context=call.context)
-        answer = reply(views.flavor(made, call.root), status=201)
-        answer.headers['Location'] = views.flavor_address(made['name'], call.root)
-        return answer
-
-    def show_flavor(self, call):
-        self._policy.demand(call.context, 'flavors:show')
-        name = call.request.view_args['name']
-        for one in self._manager.flavor_list(context=call.context)['flavors']:
-            if one['name'] == name:
-                return reply(views.flavor(one, call.root))
-        raise errors.FlavorNotFound(name)
-
-    def delete_flavor(self, call):
-        self._policy.demand(call.context, 'flavors:delete')
-        name = call.request.view_args['name']
-        try:
-            self._manager.flavor_delete(name, context=call.context)
-        except errors.InvalidRequest:  # an invalid name belongs to no flavor
-            raise errors.FlavorNotFound(name) from None
-        return reply(None, status=204)
-
-    def list_queues(self, call):
-        self._policy.demand(call.context, 'queues:list')
-        marker = call.query.get('marker')
-        limit = min(call.query.get('limit', self._max_limit), self._max_limit)
-        try:
-            found = self._manager.facts(marker, limit + 1, context=call.context)
-        except errors.NotFound:
-            raise errors.InvalidRequest('marker', f'there is no queue {marker}') from None
-        links = [call.following(found[limit - 1]['queue'], limit)] if len(found) > limit else []
-        return reply({'queues': found[:limit], 'links': links})
-
-
 # Flags of a body, and the check of the request that each one stands for.
 CHECKS = {'rebuild': 'rebuild', 'resize': 'resize', 'live': 'live_migrate'}
 
@@ -362,55 +299,3 @@ class ExternalSchedulerHandlers:
         except (errors.NoAnswer, errors.Outdated):
             raise errors.DeadlinePassed('The order of the hosts', self._timeout_s) from None
         return reply({'hosts': found})
-
-
-class RebalanceHandlers:
-    """``plan`` is `plan_moves` of a client of the RPC namespace `explain`, ``rebalances`` a client
-    of the namespace `rebalances`. ``max_limit``: rebalances in a page."""
-
-    def __init__(self, plan, rebalances, policy, max_limit):
-        self._plan, self._rebalances = plan, rebalances
-        self._policy, self._max_limit = policy, max_limit
-
-    def plan_moves(self, call):
-        self._policy.demand(call.context, 'rebalance:plan')
-        body = call.body
-        asked = {name: body.get(name) for name in ('goal', 'moves', 'zone', 'aggregate')}
-        if body.get('thorough'):
-            asked['thorough_s'] = body.get('time_limit') or SEARCH_S
-        return reply({'goal': body['goal'], **self._plan(**asked, context=call.context)})
-
-    def list_rebalances(self, call):
-        self._policy.demand(call.context, 'rebalance:list')
-        marker = call.query.get('marker')
-        marker = marker and marker.lower()
-        limit = min(call.query.get('limit', self._max_limit), self._max_limit)
-        try:
-            found = self._rebalances.list(marker, limit + 1, context=call.context)
-        except errors.NotFound:
-            raise errors.InvalidRequest('marker', f'there is no rebalance {marker}') from None
-        links = [call.following(found[limit - 1]['uuid'], limit)] if len(found) > limit else []
-        shown = [views.rebalance(one, call.root) for one in found[:limit]]
-        return reply({'rebalances': shown, 'links': links})
-
-    def run_rebalance(self, call):
-        self._policy.demand(call.context, 'rebalance:run')
-        named = str(uuid.uuid4())
-        made = self._rebalances.create(
-            named, call.body['moves'], call.body.get('close'), context=call.context
-        )
-        answer = reply(views.rebalance(made, call.root), status=201)
-        answer.headers['Location'] = views.rebalance_address(named, call.root)
-        return answer
-
-    def show_rebalance(self, call):
-        self._policy.demand(call.context, 'rebalance:show')
-        return self._shown(call, self._rebalances.show)
-
-    def stop_rebalance(self, call):
-        self._policy.demand(call.context, 'rebalance:stop')
-        return self._shown(call, self._rebalances.stop)
-
-    def _shown(self, call, method):
-        named = str(call.request.view_args['uuid'])
-        return reply(views.rebalance(method(named, context=call.context), call.root))

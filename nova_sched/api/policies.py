@@ -12,12 +12,13 @@
 """Access rules of the REST API and of the dashboard: the rules of oslo.policy with their defaults,
 and their enforcement."""
 
+import itertools
 from typing import NamedTuple
 
 from oslo_policy import policy
 from werkzeug import exceptions
 
-from nova_sched import errors
+from nova_sched import errors, extension
 from nova_sched.api.document import OPERATIONS
 
 SERVICE = 'nova_sched'
@@ -51,63 +52,66 @@ ROLES = [
 ]
 
 
-def _rule(name, default, description, *operations, scopes=EVERYWHERE):
-    """A rule of this API; ``operations`` are the operations of the document that check it."""
+def rule(name, default, description, *operations, scopes=EVERYWHERE):
+    """A rule of this API; ``operations`` are the operations of the document that check it, or
+    pairs of a method and a path."""
     return policy.DocumentedRuleDefault(
         name=f'{SERVICE}:{name}',
         check_str=default,
         scope_types=scopes,
         description=description,
         operations=[
-            {'path': OPERATIONS[one].path, 'method': OPERATIONS[one].method.upper()}
+            {'method': one[0], 'path': one[1]}
+            if isinstance(one, tuple)
+            else {'path': OPERATIONS[one].path, 'method': OPERATIONS[one].method.upper()}
             for one in operations
         ],
     )
 
 
 RULES = [
-    _rule(
+    rule(
         'groups:create',
         MEMBER,
         "Create a group in the caller's project: hold hosts for servers that do not exist yet.",
         'create_group',
         scopes=['project'],
     ),
-    _rule('groups:validate', READER, 'Check a template.', 'validate_group'),
-    _rule(
+    rule('groups:validate', READER, 'Check a template.', 'validate_group'),
+    rule(
         'groups:list',
         READER,
         "List the groups of the caller's project.",
         'list_groups',
     ),
-    _rule(
+    rule(
         'groups:list:all_projects',
         'rule:operator',
         'List the groups of other projects.',
         'list_groups',
     ),
-    _rule(
+    rule(
         'groups:show',
         READER,
         'See a group and its plan. A caller without this right gets 404.',
         'show_group',
         'show_plan',
     ),
-    _rule(
+    rule(
         'groups:show:hosts',
         'rule:operator',
         'See the names of hosts, in addition to those of wider domains, wherever a '
         'group is shown.',
         *(name for name, one in OPERATIONS.items() if one.tells_hosts),
     ),
-    _rule('groups:update', MEMBER, 'Replace the definition of a group.', 'update_group'),
-    _rule(
+    rule('groups:update', MEMBER, 'Replace the definition of a group.', 'update_group'),
+    rule(
         'groups:replan',
         MEMBER,
         'Find places for members that have none.',
         'renew_plan',
     ),
-    _rule(
+    rule(
         'groups:renew',
         MEMBER,
         'Hold the planned hosts for longer. A caller without this right can update a group, '
@@ -115,14 +119,14 @@ RULES = [
         'renew_group',
         'update_group',
     ),
-    _rule(
+    rule(
         'groups:exclusive:host',
         'rule:admin',
         'Use the policy `exclusive` at the level `host`, which closes hosts to other servers.',
         'create_group',
         'update_group',
     ),
-    _rule(
+    rule(
         'groups:exclusive:domain',
         'rule:admin',
         'Use the policy `exclusive` at any level, which closes whole racks or zones to other '
@@ -130,7 +134,7 @@ RULES = [
         'create_group',
         'update_group',
     ),
-    _rule(
+    rule(
         'groups:any_rate',
         'rule:admin',
         'Ask for plans more often than `[api] plan_rate`.',
@@ -140,138 +144,20 @@ RULES = [
         'renew_plan',
         'renew_group',
     ),
-    _rule('groups:delete', MEMBER, 'Delete a group.', 'delete_group'),
-    _rule(
-        'flavors:list',
-        'rule:anybody',
-        'List the flavors that are queues.',
-        'list_flavors',
-    ),
-    _rule('flavors:show', 'rule:anybody', 'See such a flavor.', 'show_flavor'),
-    _rule(
-        'flavors:create',
-        'rule:admin',
-        'Add a flavor and its queues.',
-        'create_flavor',
-    ),
-    _rule(
-        'flavors:delete',
-        'rule:admin',
-        'Remove a flavor and its queues.',
-        'delete_flavor',
-    ),
-    _rule(
-        'queues:list',
-        'rule:operator',
-        'See the queues and their waiting jobs.',
-        'list_queues',
-    ),
-    _rule(
+    rule('groups:delete', MEMBER, 'Delete a group.', 'delete_group'),
+    rule(
         'external_scheduler',
         'rule:operator',
         'Have hosts filtered and ordered for a request of another scheduler.',
         'rank_hosts',
     ),
-    _rule(
-        'rebalance:plan',
-        'rule:operator',
-        'See which moves of servers would empty hosts, drain them, make places, or even out.',
-        'plan_moves',
-    ),
-    _rule(
-        'rebalance:list',
-        'rule:operator',
-        'List the rebalances.',
-        'list_rebalances',
-    ),
-    _rule(
-        'rebalance:show',
-        'rule:operator',
-        'See a rebalance and its moves.',
-        'show_rebalance',
-    ),
-    _rule('rebalance:run', 'rule:admin', 'Move servers.', 'run_rebalance'),
-    _rule(
-        'rebalance:stop',
-        'rule:admin',
-        'Stop a rebalance: start no more of its moves.',
-        'stop_rebalance',
-    ),
-]
-
-
-def _page_rule(name, default, description, *operations):
-    """A rule of the dashboard; ``operations`` are pairs of a method and a path under
-    /dashboard."""
-    return policy.DocumentedRuleDefault(
-        name=f'{SERVICE}:dashboard:{name}',
-        check_str=default,
-        scope_types=EVERYWHERE,
-        description=description,
-        operations=[
-            {'method': method, 'path': f'/dashboard{path}'} for method, path in operations
-        ],
-    )
-
-
-# What the dashboard shows of hosts and decisions is in no operation of the API.
-PAGE_RULES = [
-    _page_rule(
-        'hosts',
-        'rule:operator',
-        'See all hosts with their claims.',
-        ('GET', '/cluster'),
-        ('GET', '/cluster/board'),
-        ('GET', '/cluster/changes'),
-        ('GET', '/cluster/host'),
-    ),
-    _page_rule(
-        'hosts:set_service',
-        'rule:admin',
-        'Disable and enable hosts.',
-        ('POST', '/cluster/host/service'),
-    ),
-    _page_rule(
-        'decisions',
-        READER,
-        "See the refused requests of the caller's project.",
-        ('GET', '/decisions'),
-        ('GET', '/decisions/{request_id}'),
-    ),
-    _page_rule(
-        'decisions:all_projects',
-        'rule:operator',
-        'See the decisions about requests of all projects, with hosts and amounts.',
-        ('GET', '/decisions'),
-        ('GET', '/decisions/{request_id}'),
-    ),
-    _page_rule(
-        'ask',
-        'rule:operator',
-        'Ask where a server would go, and why it does not go to a host.',
-        ('GET', '/what-if'),
-        ('POST', '/what-if'),
-        ('POST', '/decisions/{request_id}/why-not'),
-    ),
-    _page_rule('jobs', READER, "See the jobs of the caller's project.", ('GET', '/queues')),
-    _page_rule(
-        'jobs:all_projects', 'rule:operator', 'See the jobs of all projects.', ('GET', '/queues')
-    ),
-    _page_rule(
-        'schedulers', 'rule:operator', 'See the scheduler processes.', ('GET', '/schedulers')
-    ),
-    _page_rule(
-        'audit',
-        'rule:operator',
-        'Compare claims and recorded usage. It repairs nothing.',
-        ('POST', '/schedulers/audit'),
-    ),
 ]
 
 
 def list_rules():
-    """All rules, for the generators of oslo.policy."""
-    return [*ROLES, *RULES, *PAGE_RULES]
+    """All rules, with those of the extensions, for the generators of oslo.policy."""
+    more = (one.policies(rule) for one in extension.installed().values())
+    return [*ROLES, *RULES, *itertools.chain.from_iterable(more)]
 
 
 def enforcer(conf=None):

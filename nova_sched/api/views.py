@@ -9,12 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The JSON of groups, flavors and rebalances, and the entity tag of a group."""
+"""The JSON of groups, and the entity tag of one."""
 
 import datetime
 import hashlib
 import json
-import urllib.parse
 
 from nova_sched import errors
 
@@ -40,17 +39,6 @@ MEMBER = (
     'compute_node_uuid',
     'availability_zone',
 )
-FLAVOR = (
-    'name',
-    'flavorid',
-    'vcpus',
-    'memory_mb',
-    'root_gb',
-    'ephemeral_gb',
-    'swap',
-    'extra_specs',
-)
-REBALANCE_MOVE = ('uuid', 'server', 'source', 'destination', 'state', 'why')
 MOVE = ('path', 'instance_uuid', 'from_host', 'to_host', 'reason')
 # Keys that name a host.
 HOSTS = frozenset(['host', 'nodename', 'compute_node_uuid', 'from_host', 'to_host'])
@@ -107,37 +95,7 @@ def _told(thing, names, with_hosts):
     }
 
 
-def flavor(row, root):
-    """A flavor, from the mapping that a manager of queues returns."""
-    made = _moment(row['created_s'])
-    links = [{'rel': 'self', 'href': flavor_address(row['name'], root)}]
-    return {**{name: row[name] for name in FLAVOR}, 'created_at': made, 'links': links}
-
-
-def flavor_address(name, root):
-    return f'{root}/v1/flavors/{urllib.parse.quote(name, safe="")}'
-
-
-def rebalance(row, root):
-    """A rebalance, from the mapping of the RPC namespace `rebalances`: with its moves, if it has
-    them there."""
-    told = {name: row[name] for name in ('uuid', 'goal', 'periodic', 'state', 'moves')}
-    told |= {f'{name}_at': _moment(row[f'{name}_s']) for name in ('created', 'stopped')}
-    if 'plan' in row:
-        told['plan'] = [
-            {name: one[name] for name in REBALANCE_MOVE}
-            | {f'{name}_at': _moment(one[f'{name}_s']) for name in ('started', 'changed')}
-            for one in row['plan']
-        ]
-    told['links'] = [{'rel': 'self', 'href': rebalance_address(row['uuid'], root)}]
-    return told
-
-
-def rebalance_address(uuid, root):
-    return f'{root}/v1/rebalances/{uuid}'
-
-
-def _moment(seconds):
+def moment(seconds):
     """Seconds since the epoch, or None."""
     return (
         None if seconds is None else _time(datetime.datetime.fromtimestamp(seconds, datetime.UTC))

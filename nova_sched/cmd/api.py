@@ -29,9 +29,9 @@ NOTICE_S = 0.1  # seconds until a signal is noticed, at most
 # To send a call: a thread of the API waits for no broker, but the broker may have closed the
 # connection, and the second attempt makes a new one.
 ATTEMPTS = 2
-# Seconds without a sign of life after which a service is away; a scheduler may be busy.
-SILENCE_S, SCHEDULER_SILENCE_S = 5, 10
-QUEUES_S = 15  # to wait for a manager of queues, which plans nothing
+# Seconds without a heartbeat after which a scheduler is away; it may be busy.
+SCHEDULER_SILENCE_S = 10
+MAX_FORM_SIZE = 1024 * 1024  # bytes of a body for an application of an extension
 
 
 def main():
@@ -39,10 +39,9 @@ def main():
 
 
 def _run():
-    from nova_sched import service
+    from nova_sched import extension, service
     from nova_sched.cmd import metrics_export, monitor, startup, trace_export
     from nova_sched.conf.metrics_export import API
-    from nova_sched.extensions.queues import service as queue_service
 
     manager = monitor.Systemd()
     conf = startup.configure()
@@ -53,9 +52,9 @@ def _run():
         if is_alone(conf):
             startup.check(conf)
             _start(stack, service.SchedulerService(conf, bus))
-            if has_queues(conf):
-                queue_service.check(conf)
-                _start(stack, queue_service.QueueService(conf, bus))
+            for one in extension.installed().values():
+                for companion in one.companions(conf, bus):
+                    _start(stack, companion)
         trace_export.check(conf)
         export = metrics_export.of_options(conf, API)
         stack.callback(export.end)
@@ -99,95 +98,51 @@ def _is_loopback(host):
     return host == 'localhost'
 
 
-class BusClients:
-    """Clients of the services on a bus, with the waits of the API's Limits."""
-
-    def __init__(self, conf, bus, limits):
-        from nova_sched.rpc import client
-
-        self._bus, self._schedulers, self._wait_s = bus, limits.schedulers, conf.api.rpc_timeout
-        self.groups = self.client_of(client.GroupsClient)
-        self.explain = self.client_of(client.ExplainClient)
-        self.rebalances = self.client_of(client.RebalancesClient)
-        self.queues = NoQueueManager()
-        if has_queues(conf) or not is_alone(conf):
-            wait_s = min(self._wait_s, QUEUES_S)
-            self.queues = limits.queue_managers.calls(
-                client.QueuesClient(bus, wait_s, SILENCE_S, attempts=ATTEMPTS)
-            )
-
-    def client_of(self, kind, wait_s=None):
-        """A client that waits so many seconds for a scheduler, if it gives signs of life."""
-        wait_s = wait_s or self._wait_s
-        made = kind(self._bus, wait_s, SCHEDULER_SILENCE_S, attempts=ATTEMPTS)
-        return self._schedulers.calls(made, wait_s)
-
-
-def application(conf, bus, limits, clients):
-    """The API over the schedulers and managers of queues on this bus. Raises BadConfig."""
-    from nova_sched.api import app, health
-    from nova_sched.extensions.optimize.rebalance import LONGEST_SEARCH_S
-    from nova_sched.rpc import client
-
-    probe_s = min(conf.api.rpc_timeout, health.PROBE_S)
-    rank_s = conf.api.external_scheduler_timeout
-    search_s = conf.api.rpc_timeout + LONGEST_SEARCH_S
-    return app.make(
-        conf,
-        clients.groups,
-        clients.queues,
-        # A probe asks one at a time, and whether a service is back.
-        client.GroupsClient(bus, probe_s, attempts=ATTEMPTS),
-        client.ExplainClient(bus, probe_s, attempts=ATTEMPTS).health,
-        clients.client_of(client.ExplainClient, rank_s).rank_hosts,
-        clients.client_of(client.ExplainClient, search_s).plan_moves,
-        clients.rebalances,
-        limits,
-    )
-
-
 def everything(conf, bus):
-    """The API, and the dashboard if it is enabled, as one WSGI application. Raises BadConfig."""
-    from nova_sched.api.limits import Limits
-
-    limits = Limits(conf)
-    clients = BusClients(conf, bus, limits)
-    rest = application(conf, bus, limits, clients)
-    if not conf.dashboard.enabled:
-        return rest
+    """The API, and the applications of extensions, as one WSGI application. Raises BadConfig."""
     from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
+    from nova_sched import extension
+    from nova_sched.api import app
+
+    api = _api(conf, bus)
+    more = {}
+    for one in extension.installed().values():
+        more |= one.applications(api)
+    rest = app.make(api)
+    return DispatcherMiddleware(rest, more) if more else rest
+
+
+def _api(conf, bus):
+    """An Api over the services on this bus."""
+    from nova_sched.api import app, health
+    from nova_sched.api.limits import Limits
+    from nova_sched.api.policies import AccessPolicy
     from nova_sched.cmd.manage import store
     from nova_sched.db.limits import DatabaseLimits
-    from nova_sched.extensions.dashboard import app
-    from nova_sched.extensions.dashboard.parts import Clients
 
-    pages_clients = Clients(clients.groups, clients.queues, clients.explain)
-    # A page holds a thread of the API: it waits for the database as a scheduler does, and not as
-    # long as a command.
-    times = DatabaseLimits.of(conf.database_limits)
-    pages = app.make(conf, pages_clients, lambda: store.ready(conf, times), limits)
-    return DispatcherMiddleware(rest, {'/dashboard': pages})
+    limits = Limits(conf)
+
+    def client_of(kind, wait_s=None, silence_s=None, service=None, patience_s=None):
+        wait_s = wait_s or conf.api.rpc_timeout
+        made = kind(bus, wait_s, silence_s or SCHEDULER_SILENCE_S, attempts=ATTEMPTS)
+        return (service or limits.schedulers).calls(made, patience_s or wait_s)
+
+    def probe_of(kind):
+        # A probe asks one at a time, and whether a service is back.
+        return kind(bus, min(conf.api.rpc_timeout, health.PROBE_S), attempts=ATTEMPTS)
+
+    def database():
+        # A page holds a thread of the API: it waits for the database as a scheduler does, and not
+        # as long as a command.
+        return store.ready(conf, DatabaseLimits.of(conf.database_limits))
+
+    return app.Api(conf, limits, AccessPolicy(conf), client_of, probe_of, database, is_alone(conf))
 
 
 def is_alone(conf):
     """Whether the bus ends at this process; its address has been validated before."""
     return conf.transport_url.startswith('fake:')
-
-
-def has_queues(conf):
-    """Whether this process, without a bus, manages queues: flavors are kept in the database
-    only."""
-    return conf.claims.store == 'sql'
-
-
-class NoQueueManager:
-    """Replaces the client of managers of queues if none can be reached: calls fail without a
-    wait."""
-
-    def __getattr__(self, method):
-        why = 'over fake:// and with [claims] store = memory there is no manager of queues'
-        raise errors.NoAnswer(method, why)
 
 
 def _start(stack, service):
@@ -202,13 +157,12 @@ def server(conf, served):
     from nova_sched.api import health
     from nova_sched.api.limits import threads_of
     from nova_sched.cmd.web_server import WebServer
-    from nova_sched.extensions.dashboard import FORM_SIZE
 
     try:
         made = WebServer(
             (conf.api.host, conf.api.port),
             served,
-            max(conf.api.max_body_size, FORM_SIZE),
+            max(conf.api.max_body_size, MAX_FORM_SIZE),
             _refusal,
             health.PATHS,
             threads=threads_of(conf),

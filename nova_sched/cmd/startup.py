@@ -108,15 +108,6 @@ def try_bus(made):
     accepted('[DEFAULT] transport_url', lambda: rpc.try_once(made))
 
 
-def try_brokers(conf):
-    """Connect once to the bus and to the broker of queues, as ``try_bus``."""
-    from nova_sched.extensions.queues import service as queue_service
-
-    with bus(conf) as made:
-        try_bus(made)
-    accepted('[queues] transport_url', lambda: queue_service.try_once(conf))
-
-
 def accepted(where, connect):
     """Run ``connect``, to the broker that this option names. Raises BadConfig if it refuses."""
     try:

@@ -24,6 +24,7 @@ import math
 
 from oslo_config import cfg
 
+from nova_sched import extension
 from nova_sched.conf import (
     api,
     api_database,
@@ -50,17 +51,11 @@ from nova_sched.conf import (
     tracing,
     workarounds,
 )
-from nova_sched.extensions.agent import conf as agent
-from nova_sched.extensions.dashboard import conf as dashboard
-from nova_sched.extensions.optimize import conf as rebalance
-from nova_sched.extensions.queues import conf as queues
-from nova_sched.extensions.shadow import conf as shadow
 
 LOG = logging.getLogger(__name__)
 
 CONF = cfg.CONF
-MODULES = (
-    agent,
+OWN = (
     api,
     api_database,
     base,
@@ -68,7 +63,6 @@ MODULES = (
     claims,
     cluster,
     compute,
-    dashboard,
     database_limits,
     explain,
     filter_scheduler,
@@ -80,11 +74,8 @@ MODULES = (
     nova_api,
     pci,
     placement,
-    queues,
     quota,
-    rebalance,
     scheduler,
-    shadow,
     stats,
     topology,
     tracing,
@@ -96,8 +87,22 @@ OF_SERVICES = (neutron, nova_api, placement)
 # Entry points of packages with filters or weighers.
 RULES = frozenset(['nova_sched.filters', 'nova_sched.weighers'])
 
-for _module in MODULES:
-    _module.register_opts(CONF)
+
+def _modules():
+    """The modules of options of the core and of all extensions, registered."""
+    for module in OWN:
+        module.register_opts(CONF)
+    yield from OWN
+    for name, one in extension.installed().items():
+        try:
+            for module in one.options():
+                module.register_opts(CONF)
+                yield module
+        except Exception:
+            LOG.exception('The options of the extension %s cannot be registered', name)
+
+
+MODULES = tuple(sorted(_modules(), key=lambda module: module.GROUP))
 
 
 def list_opts():

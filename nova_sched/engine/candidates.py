@@ -72,11 +72,11 @@ class HostOffers:
     ``find`` may be called from any thread, ``claim`` in the loop only.
     """
 
-    def __init__(self, context, place, persist, state_sync, claim_service, store=None):
+    def __init__(self, context, place, persist, state_sync, claim_service):
         self._settings, self._clock = context.settings, context.clock
         self._place, self._persist = place, persist
         self._state_sync, self._claim_service = state_sync, claim_service
-        self._store = MemoryCandidates() if store is None else store
+        self._store = MemoryCandidates() if context.candidates is None else context.candidates
 
     def offer(self, requests, spec, count=None, context=None, told=lambda candidate: candidate):
         """For each request up to ``count`` OfferedHosts, best first; None, or too many: as many as

@@ -50,9 +50,9 @@ CLOSE_RULE = 0.8  # all names of filters end with the same letters
 class Rules:
     """The rules of one scheduler: ``always`` before ``filters``, in order, then ``weighers``."""
 
-    always: tuple[Filter, ...]
-    filters: tuple[Filter, ...]
-    weighers: tuple[Weigher, ...]
+    always: tuple[Filter, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    weighers: tuple[Weigher, ...] = ()
 
 
 def always():

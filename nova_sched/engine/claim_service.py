@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.claim import RESIZE
 from nova_sched.claims import ANY, ClaimSelector
 from nova_sched.engine import catalog
-from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member
+from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.place import is_made_by
 from nova_sched.state.membership import group_now
 
@@ -196,7 +196,7 @@ class ClaimService:
 
     def _resolve_member(self, node, request):
         """The request, with its placement if it is for a group member that may be on the node."""
-        if not is_member(request):
+        if not request.is_member:
             return request
         try:
             request = self._member_resolver.resolve_request(request)

@@ -25,11 +25,12 @@ from nova_sched.claims import ClaimSelector, PlacementOutcome
 from nova_sched.engine import measuring, slices
 from nova_sched.engine.answer import Answers, selections
 from nova_sched.engine.deferred import LookRequired
-from nova_sched.engine.groups.member_resolver import ReplanRequired, is_member, member_of
+from nova_sched.engine.groups.member_resolver import ReplanRequired, member_of
 from nova_sched.engine.loop import Message
 from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of
+from nova_sched.extension import Seams
 from nova_sched.measures import catalogue
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.request import RequestedDestination
@@ -90,15 +91,15 @@ class Attempt:
 class Cycle:
     """Places orders, a batch at a time. Runs in the loop only.
 
-    ``until_done`` runs work on the store, and waits while the store is down. ``writer`` is a
-    writer.Writer; None: callers are answered as soon as the store has their claims.
+    ``until_done`` runs work on the store, and waits while the store is down. Without a writer of
+    the context, callers are answered as soon as the store has their claims.
     """
 
-    def __init__(self, context, loop, placer, state_sync, members, until_done, writer=None):
+    def __init__(self, context, loop, placer, state_sync, members, until_done):
         self._context, self._cluster = context, context.cluster
         self._loop, self._placer, self._state_sync = loop, placer, state_sync
         self._members, self._until_done = members, until_done
-        self._writer = writer
+        self._writer = context.writer
         self._answers = Answers(context)
         self._slice = TimeSlice(self._others_wait, context.monotonic)
         self._has_waiting, self._paused = False, set[Message]()
@@ -161,7 +162,7 @@ class Cycle:
         """(message, requests) of the messages that can be decided; requests of group members have
         their placement."""
         orders = [(message, message.work.requests) for message in messages]
-        if any(is_member(request) for _, requests in orders for request in requests):
+        if any(request.is_member for _, requests in orders for request in requests):
             return self._members.resolve_batch(messages)
         return orders
 
@@ -195,11 +196,13 @@ class Cycle:
                 # A claim that is written elsewhere belongs to the call that writes it.
                 repeatable=self._writer is None,
             )
+            Seams.tell(self._context.seams.decided, order, decision)
             if order.claim and decision.claims:
                 attempt.decision = decision
             else:
                 self._answer_unclaimed(message, decision, settings)
         except errors.NoValidHost as error:
+            Seams.tell(self._context.seams.decided, order, error)
             if message.is_store_read:
                 self._refuse(message, error, settings)
             else:
@@ -277,6 +280,7 @@ class Cycle:
             measuring.stage(measuring.COMMIT, end_s - begin_s)
         for one, outcome in zip(attempts, outcomes, strict=True):
             one.outcome = outcome
+            Seams.tell(self._context.seams.committed, one.message.work, outcome)
             if (trace := one.message.work.trace) is not None:
                 trace.add(
                     measuring.COMMIT, begin_s, end_s, requests=len(attempts), won=outcome.won
@@ -503,9 +507,7 @@ def _split_by_instance(messages, paused):
     waiting = paused.difference(messages)
     for message in (*waiting, *messages):
         instances = {request.instance_uuid for request in message.work.requests}
-        instances |= {
-            member_of(request) for request in message.work.requests if is_member(request)
-        }
+        instances |= {member_of(request) for request in message.work.requests if request.is_member}
         if message not in waiting:
             is_ready = message.rest is None and seen.isdisjoint(instances)
             (now if is_ready else later).append(message)

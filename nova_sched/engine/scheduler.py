@@ -13,15 +13,18 @@
 
 import dataclasses
 import importlib.metadata
+import itertools
 import logging
 import time
+from collections import ChainMap
+from types import MappingProxyType
 
 from nova_sched import errors
 from nova_sched.engine import measuring, time_slice
 from nova_sched.engine.calls import Calls
 from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
-from nova_sched.engine.clock import STILL_S, Pauses, StoreClock
+from nova_sched.engine.clock import STILL_S, StoreClock
 from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
 from nova_sched.engine.deferred import WORK, Deferred, LookRequired
 from nova_sched.engine.explain import callers, capacity, reasons
@@ -31,7 +34,7 @@ from nova_sched.engine.figures import MinuteLog
 from nova_sched.engine.groups import outsiders
 from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequired
 from nova_sched.engine.groups.member_state import Library
-from nova_sched.engine.groups.operations import GroupOperations, no_limits
+from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
 from nova_sched.engine.loop import Loop
 from nova_sched.engine.place import Placer
@@ -40,10 +43,7 @@ from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
-from nova_sched.extensions.optimize import fragmentation
-from nova_sched.extensions.optimize.mix_learner import MixLearner
-from nova_sched.extensions.optimize.moves.move_runner import MoveRunner
-from nova_sched.extensions.optimize.planning.move_planner import MovePlanner
+from nova_sched.extension import Seams
 from nova_sched.groups.topology import DomainLocator
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.tracing import TRACER
@@ -60,38 +60,16 @@ class Scheduler:
     """The interface of the engine. Its public methods may be called from any thread, and wait for
     the loop.
 
-    ``pauses`` detects that this process was stopped. Without ``candidates``, these are kept in
-    this process. ``solver`` (groups.exact.worker) solves hard group problems. ``writer`` (a
-    writer.Writer) writes won decisions in another service. ``limits(project_id)`` are the limits
-    of a project by resource, for plans. ``before_refusal(requests, refusal)`` looks for changes
-    of hosts, and returns the requests that are decided again. ``mixes`` (a ``db.mixes.SqlMixes``)
-    has the mix of requests of all schedulers; ``flavors`` returns a request of each flavor.
-    ``rebalances`` (a ``db.rebalances.SqlRebalances``) has the moves of servers. ``readers``
-    (engine.groups) read templates in processes of their own.
+    ``extensions`` maps names to Extensions; ``parts`` has what each does in this process. One that
+    fails to begin is logged, and left out.
     """
 
-    def __init__(
-        self,
-        context,
-        rules,
-        max_batch=64,
-        candidates=None,
-        solver=None,
-        pauses=None,
-        writer=None,
-        limits=no_limits,
-        before_refusal=None,
-        mixes=None,
-        flavors=None,
-        rebalances=None,
-        readers=None,
-    ):
-        self._context = context
+    def __init__(self, context, extensions=MappingProxyType({})):
+        self.context = context
         self._cluster, self._store = context.cluster, context.store
         self._settings = context.settings
-        self._before_refusal = before_refusal
+        self.pauses = context.pauses
         self.figures, self.decision_log = context.figures, context.decision_log
-        self.pauses = Pauses() if pauses is None else pauses
         self._pauses_known, self._knows_clock = self.pauses.count, False
         context.cluster.hosts.lasting_stats = context.topology.stats
         context.store.locator = DomainLocator(
@@ -100,103 +78,104 @@ class Scheduler:
         context.store.lifetime_s = lambda: self._settings().pending_ttl_s or 0.0
 
         handlers = {REPORT: self._report, RULES: self._follow}
-        self.loop = Loop(handlers, max_batch, self._wake_up)
+        self.loop = Loop(handlers, context.max_batch, self._wake_up)
         self._until_done = StoreRetry(self.loop, context).until_done
         handlers[CALL] = Calls(context.cluster.hosts, self.loop, self._until_done).run
-        self._placer = Placer(context.cluster, rules, context.random)
-        self.mix = MixLearner(
-            context.cluster.hosts, self.call, context.membership.uuid, mixes, flavors
-        )
-        self.mix.follow(rules)
+        self.placer = Placer(context.cluster, context.rules, context.random)
         self.state_sync = StateSync(context)
         self.nova_hosts = NovaHosts(context, self.state_sync)
-        library, plans = Library(context.store), Plans(context, self.state_sync, self._placer)
+        library, plans = Library(context.store), Plans(context, self.state_sync, self.placer)
         members = MemberResolver(context.cluster, plans, library, self._until_done)
-        cycle = Cycle(
-            context, self.loop, self._placer, self.state_sync, members, self._until_done, writer
-        )
+        cycle = Cycle(context, self.loop, self.placer, self.state_sync, members, self._until_done)
         handlers |= {PLACE: cycle.run, WRITTEN: cycle.written}
         self.claim_service = ClaimService(context, self.state_sync, members)
-        self.groups = GroupOperations(context, plans, library, self.call, solver, limits, readers)
-        self.questions = Questions(context, self._placer)
-        self.move_planner = MovePlanner(context, self._placer, self.call, flavors)
+        self.groups = GroupOperations(context, plans, library, self.call)
+        self.questions = Questions(context, self.placer)
         self.candidates = HostOffers(
-            context, self.place, self._until_done, self.state_sync, self.claim_service, candidates
+            context, self.place, self._until_done, self.state_sync, self.claim_service
         )
         self._store_poller = StorePoller(
             context, self._ask, self._forget, self._sign, self.state_sync.wake
         )
         self._minute = MinuteLog(context.figures)
         self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
-        self.rebalances, self._runner = rebalances, None
+        self.parts = dict(self._begin(extensions))
+        context.seams = Seams(self.parts.values())
+
+    def _begin(self, extensions):
+        for name, one in extensions.items():
+            try:
+                part = one.begin(self)
+                if part is not None:
+                    part.follow(self.context.rules)
+                    yield name, part
+            except errors.SchedError:
+                raise
+            except Exception:
+                LOG.exception('The extension %s cannot begin; it is left out', name)
+
+    def _each_part(self, method, *args):
+        """Call a method of all parts; what one raises is logged. Return what they return."""
+        found = []
+        for name, part in self.parts.items():
+            try:
+                found.append(getattr(part, method)(*args))
+            except Exception:
+                LOG.exception('The extension %s failed: %s', name, method)
+        return found
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
         self._look_at_clock()
-        self._context.membership.sign(self._figures())
+        self.context.membership.sign(self._figures())
         self.state_sync.refresh()
         self.pauses.start()
         self.loop.start()
         self.decision_log.start()
         self._store_poller.start()
-        self.mix.start()
+        self._each_part('start')
         MEASURES.follow('filters', measuring.count_steps)
         MEASURES.follow('room', self._room.refresh)
 
     def leave(self):
         """Answer pending messages now. Those that wait for the database fail with
         StoreUnavailable."""
-        if self._runner is not None:
-            self._runner.leave()
+        self._each_part('leave')
         self.loop.hurry()
 
-    def run_moves(self, conductors, settings, services=None):
-        """Carry out the moves of rebalances from now on. Returns the MoveRunner, which has these
-        arguments; None without a store of rebalances."""
-        if self.rebalances is not None:
-            planner = self.move_planner.moves
-            self._runner = MoveRunner(
-                self, self._context, self.rebalances, conductors, settings, planner, services
-            )
-            self._runner.start()
-        return self._runner
-
-    @property
-    def moves_servers(self):
-        """Whether it carries out moves."""
-        return self._runner is not None
+    def endpoints(self, bus):
+        """What the extensions have the RPC server serve on this bus. Called once, before it
+        listens."""
+        return list(itertools.chain.from_iterable(self._each_part('endpoints', bus)))
 
     def stop(self):
         """Answer pending messages and take no more."""
         MEASURES.forget('room')
         self._store_poller.leave()
-        self.loop.hurry()  # the thread that learns may wait for the loop
-        self.mix.stop()
-        if self._runner is not None:
-            self._runner.leave()
-            self._runner.join()
+        self.loop.hurry()  # threads of extensions may wait for the loop
+        self._each_part('stop')
         self.loop.stop()
         self._store_poller.join()
         self.decision_log.stop()
         self.groups.close()
         self.pauses.stop()
-        self._context.membership.leave()
+        self.context.membership.leave()
 
     @property
     def clock(self):
         """The store's clock: calling it gives seconds since the epoch."""
-        return self._context.clock
+        return self.context.clock
 
     @property
     def position_and_count(self):
         """(position, count): the position of this scheduler, from 0, among the live schedulers
         that share the store, and their number."""
-        return self._context.membership.position_and_count
+        return self.context.membership.position_and_count
 
     @property
     def sharing(self):
         """The hosts of the live schedulers that share the store."""
-        return self._context.membership.hosts
+        return self.context.membership.hosts
 
     @property
     def has_hosts(self):
@@ -215,15 +194,13 @@ class Scheduler:
 
     def begin_place(self, requests, alternates=False, claim=True, context=None, ranked=0):
         """As ``place``, but does not wait: returns a Deferred."""
-        look_due = self._before_refusal is not None
+        look_due = self.context.before_refusal is not None
         trace = None
         if TRACER.sink is not None:
             trace = TRACER.begin(SELECT, instances=len(requests))
         order = Order(requests, alternates, claim, context, ranked, look_due=look_due, trace=trace)
         if trace is not None:
             trace.attributes['request_id'] = order.request_id or ''
-        if self.mix.learns:
-            self.mix.learn(requests)
         future = self._send(order)
         return Deferred(future, lambda: self._answer(order, future))
 
@@ -247,7 +224,7 @@ class Scheduler:
             required = error
         if not isinstance(required, LookRequired):
             return self._place_replanned(order, required.request)
-        requests = self._before_refusal(order.requests, required.refusal)
+        requests = self.context.before_refusal(order.requests, required.refusal)
         order = dataclasses.replace(order, requests=requests, look_due=False)
         return self._answer(order, self._send_again(order))
 
@@ -275,7 +252,7 @@ class Scheduler:
             self.groups.replan_for(request)
         except errors.NoValidHost as refusal:
             details = reasons.bare(refusal.reason, len(self._cluster), 1)
-            pass_on(self._context, self._settings(), order, REFUSED, lambda: details)
+            pass_on(self.context, self._settings(), order, REFUSED, lambda: details)
             raise
 
     def report(self, report):
@@ -306,19 +283,6 @@ class Scheduler:
                 break
         return capacity.summed(room)
 
-    def fragmentation(self, zone=None, aggregate=None, most=10):
-        """How many of the ``most`` usual sizes fit, and what is stranded, in a zone or aggregate
-        (id or name); None: any. Raises NotFound.
-
-        Returns the mapping of ``packing.overview.Overview.plain``, with ``zones``: for each
-        ``zone`` the same, ``fit`` in the order of the sizes; and ``worst_hosts``: ``host``,
-        ``node``, ``potential`` and what is ``stranded`` there.
-        """
-        default_zone = self._settings().default_zone
-        hosts = self._cluster.hosts
-        places = self.call(fragmentation.read_places, hosts, default_zone, zone, aggregate)
-        return fragmentation.overview(places, self.mix.mix_of_now(), most)
-
     def follow(self, rules):
         """Use these rules from the next batch on. Does not wait: returns a Future."""
         return self.loop.send(RULES, rules)
@@ -329,10 +293,10 @@ class Scheduler:
 
     def _forget(self):
         settings = self._settings()
-        before_s = self._context.clock() - settings.explain_retention_s
+        before_s = self.context.clock() - settings.explain_retention_s
         self.decision_log.forget(before_s, settings.explain_most_placed)
         self.candidates.forget()
-        self._context.membership.forget()
+        self.context.membership.forget()
         self._store.forget_groups()
         self.groups.mend_domains()
 
@@ -340,7 +304,7 @@ class Scheduler:
         """Write a sign of life, for the store poller. Once a minute, log the figures if anything
         happened."""
         self._look_at_clock()
-        self._context.membership.sign(self._figures())
+        self.context.membership.sign(self._figures())
         self._minute.tell(self.position_and_count)
 
     def _look_at_clock(self):
@@ -349,11 +313,11 @@ class Scheduler:
 
         An outage of the store while this process runs is not a pause.
         """
-        if not isinstance(self._context.clock, StoreClock):
+        if not isinstance(self.context.clock, StoreClock):
             return
-        before_s = self._context.clock.at(0.0)
-        self._context.clock.look()
-        missed_s = self._context.clock.at(0.0) - before_s
+        before_s = self.context.clock.at(0.0)
+        self.context.clock.look()
+        missed_s = self.context.clock.at(0.0) - before_s
         if self._knows_clock and missed_s > STILL_S:
             self.pauses.found(missed_s)
         self._knows_clock = True
@@ -361,8 +325,8 @@ class Scheduler:
     def _figures(self):
         return {
             **self.figures.plain(),
-            **self.mix.figures,
-            'clock_offset_s': round(getattr(self._context.clock, 'offset_s', 0.0), 3),
+            **dict(ChainMap(*self._each_part('figures'))),
+            'clock_offset_s': round(getattr(self.context.clock, 'offset_s', 0.0), 3),
             'release': RELEASE,
         }
 
@@ -407,7 +371,7 @@ class Scheduler:
             measuring.held(REPORT, (time_slice.hold_clock() - begin_s) / len(messages))
 
     def _follow(self, messages):
-        self._placer.follow(messages[-1].work)
-        self.mix.follow(messages[-1].work)
+        self.placer.follow(messages[-1].work)
+        self._each_part('follow', messages[-1].work)
         for message in messages:
             message.answer(None)

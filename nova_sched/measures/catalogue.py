@@ -11,6 +11,7 @@
 # under the License.
 """Every measure of every daemon. doc/source/metrics.rst describes each; a test compares both."""
 
+from nova_sched import extension
 from nova_sched.measures import MAX, NEWEST, Counter, Gauge, Histogram, Measures
 
 BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
@@ -154,6 +155,9 @@ HOSTS_LEFT_OUT = Gauge(
     NEWEST,
 )
 
-MEASURES = Measures(
+OWN = [
     value for value in list(globals().values()) if isinstance(value, Counter | Gauge | Histogram)
+]
+MEASURES = Measures(
+    [*OWN, *(measure for one in extension.installed().values() for measure in one.measures())]
 )

@@ -23,6 +23,7 @@ AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
 HARD = frozenset([AFFINITY, ANTI_AFFINITY])
 NO_HARDWARE = HardwareRequest()
 CHECK_TYPE = '_nova_check_type'  # a scheduler hint that Nova itself sends
+TOP_GROUP = 'top_group'  # a scheduler hint with the UUID of a placement group
 SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 
 
@@ -167,6 +168,12 @@ class Request:
     @property
     def is_rebuild(self):
         return is_rebuild(self.hints)
+
+    @property
+    def is_member(self):
+        """Whether it is for a member of a placement group. The check of a rebuild is not: its
+        server keeps its host."""
+        return TOP_GROUP in self.hints and not self.is_rebuild
 
     @property
     def forced(self):

@@ -16,6 +16,7 @@ import inspect
 import pkgutil
 
 from nova_sched import filters, weighers
+from nova_sched.extensions.optimize.fragmentation_weigher import FragmentationWeigher
 from nova_sched.filters.foreign import ForeignFilter
 from nova_sched.weighers.foreign import ForeignWeigher
 
@@ -31,6 +32,9 @@ def _classes(room, base):
 
 
 FILTERS = {one.__name__: one for one in _classes(filters, filters.Filter) if one not in ADAPTERS}
+_WEIGHERS = [*_classes(weighers, weighers.Weigher), FragmentationWeigher]
 WEIGHERS = {
-    one.__name__: one for one in _classes(weighers, weighers.Weigher) if one not in ADAPTERS
+    one.__name__: one
+    for one in sorted(_WEIGHERS, key=lambda one: one.__name__)
+    if one not in ADAPTERS
 }

@@ -18,7 +18,7 @@ import sys
 import threading
 from time import monotonic, sleep
 
-from nova_sched import errors, logs
+from nova_sched import errors, extension, logs
 from nova_sched.cmd.manage import arguments, output
 from nova_sched.conf import CONF
 
@@ -28,26 +28,16 @@ NOUNS = {
     'server': 'place servers',
     'claim': 'show, make, end and audit the claims on hosts',
     'group': 'plan and manage groups of servers',
-    'flavor': 'manage flavors: each is a queue of jobs',
-    'queue': 'show the queues and their waiting jobs',
     'quota': 'show and set the limits of projects',
-    'job': 'show the jobs that go through queues, and cancel them',
-    'rebalance': 'move servers between hosts',
     'scheduler': 'show the running schedulers and their figures',
     'cloud': 'show what the schedulers can read of a Nova cloud',
     'explain': 'explain why a request found no host, or where the next one would go',
-    'fragmentation': 'show how much of the free capacity usual requests can use',
     'config': 'check a configuration',
     'health': 'check whether the services work',
     'completion': 'complete this command in a shell',
 }
-# The modules of nouns that do not have one of their own name.
-PLACES = {
-    'completion': ('commands', 'VERBS'),
-    'db': ('store', 'VERBS'),
-    'flavor': ('queues', 'VERBS'),
-    'queue': ('queues', 'QUEUE_VERBS'),
-}
+# Where the verbs of nouns are that have no module of their own name.
+PLACES = {'completion': f'{__package__}.commands:VERBS', 'db': f'{__package__}.store:VERBS'}
 
 WATCHED = ('list', 'show')
 WATCH_S = 2
@@ -172,12 +162,12 @@ def parser(complete=()):
     top.add_argument('--version', action=Version, nargs=0, help='print the version, and exit')
     top.add_argument('--debug', action='store_true', help='log to standard error')
     _add_config(top, 'config')
-    nouns = top.add_subparsers(
+    added_nouns = top.add_subparsers(
         title='nouns', metavar='NOUN', required=True, parser_class=NounParser
     )
-    for noun, help_ in NOUNS.items():
+    for noun, (help_, _) in nouns().items():
         sentence = f'{help_[:1].upper()}{help_[1:]}.'
-        added = nouns.add_parser(noun, help=help_, description=sentence, allow_abbrev=False)
+        added = added_nouns.add_parser(noun, help=help_, description=sentence, allow_abbrev=False)
         if noun in complete:
             added.add_verbs()
     return top
@@ -192,10 +182,22 @@ class Version(argparse.Action):
         parser.exit(message=metadata.version('nova-sched') + '\n')
 
 
+def nouns():
+    """All nouns, in the order of the help: their help texts, and where their verbs are."""
+    found = {
+        noun: (help_, PLACES.get(noun, f'{__package__}.{noun}:VERBS'))
+        for noun, help_ in NOUNS.items()
+    }
+    for one in extension.installed().values():
+        for noun, said in one.nouns().items():
+            found.setdefault(noun, said)
+    return found
+
+
 def verbs_of(noun):
     """The verbs of a noun; only now is their module imported."""
-    module, name = PLACES.get(noun, (noun, 'VERBS'))
-    return getattr(importlib.import_module(f'{__package__}.{module}'), name)
+    module, _, name = nouns()[noun][1].partition(':')
+    return getattr(importlib.import_module(module), name)
 
 
 class NounParser(argparse.ArgumentParser):

@@ -15,13 +15,14 @@
 import dataclasses
 import functools
 import importlib.metadata
+import itertools
 import os
 import time
 from pathlib import Path
 
 from oslo_config import cfg
 
-from nova_sched import errors, rpc
+from nova_sched import errors, extension, rpc
 from nova_sched.cmd import startup
 from nova_sched.cmd.manage import asking, output, quota, tables
 from nova_sched.cmd.manage.arguments import option
@@ -75,7 +76,9 @@ def everything(conf, paths):
     """All findings of all checks, errors first."""
     given = words(paths)
     found = list(values(given, known_options({section for section, _ in given})))
-    for check in (filters, weighers, bus, database, report_interval, queues, quotas):
+    of_extensions = (one.checks() for one in extension.installed().values())
+    own = filters, weighers, bus, database, quotas
+    for check in itertools.chain(own, *of_extensions):
         try:
             found += check(conf)
         except (cfg.Error, ValueError):
@@ -278,41 +281,6 @@ def _folder(where, folder):
         yield ConfigFinding(WARNING, where, problem, advice)
 
 
-def report_interval(conf):
-    """Hosts that would count as down between two of their reports."""
-    each, after = conf.agent.report_interval, conf.service_down_time
-    if each >= after:
-        problem = f'agents report each {each} s, but a host counts as down after {after} s'
-        advice = 'make it several times [agent] report_interval'
-        yield ConfigFinding(ERROR, '[DEFAULT] service_down_time', problem, advice)
-
-
-def queues(conf):
-    """An invalid broker, special thing or driver of jobs."""
-    asked = []
-    # What is not configured is not imported: it takes as long as all the rest.
-    if conf.queues.specials:
-        from nova_sched.extensions.queues.catalogue import Catalogue
-
-        asked.append(('specials', lambda: Catalogue.of(0, (), conf.queues.specials)))
-    if conf.queues.transport_url:  # else it is that of the bus
-        from nova_sched.extensions.queues import service as queue_service
-
-        asked.append(
-            ('transport_url', lambda: queue_service.close_broker(queue_service.broker(conf)))
-        )
-    if conf.queues.enabled:
-        from nova_sched.extensions.agent import jobs as agent_queues
-
-        asked.append(('driver', lambda: agent_queues.driver(conf, conf.host)))
-    for name, check_value in asked:
-        try:
-            check_value()
-        except errors.BadConfig as error:
-            where = error.where if error.where.startswith('[') else f'[queues] {name}'
-            yield ConfigFinding(ERROR, where, error.why, 'correct it, or leave it out')
-
-
 def quotas(conf):
     """Limits of unknown resources."""
     for name in conf.quota.limits:
@@ -327,9 +295,12 @@ def quotas(conf):
 
 def connections(conf):
     """Returns the findings of all trials, and the names of the services that were reached."""
-    tried = asking.results([functools.partial(_try, trial, conf) for trial in TRIALS.values()])
+    trials = dict(TRIALS)
+    for one in extension.installed().values():
+        trials |= one.trials()
+    tried = asking.results([functools.partial(_try, trial, conf) for trial in trials.values()])
     found = [finding for problems in tried for finding in problems or []]
-    return found, [name for name, problems in zip(TRIALS, tried, strict=True) if problems == []]
+    return found, [name for name, problems in zip(trials, tried, strict=True) if problems == []]
 
 
 def _try(trial, conf):
@@ -347,19 +318,10 @@ def bus_connection(conf):
     with startup.bus(conf) as made:
         if conf.transport_url.startswith('fake:'):
             return None
-        return _broker('[DEFAULT] transport_url', lambda: rpc.try_once(made))
+        return broker('[DEFAULT] transport_url', lambda: rpc.try_once(made))
 
 
-def queue_broker(conf):
-    """RabbitMQ of [queues] transport_url."""
-    if not conf.queues.transport_url:
-        return None
-    from nova_sched.extensions.queues import service as queue_service  # late, as above
-
-    return _broker('[queues] transport_url', lambda: queue_service.try_once(conf))
-
-
-def _broker(where, connect):
+def broker(where, connect):
     try:
         connect()
     except errors.BrokerRefused as error:
@@ -432,7 +394,6 @@ def unified_limits(conf):
 
 TRIALS = {
     'bus': bus_connection,
-    'broker of queues': queue_broker,
     'database': database_clock,
     'Keystone': keystone,
     'unified limits': unified_limits,

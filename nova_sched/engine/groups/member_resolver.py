@@ -21,11 +21,11 @@ from nova_sched.engine.groups.member_state import member_states, rules
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.members import member_spec
-from nova_sched.state.request import MemberPlacement
+from nova_sched.state.request import TOP_GROUP, MemberPlacement
 
 LOG = logging.getLogger(__name__)
 
-TOP_GROUP, MEMBER, REPLAN, REPLACE = 'top_group', 'member', 'replan', 'replace'  # scheduler hints
+MEMBER, REPLAN, REPLACE = 'member', 'replan', 'replace'  # scheduler hints
 
 
 class ReplanRequired(Exception):
@@ -37,12 +37,6 @@ class ReplanRequired(Exception):
     def __init__(self, request):
         super().__init__(request.member_placement.member)
         self.request = request
-
-
-def is_member(request):
-    """Return whether a request is for a group member. The check of a rebuild is not: its server
-    keeps its host."""
-    return TOP_GROUP in request.hints and not request.is_rebuild
 
 
 def group_of(request):
@@ -96,7 +90,7 @@ class MemberResolver:
 
     def _load_groups(self, order, loaded_groups):
         """Read the groups of the order's members, in ``loaded_groups`` by group."""
-        members = [request for request in order.requests if is_member(request)]
+        members = [request for request in order.requests if request.is_member]
         if members and len(order.requests) > 1:
             raise errors.MemberRefused(
                 str(members[0].hint(MEMBER)), 'several servers cannot be one member'
@@ -110,7 +104,7 @@ class MemberResolver:
         """Return the order's requests; those for members have their placement."""
         return [
             self.resolve_request(request, order.replanned, loaded_groups[group_of(request)])
-            if is_member(request)
+            if request.is_member
             else request
             for request in order.requests
         ]

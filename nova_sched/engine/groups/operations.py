@@ -46,10 +46,6 @@ LOG = logging.getLogger(__name__)
 TURN_S = 2.0  # a group that has lost waits at most this long for another one that has
 
 
-def no_limits(_project_id):
-    return {}
-
-
 def limits_of(limits, project_id):
     """Return the limits of a project on what plans use, by resource, without those that are none.
 
@@ -71,21 +67,19 @@ class _Changed(Exception):
 class GroupOperations:
     """Creates, changes and shows groups; may be called from any thread.
 
-    ``call`` runs a function in the loop and waits for it. ``solver`` is a
-    groups.exact.worker.Solver; None: plans are made without one. ``limits(project_id)`` are the
-    limits of a project by resource; it may raise LimitsUnknown and StoreUnavailable. ``readers``
-    are TemplateReaders; None: templates are read in the thread of the caller.
+    ``call`` runs a function in the loop and waits for it.
     """
 
-    def __init__(self, context, plans, library, call, solver=None, limits=no_limits, readers=None):
+    def __init__(self, context, plans, library, call):
         self._cluster, self._store, self._topology = (
             context.cluster,
             context.store,
             context.topology,
         )
         self._settings, self._clock = context.settings, context.clock
-        self._plans, self._library, self._call, self._solver = plans, library, call, solver
-        self._limits, self._readers = limits, readers
+        self._plans, self._library, self._call = plans, library, call
+        self._solver, self._limits = context.solver, context.limits
+        self._readers = context.readers
         self._turns = threading.Lock()
         self._group_views, self._events = GroupViews(context, plans), GroupEvents(context)
 

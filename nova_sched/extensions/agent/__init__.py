@@ -27,6 +27,22 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from nova_sched.extension import Extension
+
+
+class Agent(Extension):
+    """The agent of compute nodes, and the worker that takes jobs there."""
+
+    def options(self):
+        from nova_sched.extensions.agent import conf
+
+        return (conf,)
+
+    def checks(self):
+        from nova_sched.extensions.agent import checks
+
+        return (checks.report_interval, checks.driver)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:

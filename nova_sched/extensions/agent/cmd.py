@@ -24,10 +24,11 @@ def _run():
     from nova_sched.cmd import launcher, startup
     from nova_sched.conf.metrics_export import AGENT
     from nova_sched.extensions.agent import daemon as agent_service
+    from nova_sched.extensions.queues import service as queue_service
 
     conf = startup.configure()
     service = agent_service.AgentService(conf, agent_service.check(conf))
-    startup.try_brokers(conf)
+    queue_service.try_brokers(conf)
     return launcher.run(conf, service, AGENT)
 
 

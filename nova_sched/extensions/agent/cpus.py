@@ -46,7 +46,7 @@ LIBVIRT_NAMES = {
 }
 VENDORS = {'GenuineIntel': 'Intel', 'AuthenticAMD': 'AMD', 'HygonGenuine': 'Hygon', '0x41': 'ARM'}
 # The source of the metrics; Nova's name -> psutil's
-SOURCE = 'nova_sched.extensions.agent'
+SOURCE = 'nova_sched.agent'
 _FIELDS = {'user': 'user', 'kernel': 'system', 'idle': 'idle', 'iowait': 'iowait'}
 
 

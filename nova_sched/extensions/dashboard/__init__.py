@@ -18,4 +18,33 @@ do, and ask a scheduler only what no table has. Callers are identified, and thei
 checked, as in the REST API.
 """
 
+from nova_sched.extension import Extension
+
 FORM_SIZE = 1024 * 1024  # bytes
+
+
+class Dashboard(Extension):
+    """Pages under /dashboard."""
+
+    def options(self):
+        from nova_sched.extensions.dashboard import conf
+
+        return (conf,)
+
+    def policies(self, rule):
+        from nova_sched.extensions.dashboard import policies
+
+        return policies.rules(rule)
+
+    def applications(self, api):
+        if not api.conf.dashboard.enabled:
+            return {}
+        from nova_sched.extensions.dashboard import app
+        from nova_sched.extensions.dashboard.parts import Clients
+        from nova_sched.extensions.queues import rest
+        from nova_sched.rpc.client import ExplainClient, GroupsClient
+
+        clients = Clients(
+            api.client_of(GroupsClient), rest.client(api), api.client_of(ExplainClient)
+        )
+        return {'/dashboard': app.make(api.conf, clients, api.database, api.limits)}

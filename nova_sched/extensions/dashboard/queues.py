@@ -15,9 +15,9 @@
 import flask
 
 from nova_sched import errors
-from nova_sched.api import handlers
 from nova_sched.extensions.dashboard.parts import answer
 from nova_sched.extensions.queues import messages
+from nova_sched.extensions.queues.rest import QueueHandlers
 
 ENDPOINT, TITLE, RULE = 'queues', 'Queues', 'flavors:list'
 QUEUES, JOBS, ALL_JOBS = 'queues:list', 'dashboard:jobs', 'dashboard:jobs:all_projects'
@@ -34,7 +34,7 @@ def add(app, parts):
 class QueuePages:
     def __init__(self, parts):
         self._parts = parts
-        self._handlers = handlers.QueueHandlers(
+        self._handlers = QueueHandlers(
             parts.clients.queues, parts.policy, parts.conf.api.max_limit
         )
 

@@ -9,16 +9,103 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `rebalances` 1.0: moves that are carried out, for operators."""
+"""Plans of moves and fragmentation, in the namespace `explain`, and the namespace `rebalances`
+1.0: moves that are carried out, for operators."""
 
 import oslo_messaging as messaging
 
 from nova_sched import errors, words
+from nova_sched.conf import CONF
 from nova_sched.db.rebalances import STATES
-from nova_sched.extensions.optimize.rebalance import read_moves
+from nova_sched.extensions.optimize.moves import RebalanceSettings, settings
+from nova_sched.extensions.optimize.planning.move_planner import view_of
+from nova_sched.extensions.optimize.planning.snapshot import Scope
+from nova_sched.extensions.optimize.rebalance import LONGEST_SEARCH_S, read_goal, read_moves
+from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 
+MOST_SIZES = 100  # sizes, or hosts, in an answer
 LONGEST_S = 31536000  # for which hosts may be closed
+
+
+class PlansEndpoint:
+    """What operators ask about the whole fleet; read-only calls."""
+
+    target = messaging.Target(namespace='explain', version='1.4')
+
+    def __init__(self, optimizer):
+        self._optimizer = optimizer
+
+    @expected
+    def fragmentation(self, context, zone=None, aggregate=None, most=10):
+        """How many of the ``most`` usual sizes still fit, and which free capacity no usual request
+        can use; of an availability zone, or of an aggregate by its id or name. Since 1.3.
+
+        Returns the mapping of ``optimizer.Optimizer.fragmentation``. Raises NotFound.
+        """
+        names = [
+            None if one is None else words.name(one, 'zone or aggregate')
+            for one in (zone, aggregate)
+        ]
+        if type(most) is not int or not 1 <= most <= MOST_SIZES:
+            raise errors.InvalidRequest('most', f'it is not a number from 1 to {MOST_SIZES}')
+        return self._optimizer.fragmentation(*names, most)
+
+    @expected
+    def plan_moves(
+        self,
+        context,
+        goal,
+        moves=None,
+        zone=None,
+        aggregate=None,
+        spec_obj=None,
+        thorough_s=None,
+    ):
+        """Plan moves of servers between hosts, and make none of them. Since 1.3.
+
+        ``goal``: `empty`, `spread`, `drain:` with names of hosts, aggregates or zones, or of other
+        failure domains, such as `rack=r1`, or `fit:` with a flavor, whose spec is ``spec_obj``;
+        without one, the flavor is looked up in the database. ``moves``: the most moves, as a
+        number or as a share of the servers such as `1%`. ``zone`` and ``aggregate`` (its name or
+        UUID) limit the hosts. With ``thorough_s`` (since 1.4), a search for a better plan for
+        `empty` or `fit` takes at most so many seconds.
+
+        Returns a mapping:
+
+        * ``servers`` that have a claim, and ``hosts``: their numbers;
+        * ``moves``, in the order in which to make them: for each the UUIDs of the ``server``, of
+          its ``source`` and its ``destination`` node, and ``source_host``, ``destination_host``;
+        * ``emptied``: the hosts that lose their last server, each with ``node`` and ``host``;
+        * ``before``, ``after``: the figure of the goal now and after all moves: empty hosts,
+          servers on the hosts to drain, places for the flavor, or the highest share of use;
+        * ``bound``: of the goal `empty`, the most hosts that any such plan empties; of `fit`, the
+          most places after any such plan, or None. ``bound_by``: `linear program` or `volume`, or
+          `search`: that of ``thorough_s``. None for other goals;
+        * ``is_spent``: whether the number of moves ended the plan;
+        * ``obstacles``: each ``rule`` that kept servers where they are, on how many ``hosts``,
+          and a ``server`` (None: one without a claim) and its ``host`` as an example.
+
+        Raises InvalidRequest.
+        """
+        options = settings(CONF)
+        scope = Scope(
+            goal=read_goal(goal),
+            zone=None if zone is None else words.name(zone, 'zone'),
+            aggregate=None if aggregate is None else words.name(aggregate, 'aggregate'),
+            settings=RebalanceSettings(
+                protected_aggregates=options.protected_aggregates,
+                protected_projects=options.protected_projects,
+                immovable_servers=options.immovable_servers,
+            ),
+        )
+        wanted = None
+        if spec_obj is not None:
+            wanted = translate.requests(translate.spec(spec_obj))[0]
+        if thorough_s is not None:
+            words.number(thorough_s, 'thorough_s', LONGEST_SEARCH_S)
+        planner = self._optimizer.planner
+        return view_of(planner.plan(scope, moves, wanted, thorough_s=thorough_s))
 
 
 class RebalancesEndpoint:
@@ -30,11 +117,11 @@ class RebalancesEndpoint:
 
     target = messaging.Target(namespace='rebalances', version='1.0')
 
-    def __init__(self, scheduler, reads_nova=False):
-        self._scheduler, self._reads_nova = scheduler, reads_nova
+    def __init__(self, optimizer, reads_nova=False):
+        self._optimizer, self._reads_nova = optimizer, reads_nova
 
     def _store(self):
-        return self._scheduler.rebalances
+        return self._optimizer.rebalances
 
     @expected
     def create(self, context, uuid, moves, close_s=None):
@@ -46,7 +133,7 @@ class RebalancesEndpoint:
         made, wanted = words.uuid(uuid, 'uuid'), read_moves(moves)
         if close_s is not None:
             words.number(close_s, 'close_s', LONGEST_S)
-        if self._reads_nova and not self._scheduler.moves_servers:
+        if self._reads_nova and not self._optimizer.moves_servers:
             why = 'Nova moves the servers of its cloud, and [nova_api] of the scheduler is not set'
             raise errors.InvalidRequest('moves', why)
         if self._store() is None:

@@ -31,13 +31,30 @@ No time is compared, because clocks are wrong.
 import logging
 
 from nova_sched import errors
+from nova_sched.cloud import compute_api
+from nova_sched.cloud.stored_specs import StoredSpecs
+from nova_sched.conf import CONF
 from nova_sched.extensions.optimize.moves import DONE, FAILED, RUNNING
+from nova_sched.extensions.optimize.service_switch import ServiceSwitch
+from nova_sched.rpc import translate
 
 LOG = logging.getLogger(__name__)
 
 COMPLETED, FAILURES = 'completed', ('error', 'failed', 'cancelled')
 MIGRATING = 'migrating'  # the task of a server that is live-migrated
 NOTHING = RUNNING, None
+
+
+def of(nova, rebalances):
+    """Return what a MoveRunner needs to have Nova move servers: its conductors and its services.
+    ``nova`` is a nova_service.NovaSource, and [nova_api] is set."""
+    api, specs = compute_api.client(CONF), StoredSpecs(nova.api, nova.cells)
+
+    def request(server):
+        (found,) = translate.requests(specs.spec(server), [server])
+        return found
+
+    return NovaMoves(api, rebalances, request, nova.mirror.host_changed), ServiceSwitch(api)
 
 
 class NovaMoves:

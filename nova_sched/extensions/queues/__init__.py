@@ -28,3 +28,63 @@ The way of a job, and the modules that it passes::
 
 catalogue has the flavors and special things, and manager/register maintains it.
 """
+
+from nova_sched.extension import Extension
+
+
+class Queues(Extension):
+    """Flavors that are queues, and the jobs in them."""
+
+    def options(self):
+        from nova_sched.extensions.queues import conf
+
+        return (conf,)
+
+    def nouns(self):
+        return {
+            'flavor': (
+                'manage flavors: each is a queue of jobs',
+                'nova_sched.extensions.queues.flavor_verbs:VERBS',
+            ),
+            'queue': (
+                'show the queues and their waiting jobs',
+                'nova_sched.extensions.queues.flavor_verbs:QUEUE_VERBS',
+            ),
+            'job': (
+                'show the jobs that go through queues, and cancel them',
+                'nova_sched.extensions.queues.job_verbs:VERBS',
+            ),
+        }
+
+    def checks(self):
+        from nova_sched.extensions.queues import checks
+
+        return (checks.specials, checks.broker)
+
+    def trials(self):
+        from nova_sched.extensions.queues import checks
+
+        return {'broker of queues': checks.connection}
+
+    def document(self):
+        from nova_sched.api import document
+
+        return document.read(__package__)
+
+    def policies(self, rule):
+        from nova_sched.extensions.queues import rest
+
+        return rest.policies(rule)
+
+    def handlers(self, api):
+        from nova_sched.extensions.queues import rest
+
+        return rest.handlers(api)
+
+    def companions(self, conf, bus):
+        from nova_sched.extensions.queues import rest, service
+
+        if not rest.has_queues(conf):
+            return ()
+        service.check(conf)
+        return (service.QueueService(conf, bus),)

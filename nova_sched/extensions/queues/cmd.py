@@ -29,7 +29,7 @@ def _run():
     conf = startup.configure()
     startup.read_all(conf)
     queue_service.check(conf)
-    startup.try_brokers(conf)
+    queue_service.try_brokers(conf)
     return launcher.run(conf, queue_service.QueueService(conf), QUEUES)
 
 

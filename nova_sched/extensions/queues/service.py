@@ -23,6 +23,7 @@ from oslo_service import service as oslo_service
 
 from nova_sched import errors, rpc, service
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.cmd import startup
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.jobs import SqlJobTable
 from nova_sched.engine.clock import StoreClock
@@ -99,6 +100,13 @@ def try_once(conf):
         of = broker(conf)
         if not isinstance(of, MemoryBroker):
             of.try_once()
+
+
+def try_brokers(conf):
+    """Connect once to the bus and to the broker of queues, as cmd.startup.try_bus."""
+    with startup.bus(conf) as made:
+        startup.try_bus(made)
+    startup.accepted('[queues] transport_url', lambda: try_once(conf))
 
 
 CLOCK_S = 10.0  # seconds between two queries of the database's time

@@ -13,3 +13,14 @@
 
 It claims nothing, answers nothing, and writes only its file of comparisons.
 """
+
+from nova_sched.extension import Extension
+
+
+class Shadow(Extension):
+    """The options of nova-sched-shadow."""
+
+    def options(self):
+        from nova_sched.extensions.shadow import conf
+
+        return (conf,)

@@ -258,21 +258,24 @@ class Member:
             settings=lambda: cloud.settings,
             clock=self.clock,
             random=random.Random(f'{cloud.seed} {self.name} {self.starts}'),
+            rules=self._rules(),
             membership=membership,
+            pauses=self.pauses,
             reads_nova=self.READS_NOVA,
             monotonic=lambda: cloud.timeline.now_s,
         )
-        rules = ComputeFilter(), NUMATopologyFilter(), PciPassthroughFilter()
-        filters = catalog.with_policies(rules)
-        chain = catalog.Rules(catalog.always(), filters, (RAMWeigher(),))
-        self.scheduler = self._make(context, chain)
+        self.scheduler = self._make(context)
         self.scheduler.loop.pause = self._rest  # type: ignore[method-assign]
         self.endpoints = self._endpoints(Front(self, self.scheduler))
         self._poller = StorePoller(context, self._ask)
         process.start(self._run)
 
-    def _make(self, context: Context, chain: catalog.Rules) -> Scheduler:
-        return Scheduler(context, chain, pauses=self.pauses)
+    def _rules(self) -> catalog.Rules:
+        rules = ComputeFilter(), NUMATopologyFilter(), PciPassthroughFilter()
+        return catalog.Rules(catalog.always(), catalog.with_policies(rules), (RAMWeigher(),))
+
+    def _make(self, context: Context) -> Scheduler:
+        return Scheduler(context)
 
     def _endpoints(self, front: Front) -> dict[str, Any]:
         return {

@@ -358,7 +358,7 @@ class NovaMember(Member):
     cloud: 'NovaCloud'
     signed_s = 0.0
 
-    def _make(self, context: Any, chain: Any) -> Scheduler:
+    def _make(self, context: Any) -> Scheduler:
         cloud, timeline = self.cloud, self.cloud.timeline
         self._context = context
         client = PlacementClient(Adapter(cloud, self.process, is_late=True), (5.0, READ_S))
@@ -375,8 +375,8 @@ class NovaMember(Member):
             not_up=lambda nodes: self.mirror.not_up(nodes),
         )
         writer._doubts._clock = lambda: timeline.now_s
-        made = Scheduler(context, chain, pauses=self.pauses, writer=writer,
-                         before_refusal=self._look_before_refusal)  # fmt: skip
+        context.writer, context.before_refusal = writer, self._look_before_refusal
+        made = Scheduler(context)
         send = made.loop.send
 
         def sent(kind: str, work: Any) -> Any:

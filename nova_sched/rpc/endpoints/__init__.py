@@ -12,7 +12,6 @@
 """The RPC endpoints of the scheduler, one namespace in each file: they translate arguments, call
 the engine, and translate results."""
 
-from nova_sched.extensions.optimize.endpoints import RebalancesEndpoint
 from nova_sched.rpc.endpoints import nova_source
 from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
@@ -46,6 +45,5 @@ def all_of(scheduler, mirror=None, status=None, networks=None, notifications=Non
         CloudEndpoint(status),
         ExplainEndpoint(scheduler),
         GroupsEndpoint(scheduler),
-        RebalancesEndpoint(scheduler, reads_nova=mirror is not None),
         BaseApiEndpoint(),
     ]

@@ -78,8 +78,9 @@ class Calls:
 def _scheduler(hosts):
     store, cluster = all_rules.filled_store(hosts), Cluster()
     chosen = service.settings(CONF)
-    context = Context(cluster, store, lambda: chosen, time.time, random=random.Random(1))
-    scheduler = Scheduler(context, service.rules(CONF))
+    rules = service.rules(CONF)
+    context = Context(cluster, store, lambda: chosen, time.time, random.Random(1), rules)
+    scheduler = Scheduler(context)
     scheduler.state_sync.refresh()
     scheduler.loop.start()
     return scheduler

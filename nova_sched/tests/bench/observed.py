@@ -46,7 +46,7 @@ class Call:
     def __call__(self):
         MEASURES.is_on = self._is_on
         TRACER.share, TRACER.sink = self._share or 0.0, None if self._share is None else _drop
-        self._scheduler._placer._times = self._times
+        self._scheduler.placer._times = self._times
         self._scheduler._store.on_changes = self._events and self._events.changed
         request = fleet.request()
         placement = self._scheduler.begin_place([request], alternates=True)

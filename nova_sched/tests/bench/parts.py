@@ -139,7 +139,7 @@ class WithoutBus:
         from nova_sched.rpc import endpoints, servers
         from nova_sched.rpc.serializer import SchedulerSerializer
 
-        self._scheduler = service.scheduler(conf, *service.stores(conf))
+        self._scheduler = service.scheduler(conf, engine=service.shared(conf))
         pauses = self._scheduler.pauses
         bus = rpc.transport(conf, 'fake://')
         served = endpoints.all_of(self._scheduler)

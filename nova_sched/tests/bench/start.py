@@ -89,7 +89,7 @@ def main():
     CONF.set_override('connection', sys.argv[1], 'database')
     # Filling the database takes longer than a minute.
     CONF.set_override('service_down_time', 86400)
-    made = service.scheduler(CONF, *service.stores(CONF))
+    made = service.scheduler(CONF, engine=service.shared(CONF))
     gc.disable()  # as the service
     made.start()
     gc.enable()

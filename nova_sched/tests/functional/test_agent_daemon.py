@@ -41,7 +41,7 @@ class Daemon:
         # In a session of its own: a reload is sent to all of the process group.
         with (self._root / 'log').open('w') as log:
             self._child = warm.start(
-                f'nova_sched.cmd.{self._module}',
+                warm.program(self._module),
                 ['--config-file', self._root / 'agent.conf'],
                 stdout=log,
                 stderr=log,

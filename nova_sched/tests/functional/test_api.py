@@ -20,7 +20,6 @@ import urllib.parse
 import pytest
 
 from nova_sched import objects
-from nova_sched.api import app
 from nova_sched.cmd import api
 from nova_sched.conf import CONF
 from nova_sched.extensions.queues import service as queue_service
@@ -28,7 +27,7 @@ from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import TIMEOUT_S, spec
 from nova_sched.tests.options import settings
-from nova_sched.tests.unit.api.callers import ADMIN, BLUE, RED, configuration
+from nova_sched.tests.unit.api.callers import ADMIN, BLUE, RED, configuration, rest
 
 SERVER = {
     'type': 'OS::Nova::Server',
@@ -94,7 +93,7 @@ def serving(daemon, folder, **options):
     groups = client.GroupsClient(daemon.bus, timeout_s=TIMEOUT_S)
     queues = client.QueuesClient(daemon.bus, timeout_s=TIMEOUT_S)
     rank = client.ExplainClient(daemon.bus, conf.api.external_scheduler_timeout).rank_hosts
-    made = app.make(
+    made = rest(
         conf,
         groups,
         queues,

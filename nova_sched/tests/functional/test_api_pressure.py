@@ -20,11 +20,11 @@ import threading
 import pytest
 
 from nova_sched import errors
-from nova_sched.api import app, limits
+from nova_sched.api import limits
 from nova_sched.api.limits import Limits
 from nova_sched.cmd import api
 from nova_sched.tests.unit.api.backend import Backend, group
-from nova_sched.tests.unit.api.callers import RED, configuration
+from nova_sched.tests.unit.api.callers import RED, configuration, rest
 
 THREADS, CALLERS = 4, 24
 LARGE_HEAD, LARGE_BODY = 'request-header-fields-too-large', 'request-entity-too-large'
@@ -58,7 +58,7 @@ def port(away, monkeypatch):
     made = Limits(conf)
     backend = Backend(group('app'))
     queues = made.queue_managers.calls(away)
-    served = api.server(conf, app.make(conf, backend, queues, limits=made))
+    served = api.server(conf, rest(conf, backend, queues, limits=made))
     thread = threading.Thread(target=served.serve)
     thread.start()
     yield served.bind_addr[1]

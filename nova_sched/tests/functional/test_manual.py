@@ -37,6 +37,7 @@ from nova_sched.tests.manual import MANUAL
 ROOT = MANUAL.parents[1]
 TESTS = ROOT / 'nova_sched' / 'tests'
 MANAGE = ROOT / 'nova_sched' / 'cmd' / 'manage'
+EXTENSIONS = ROOT / 'nova_sched' / 'extensions'
 DAEMONS = {f'nova-sched-{name}' for name in ('scheduler', 'shadow', 'agent', 'api', 'queues')}
 DAEMON_OPTIONS = {'--config-file', '--config-dir'}
 # Programs that are not ours, and are not checked.
@@ -65,6 +66,7 @@ INCLUDED = {
     'examples/notifications': 'unit/rpc/test_event_payload.py',
     'examples/heat/shop.yaml': 'heat_engine/test_whole.py',
     'examples/logging.conf': 'integration/test_operation_guides.py',
+    '../../nova_sched/tests/extension_package': 'integration/test_extensions.py',
     '../../nova_sched/tests/plugin_package': 'integration/test_plugins.py',
     '../../etc/systemd': 'test_units.py',
 }
@@ -209,7 +211,7 @@ def printed():
     """All texts in the code of the commands."""
     return {
         node.value
-        for path in MANAGE.glob('*.py')
+        for path in (*MANAGE.glob('*.py'), *EXTENSIONS.glob('*/*verbs.py'))
         for node in ast.walk(ast.parse(path.read_text('utf-8')))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }

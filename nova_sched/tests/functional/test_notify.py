@@ -41,7 +41,7 @@ class Daemon:
         )
         self._log = (root / 'log').open('wb')
         self.child = warm.start(
-            f'nova_sched.cmd.{module}',
+            warm.program(module),
             ['--config-file', self.file],
             env=self.heard.environment(WATCHDOG_S),
             stdout=self._log,

@@ -551,7 +551,7 @@ class TestMoves:
             )
             nova_api.servers[server] = [source, None]
             eventually(lambda: cloud.claims() == {(server, node(source)): 'confirmed'})
-            rebalances = cloud.service.scheduler.rebalances
+            rebalances = cloud.service.scheduler.parts['optimize'].rebalances
             made = rebalances.create([Move(server, node(source), node(host))], close_s=60.0)
             nova_api.services = {one: ['enabled', None] for one in HOSTS}
             eventually(lambda: nova_api.asked == [(server, host)])
@@ -572,7 +572,7 @@ class TestMoves:
         cloud.options['rebalance.goal'] = goal
         with cloud.scheduler():
             assert ('[rebalance] goal has no effect' in caplog.text) == is_told
-            assert not cloud.service.scheduler.moves_servers
+            assert not cloud.service.scheduler.parts['optimize'].moves_servers
 
     def test_an_account_that_is_not_whole(self, cloud):
         cloud.options['nova_api.auth_section'] = 'nowhere'

@@ -271,9 +271,6 @@ def test_questions_in_parallel_with_decisions(daemon):
         pytest.param('why_not', {'host': 'a'}, 'InvalidRequest', 'spec_obj', id='a host alone'),
         pytest.param('show', {'request_id': 7}, 'InvalidRequest', 'request_id', id='a number'),
         pytest.param(
-            'fragmentation', {'zone': {}}, 'InvalidRequest', 'zone or aggregate', id='no zone name'
-        ),
-        pytest.param(
             'show', {'request_id': 'x' * 300}, 'InvalidRequest', 'request_id', id='a long name'
         ),
         pytest.param('show', {}, 'InvalidRequest', 'request_id', id='nothing'),

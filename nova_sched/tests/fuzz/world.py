@@ -27,12 +27,12 @@ import werkzeug.test
 from oslo_context.context import RequestContext
 
 from nova_sched import objects, rpc, service
-from nova_sched.api import app
 from nova_sched.conf import CONF
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.tables import METADATA
 from nova_sched.extensions.agent.instances import LocalInstances
 from nova_sched.extensions.agent.service import Agent
+from nova_sched.extensions.optimize.endpoints import PlansEndpoint, RebalancesEndpoint
 from nova_sched.extensions.queues.brokers.memory import MemoryBroker
 from nova_sched.extensions.queues.endpoints import CatalogueEndpoint, QueuesEndpoint
 from nova_sched.extensions.queues.manager.register import Register
@@ -46,7 +46,7 @@ from nova_sched.tests.options import settings
 from nova_sched.tests.reference import recorded
 from nova_sched.tests.unit.agent.builders import settings as agent_settings
 from nova_sched.tests.unit.agent.fake_machine import two_cells
-from nova_sched.tests.unit.api.callers import configuration
+from nova_sched.tests.unit.api.callers import configuration, rest
 
 OPTIONS = {
     'default.host': 'scheduler-under-test',
@@ -126,9 +126,8 @@ class World:
         self._start()
 
     def _start(self):
-        stores = service.stores(CONF)
-        self.scheduler = service.scheduler(CONF, *stores)
-        self.scheduler._placer._random = random.Random(0)
+        self.scheduler = service.scheduler(CONF, engine=service.shared(CONF))
+        self.scheduler.placer._random = random.Random(0)
         self.scheduler.start()
         self._open.callback(self.scheduler.stop)
         engine = service.database(CONF)
@@ -151,7 +150,7 @@ class World:
         self._agent_file = self._folder / 'instances.json'
         agent = Agent(agent_settings(**options), LocalInstances(self._agent_file))
         self.doors = {
-            seeds.RPC: Door(endpoints.all_of(self.scheduler), SchedulerSerializer()),
+            seeds.RPC: Door(self._endpoints(), SchedulerSerializer()),
             seeds.AGENT: Door([AgentEndpoint(agent)]),
             seeds.QUEUES: Door(
                 [QueuesEndpoint(self._register), CatalogueEndpoint(self._register.hear)]
@@ -160,13 +159,19 @@ class World:
         self._api()
         self._people()
 
+    def _endpoints(self):
+        """Without the thread that moves servers."""
+        optimizer = self.scheduler.parts['optimize']
+        more = PlansEndpoint(optimizer), RebalancesEndpoint(optimizer)
+        return [*endpoints.all_of(self.scheduler), *more]
+
     def _api(self):
         bus = rpc.transport(CONF, 'fake://')
         self._open.callback(bus.cleanup)
         groups, queues = client.GroupsClient(bus), client.QueuesClient(bus)
         groups._client = Caller(self.doors[seeds.RPC], 'groups')
         queues._client = Caller(self.doors[seeds.QUEUES], 'queues')
-        self.api = app.make(configuration(), groups, queues)
+        self.api = rest(configuration(), groups, queues)
 
     def _people(self):
         """The recorded hosts, a claim, a group, a candidate and a flavor."""

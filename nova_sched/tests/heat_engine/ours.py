@@ -22,7 +22,7 @@ from pathlib import Path
 from oslo_log import log
 
 from nova_sched import errors, objects, rpc
-from nova_sched.api import app, document
+from nova_sched.api import document
 from nova_sched.cmd import api
 from nova_sched.conf import CONF
 from nova_sched.groups import template
@@ -30,7 +30,7 @@ from nova_sched.groups.definition import Image, Member, MemberFlavor
 from nova_sched.groups.members import member_spec
 from nova_sched.tests.functional.harness import TIMEOUT_S, running
 from nova_sched.tests.options import settings
-from nova_sched.tests.unit.api.callers import configuration
+from nova_sched.tests.unit.api.callers import configuration, rest
 
 DAY_S = 86400
 
@@ -103,7 +103,7 @@ def serving():
     """The scheduler, and the address of its API."""
     with tempfile.TemporaryDirectory() as folder, running('fake://', Path(folder)) as daemon:
         groups = rpc.client.GroupsClient(daemon.bus, timeout_s=TIMEOUT_S)
-        made = app.make(
+        made = rest(
             configuration(), groups, rpc.client.QueuesClient(daemon.bus, timeout_s=TIMEOUT_S)
         )
         served = api.server(configuration(port=0, shutdown_timeout=5), made)

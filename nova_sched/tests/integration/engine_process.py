@@ -224,8 +224,8 @@ def main(fd, url, *options):
         settings({'database.connection': url, **chosen}),
         multiprocessing.connection.Connection(int(fd)) as pipe,
     ):
-        stores = service.once_available(lambda: service.stores(CONF), CONF, threading.Event())
-        scheduler = service.scheduler(CONF, *stores)
+        engine = service.once_available(lambda: service.shared(CONF), CONF, threading.Event())
+        scheduler = service.scheduler(CONF, engine=engine)
         service.once_available(scheduler.start, CONF, threading.Event())
         _Door(scheduler, pipe).serve()
     os._exit(0)  # the parent is gone: no answer is due

@@ -54,7 +54,7 @@ class Site:
             )
         )
 
-        done = warm.run(f'nova_sched.cmd.{program}', ['--config-file', file])
+        done = warm.run(warm.program(program), ['--config-file', file])
         return done.returncode, done.stdout + done.stderr
 
 

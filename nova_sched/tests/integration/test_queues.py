@@ -13,9 +13,11 @@
 router."""
 
 import concurrent.futures
+import contextlib
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.queue_cloud import OPTIONS, QueueCloud, refused
 from nova_sched.tests.functional.test_agent import conf, until
@@ -86,4 +88,15 @@ def test_a_broker_that_restarts(cloud, rabbitmq):
         hosts = [before, *(one.result() for one in after)]
     assert sorted({*hosts}) == ['a', 'b']
     assert cloud.used['servers'] == 5
+    # A call before the agent has subscribed again is lost.
+    for host in ('a', 'b'):
+        until(lambda host=host: answers(cloud, host))
     assert len(cloud.instances('a')) + len(cloud.instances('b')) == 5
+
+
+def answers(cloud, host):
+    """Whether the agent answers a call."""
+    with contextlib.suppress(errors.NoAnswer):
+        cloud.instances(host)
+        return True
+    return False

@@ -29,11 +29,10 @@ from nova_sched.db.candidates import SqlCandidates
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.rebalances import SqlRebalances
-from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings
-from nova_sched.engine.candidates import MemoryCandidates
 from nova_sched.engine.explain.decision_log import MemoryDecisionLog
-from nova_sched.extensions.optimize.mixes import SqlMixes
+from nova_sched.extensions.optimize import optimizer
+from nova_sched.extensions.queues import catalogue
 from nova_sched.groups.limits import PlanLimits
 from nova_sched.rpc.client import ClaimsClient
 from nova_sched.tests.builders import uuid_of
@@ -101,42 +100,36 @@ def test_settings(option, value, setting, found):
 @pytest.mark.parametrize(
     'kept, kinds',
     [
-        pytest.param(
-            'memory',
-            [SqlClaimStore, MemoryDecisionLog, MemoryCandidates, *[type(None)] * 4],
-            id='in memory',
-        ),
-        pytest.param(
-            'sql',
-            [
-                SqlClaimStore,
-                SqlDecisionLog,
-                SqlCandidates,
-                SqlSchedulers,
-                SqlMixes,
-                SqlFlavors,
-                SqlRebalances,
-            ],
-            id='in a database',
-        ),
+        pytest.param('memory', [MemoryDecisionLog, type(None), type(None)], id='in memory'),
+        pytest.param('sql', [SqlDecisionLog, SqlCandidates, SqlRebalances], id='in a database'),
     ],
 )
 def test_everything_is_kept_alike(tmp_path, kept, kinds):
     with settings(
         {'claims.store': kept, 'database.connection': f'sqlite:///{tmp_path}/db.sqlite'}
     ):
-        assert [type(one) for one in service.stores(CONF)] == kinds
+        made = service.scheduler(CONF, engine=service.shared(CONF))
+    context, part = made.context, made.parts['optimize']
+    found = context.decision_log._store, context.candidates, part.rebalances
+    assert [type(one) for one in found] == kinds
+    assert type(context.store) is SqlClaimStore
 
 
 def test_the_flavors_of_the_mix():
     """Those of Nova, if the hosts are read from it."""
     own, nova = [{'name': name, 'vcpus': vcpus, 'memory_mb': 512}
                  for name, vcpus in (('own', 1), ('nova', 2))]  # fmt: skip
-    flavors = types.SimpleNamespace(list=lambda: (1, [own]))
+    database = schema.in_memory()
+    SqlFlavors(database).create(catalogue.checked_flavor(own, 0.0))
     source = types.SimpleNamespace(flavors=lambda: [nova])
-    of_nova, of_queues = (service.flavor_requests(flavors, one) for one in (source, None))
-    assert [[one.vcpus for one in found()] for found in (of_nova, of_queues)] == [[2], [1]]
-    assert service.flavor_requests(None, None) is None
+    for engine, of_nova, vcpus in (
+        (database, source, [2]),
+        (database, None, [1]),
+        (None, source, [2]),
+        (None, None, None),
+    ):
+        found = optimizer.flavor_requests(engine, of_nova)
+        assert (found and [one.vcpus for one in found()]) == vcpus
 
 
 @pytest.mark.parametrize(

@@ -61,3 +61,19 @@ class RebalanceSettings:
         if self.goal is None or any(hours.include(now_s) for hours in self.quiet_hours):
             return None
         return self.moves_per_hour
+
+
+def settings(conf):
+    """Return the options of moves from the present configuration."""
+    given = conf.rebalance
+    return RebalanceSettings(
+        in_flight=given.in_flight,
+        goal=given.goal,
+        interval_s=given.interval,
+        moves_per_hour=given.moves_per_hour,
+        quiet_hours=tuple(QuietHours(*hours) for hours in given.quiet_hours),
+        close_s=given.close_emptied or None,
+        protected_aggregates=frozenset(given.protected_aggregates),
+        protected_projects=frozenset(given.protected_projects),
+        immovable_servers=frozenset(given.immovable_servers),
+    )

@@ -22,8 +22,9 @@ from amqp.exceptions import AMQPNotImplementedError
 
 from nova_sched import errors
 from nova_sched.extensions.queues import brokers, conf
+from nova_sched.extensions.queues.brokers import amqp_link
 from nova_sched.extensions.queues.brokers.amqp_consumer import AmqpConsumer
-from nova_sched.rpc import amqp_link
+from nova_sched.rpc import amqp_link as rabbit
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class AmqpBroker(brokers.Broker):
         heartbeat_s: float = HEARTBEAT_S,
         name: str = 'nova_sched',
     ):
-        self._server = amqp_link.cluster(url, options)
+        self._server = rabbit.cluster(url, options)
         self._queue_type = queue_type
         self._fallback_after_s = fallback_after_s
         self._heartbeat_s = heartbeat_s
@@ -116,7 +117,7 @@ class AmqpBroker(brokers.Broker):
 
     def try_once(self) -> None:
         """Connect once. Raises BrokerUnavailable, or BrokerRefused."""
-        amqp_link.close(self._connection('check'))
+        rabbit.close(self._connection('check'))
 
     def consumer(self, deliver: Callable[[brokers.Delivery], None], name: str) -> AmqpConsumer:
         whole = self._queue_type == conf.CLASSIC
@@ -132,14 +133,14 @@ class AmqpBroker(brokers.Broker):
         self._pool.close()
 
     def _connection(self, name: str, heartbeat_s: float = 0.0) -> amqp.Connection:
-        return amqp_link.connect(self._server, f'{self._name} {name}', heartbeat_s)
+        return rabbit.connect(self._server, f'{self._name} {name}', heartbeat_s)
 
     def _open_link(self) -> amqp_link.Link:
         connection = self._connection('sends')
         try:
             return amqp_link.Link(connection, self._shape)
-        except amqp_link.ERRORS:
-            amqp_link.close(connection)
+        except rabbit.ERRORS:
+            rabbit.close(connection)
             raise
 
     def _shape(self, queue: str) -> Mapping[str, Any]:

@@ -29,7 +29,7 @@ from amqp.exceptions import AMQPNotImplementedError
 from nova_sched import errors
 from nova_sched.extensions.queues import brokers
 from nova_sched.extensions.queues.brokers.amqp_session import DeliveryTag, Session
-from nova_sched.rpc import amqp_link
+from nova_sched.rpc import amqp_link as rabbit
 
 LOG = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class AmqpConsumer(brokers.Consumer):
             while not self._stopping:
                 try:
                     self._turn()
-                except amqp_link.ERRORS as error:
+                except rabbit.ERRORS as error:
                     self._lose(error)
         finally:
             if self._session is not None:
@@ -220,7 +220,7 @@ class AmqpConsumer(brokers.Consumer):
                 return
             try:
                 work()
-            except amqp_link.ERRORS as error:
+            except rabbit.ERRORS as error:
                 self._lose(error)
             finally:
                 done.set_result(None)
@@ -251,8 +251,8 @@ class AmqpConsumer(brokers.Consumer):
             session = Session(connection, self._window, self._whole)
             session.follow(self._wanted)
             self._selector.register(session, selectors.EVENT_READ)
-        except amqp_link.ERRORS as error:
-            amqp_link.close(connection)
+        except rabbit.ERRORS as error:
+            rabbit.close(connection)
             self._heed(error)
             raise errors.BrokerUnavailable(str(error)) from error
         self._session = session

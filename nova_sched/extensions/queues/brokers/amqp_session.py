@@ -22,7 +22,8 @@ from amqp import spec
 from amqp.exceptions import NotFound
 
 from nova_sched.extensions.queues import brokers
-from nova_sched.rpc import amqp_link
+from nova_sched.extensions.queues.brokers import amqp_link
+from nova_sched.rpc import amqp_link as rabbit
 
 MAX_MISSING = 100  # missing queues after which the rest is left for the next check
 
@@ -39,7 +40,7 @@ class DeliveryTag:
 
 
 class Session:
-    """One channel with all subscriptions. For one thread; every method raises amqp_link.ERRORS.
+    """One channel with all subscriptions. For one thread; every method raises rabbit.ERRORS.
 
     ``whole``: RabbitMQ enforces the window over the whole channel, which classic queues support.
     Otherwise each subscription may deliver one message, and ends with it. Messages above the
@@ -53,7 +54,7 @@ class Session:
         self.missing: dict[str, int] = {}  # queues that do not exist, with the wanted priority
         self._connection = connection
         self._fileno = connection.sock.fileno()  # also needed after it was closed
-        self._silence_s = max(amqp_link.SILENCE_S, connection.heartbeat or 0)
+        self._silence_s = max(rabbit.SILENCE_S, connection.heartbeat or 0)
         self._channel = connection.channel()
         self._probes = connection.channel()
         self._window = window
@@ -93,7 +94,7 @@ class Session:
 
     def close(self) -> None:
         """Close the channel; unacknowledged messages return to their queues."""
-        amqp_link.close(self._connection)
+        rabbit.close(self._connection)
 
     def window(self, count: int) -> None:
         self._window = count
@@ -245,12 +246,12 @@ class Session:
             self.missing[queue] = self._open.pop(queue)[1]
 
     def _on_message(self, message: Any) -> None:
-        info, found = message.delivery_info, amqp_link.headers(message)
+        info, found = message.delivery_info, rabbit.headers(message)
         queue, number = self._queues[info['consumer_tag']], message.delivery_tag
         reason = found.get(amqp_link.REASON) or found.get('x-first-death-reason')
         delivery = brokers.Delivery(
             queue,
-            amqp_link.body(message),
+            rabbit.body(message),
             tries=found.get(amqp_link.TRIES, 0),
             redelivered=info['redelivered'],
             reason=reason if queue == brokers.FALLBACK else None,

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched import errors, service
+from nova_sched import errors, extension, service
 from nova_sched.claim import LIVE_MIGRATION
 from nova_sched.claims import ClaimSelector
 from nova_sched.claims.sql import SqlClaimStore
@@ -184,10 +184,9 @@ class EngineReplay:
         settings = dataclasses.replace(service.settings(conf), explain_retention_s=0)
         self._cluster, self._store = Cluster(), SqlClaimStore(schema.in_memory(), self._now_s)
         self._building: dict[str, str] = {}  # host by server
-        context = Context(
-            self._cluster, self._store, lambda: settings, self._now_s, random.Random(seed)
-        )
-        self.scheduler = InlineScheduler(context, service.rules(conf))
+        chance, rules = random.Random(seed), service.rules(conf)
+        context = Context(self._cluster, self._store, lambda: settings, self._now_s, chance, rules)
+        self.scheduler = InlineScheduler(context, extension.installed())
         self._hosts = self._cluster.hosts
         self.scheduler.state_sync.refresh()
         for facts in self._store.report(workload.reports, self._now_s()):
@@ -253,8 +252,9 @@ class EngineReplay:
         """
         scheduler, requests = self.scheduler, arrival.requests
         self._asked += arrival.amount * len(requests)
-        if scheduler.mix.learns and scheduler.mix.is_due:
-            scheduler.mix.refresh()
+        mix = scheduler.parts['optimize'].mix
+        if mix.learns and mix.is_due:
+            mix.refresh()
         begin_s = time.perf_counter()
         try:
             found = scheduler.place(list(requests))

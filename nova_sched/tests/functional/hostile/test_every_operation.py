@@ -20,7 +20,6 @@ import json
 import pytest
 from werkzeug.test import Client
 
-from nova_sched.api import app as api
 from nova_sched.api.document import OPERATIONS, resolved
 from nova_sched.db import engine as db_engine
 from nova_sched.db.jobs import SqlJobTable
@@ -28,7 +27,7 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec
 from nova_sched.tests.functional.test_api import serving, template
 from nova_sched.tests.unit.api.backend import Backend, Manager, group
-from nova_sched.tests.unit.api.callers import ADMIN, BLUE, configuration
+from nova_sched.tests.unit.api.callers import ADMIN, BLUE, configuration, rest
 
 EVIL = {'X-Auth-Token': 'eve:evil', 'If-Match': '*'}
 HOSTS = [f'hidden-{number}' for number in range(6)]
@@ -201,7 +200,7 @@ PLANNING = [
 def test_what_plans_is_counted(name):
     """A change of a group has to be computed; the rest reads, or deletes."""
     app = group('app', project_id='evil', user_id='eve')
-    made = api.make(configuration(plan_rate='1/hour'), Backend(app), Manager())
+    made = rest(configuration(plan_rate='1/hour'), Backend(app), Manager())
     body = next(requests(OPERATIONS[name], app.uuid, app.uuid))[1]
     path = OPERATIONS[name].path.replace('{uuid}', app.uuid)
     answers = [

@@ -183,7 +183,7 @@ def test_an_unknown_frequency_is_not_reported():
 def test_each_says_when_and_where_from():
     told = json.loads(cpus.metrics_text(TIMES, PERCENTS, 0, None, NOW))
     assert {(metric['timestamp'], metric['source']) for metric in told} == {
-        ('2026-01-01T12:00:00.000000', 'nova_sched.extensions.agent')
+        ('2026-01-01T12:00:00.000000', 'nova_sched.agent')
     }
 
 

@@ -11,10 +11,16 @@
 # under the License.
 """Those who call the API, and its configuration."""
 
+from types import SimpleNamespace
+
 from oslo_config import cfg
 from oslo_policy import opts as policy_options
 
+from nova_sched.api import app
+from nova_sched.api.limits import Limits
+from nova_sched.api.policies import AccessPolicy
 from nova_sched.conf import api as api_options
+from nova_sched.rpc.client import ExplainClient, GroupsClient, QueuesClient, RebalancesClient
 
 RED, BLUE = {'X-Auth-Token': 'ann:red'}, {'X-Auth-Token': 'bob:blue'}
 ADMIN = {'X-Auth-Token': 'admin:operators'}
@@ -30,3 +36,37 @@ def configuration(**values):
     for name, value in {'auth_strategy': 'noauth', 'plan_rate': '', **values}.items():
         made.set_override(name, value, group='api')
     return made
+
+
+def rest(
+    conf,
+    groups,
+    queues,
+    probe=None,
+    facts=dict,
+    rank=None,
+    plan=None,
+    rebalances=None,
+    limits=None,
+):
+    """The REST API over these clients of the RPC namespaces `groups`, `queues` and `rebalances`;
+    ``facts``, ``rank`` and ``plan`` are methods of `explain`."""
+    explain = SimpleNamespace(rank_hosts=rank, plan_moves=plan, health=facts)
+    clients = {
+        GroupsClient: groups,
+        QueuesClient: queues,
+        ExplainClient: explain,
+        RebalancesClient: rebalances,
+    }
+    probes = {**clients, GroupsClient: probe or groups}
+    limits = limits or Limits(conf)
+    return app.make(
+        app.Api(
+            conf,
+            limits,
+            AccessPolicy(conf),
+            lambda kind, *_, **__: clients[kind],
+            probes.__getitem__,
+            database=None,
+        )
+    )

@@ -14,7 +14,6 @@
 import pytest
 from werkzeug.test import Client
 
-from nova_sched.api import app
 from nova_sched.tests.unit.api.backend import (
     Backend,
     Manager,
@@ -23,7 +22,7 @@ from nova_sched.tests.unit.api.backend import (
     Rebalances,
     group,
 )
-from nova_sched.tests.unit.api.callers import configuration
+from nova_sched.tests.unit.api.callers import configuration, rest
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def rebalances():
 
 @pytest.fixture
 def http(conf, backend, manager, ranker, planner, rebalances):
-    made = app.make(
+    made = rest(
         conf,
         backend,
         manager,

@@ -16,7 +16,6 @@ import schemathesis
 from schemathesis.checks import positive_data_acceptance
 from schemathesis.config import OperationConfig, OperationsConfig, SchemathesisConfig
 
-from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.api.backend import (
@@ -27,7 +26,7 @@ from nova_sched.tests.unit.api.backend import (
     Rebalances,
     group,
 )
-from nova_sched.tests.unit.api.callers import configuration
+from nova_sched.tests.unit.api.callers import configuration, rest
 from nova_sched.tests.unit.api.test_identity import keystone, with_keystone
 
 __all__ = ['keystone']
@@ -66,7 +65,7 @@ def config():
 
 
 BACKEND, MANAGER, REBALANCES = Backend(), Manager(), Rebalances()
-API = app.make(
+API = rest(
     with_keystone(configuration(auth_strategy='keystone')),
     BACKEND,
     MANAGER,

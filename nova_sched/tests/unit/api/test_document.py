@@ -16,9 +16,12 @@ import pytest
 
 from nova_sched.api import document, handlers
 from nova_sched.api.document import DOCUMENT, OPERATIONS
+from nova_sched.extensions.optimize.rest import RebalanceHandlers
+from nova_sched.extensions.queues.rest import QueueHandlers
 from nova_sched.groups import template
 from nova_sched.objects import top_group
 from nova_sched.tests.unit.api.backend import Manager, group, member
+from nova_sched.tests.unit.api.callers import rest
 
 SCHEMAS = DOCUMENT['components']['schemas']
 
@@ -41,7 +44,8 @@ def test_the_schema_of_templates_is_served(http):
     [
         pytest.param(handlers.VersionHandlers, 'service', id='service'),
         pytest.param(handlers.GroupHandlers, 'groups', id='groups'),
-        pytest.param(handlers.QueueHandlers, 'queues', id='queues'),
+        pytest.param(QueueHandlers, 'queues', id='queues'),
+        pytest.param(RebalanceHandlers, 'rebalances', id='rebalances'),
     ],
 )
 def test_a_handler_for_each_operation_and_no_other(kind, tag):
@@ -77,14 +81,12 @@ def test_health_that_an_operator_has_taken_away(conf, backend, tmp_path):
     from oslo_middleware import opts
     from werkzeug.test import Client
 
-    from nova_sched.api import app
-
     for name, options in opts.list_opts_healthcheck():
         conf.register_opts(options, group=name)
     conf.set_override('backends', ['disable_by_file'], group='healthcheck')
     file = tmp_path / 'away'
     conf.set_override('disable_by_file_path', str(file), group='healthcheck')
-    http = Client(app.make(conf, backend, Manager()))
+    http = Client(rest(conf, backend, Manager()))
     assert http.get('/healthcheck').status_code == 200
     file.touch()
     assert http.get('/healthcheck').status_code == 503

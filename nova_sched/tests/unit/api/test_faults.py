@@ -18,10 +18,9 @@ import pytest
 from werkzeug.test import Client
 
 from nova_sched import errors
-from nova_sched.api import app
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.backend import TEMPLATE, Manager
-from nova_sched.tests.unit.api.callers import ADMIN, RED
+from nova_sched.tests.unit.api.callers import ADMIN, RED, rest
 
 SECRET = 'postgresql://nova_sched:secret@db/x'
 WHY = {'core': ['app/spread'], 'contradicts': False}
@@ -131,14 +130,14 @@ def test_what_the_log_tells_of_an_error(http, backend, caplog, error, level, log
 
 def test_the_log_has_a_line_for_each_request(conf, backend, caplog):
     with caplog.at_level(logging.INFO, 'nova_sched.api.app'):
-        Client(app.make(conf, backend, Manager())).get('/v1/groups?name=x', headers=RED)
+        Client(rest(conf, backend, Manager())).get('/v1/groups?name=x', headers=RED)
     assert re.search(r'GET /v1/groups: 200, \d+\.\d ms', caplog.text)
 
 
 def test_an_address_makes_no_line_of_the_log(conf, backend, caplog):
     with caplog.at_level(logging.INFO, 'nova_sched.api.app'):
         forged = '/v1/flavors/x%0a2030-01-01 00:00:00.000 1 INFO forged'
-        Client(app.make(conf, backend, Manager())).get(forged, headers=RED)
+        Client(rest(conf, backend, Manager())).get(forged, headers=RED)
     assert [one for one in caplog.messages if '\n' in one] == []
     assert 'GET /v1/flavors/x%0A2030-01-01%2000%3A00%3A00.000' in caplog.text
 
@@ -193,7 +192,7 @@ def test_addresses_where_the_api_is_below_another(http, prefix):
     ],
 )
 def test_addresses_behind_a_proxy(conf, backend, trusted, root):
-    made = app.make(conf, backend, Manager())
+    made = rest(conf, backend, Manager())
     conf.set_override('enable_proxy_headers_parsing', trusted, group='oslo_middleware')
     answer = Client(made).get(
         '/v1', headers={'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'cloud'}

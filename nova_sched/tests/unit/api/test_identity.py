@@ -21,10 +21,10 @@ from oslo_utils import timeutils
 from werkzeug.test import Client
 
 from nova_sched import errors
-from nova_sched.api import app, identity, limits
+from nova_sched.api import identity, limits
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.backend import Manager
-from nova_sched.tests.unit.api.callers import configuration
+from nova_sched.tests.unit.api.callers import configuration, rest
 
 OPEN = [
     '/',
@@ -77,7 +77,7 @@ def test_noauth_wants_a_name(http):
 @pytest.mark.parametrize('auth_strategy', ['noauth', 'keystone'])
 def test_no_token_is_needed(backend, auth_strategy):
     made = Client(
-        app.make(with_keystone(configuration(auth_strategy=auth_strategy)), backend, Manager())
+        rest(with_keystone(configuration(auth_strategy=auth_strategy)), backend, Manager())
     )
     assert {path: made.get(path).status_code for path in OPEN} == dict.fromkeys(OPEN, 200)
 
@@ -109,9 +109,7 @@ def keystone():
 
 @pytest.fixture
 def guarded(backend):
-    return Client(
-        app.make(with_keystone(configuration(auth_strategy='keystone')), backend, Manager())
-    )
+    return Client(rest(with_keystone(configuration(auth_strategy='keystone')), backend, Manager()))
 
 
 def test_a_token_of_keystone(guarded, keystone, backend):
@@ -195,7 +193,7 @@ def test_keystone_is_away(backend):
     with_keystone(
         conf, auth_type='password', auth_url='http://127.0.0.1:1', http_request_max_retries=0
     )
-    answer = Client(app.make(conf, backend, Manager())).get(
+    answer = Client(rest(conf, backend, Manager())).get(
         '/v1/groups', headers={'X-Auth-Token': 'any'}
     )
     (told,) = answer.json['errors']
@@ -214,7 +212,7 @@ def test_keystone_is_away(backend):
 def test_a_keystone_that_cannot_be_asked(backend, auth_type, why):
     conf = with_keystone(configuration(auth_strategy='keystone'), auth_type=auth_type)
     with pytest.raises(errors.BadConfig, match=why):
-        app.make(conf, backend, Manager())
+        rest(conf, backend, Manager())
 
 
 def test_only_so_many_requests_wait_for_keystone(backend, monkeypatch):
@@ -222,7 +220,7 @@ def test_only_so_many_requests_wait_for_keystone(backend, monkeypatch):
     monkeypatch.setattr(limits, 'PLACE_S', 0.0)
     conf = with_keystone(configuration(auth_strategy='keystone', threads=2))
     made = limits.Limits(conf)
-    http = Client(app.make(conf, backend, Manager(), limits=made))
+    http = Client(rest(conf, backend, Manager(), limits=made))
     with made.keystone.place():
         answer = http.get('/v1/groups', headers={'X-Auth-Token': 'any'})
         assert (answer.status_code, answer.headers['Retry-After']) == (503, '1')

@@ -17,10 +17,10 @@ import pytest
 from werkzeug import test as testing
 
 from nova_sched import errors
-from nova_sched.api import app, limits
+from nova_sched.api import limits
 from nova_sched.api.limits import AWAY_S, Limits, PlanRateLimit, Service, threads_of
 from nova_sched.tests.unit.api.backend import TEMPLATE
-from nova_sched.tests.unit.api.callers import ADMIN, RED, configuration
+from nova_sched.tests.unit.api.callers import ADMIN, RED, configuration, rest
 
 PATIENCE_S = 60.0
 
@@ -199,7 +199,7 @@ def test_a_request_above_the_rate_is_refused_before_work(
 
 
 def test_the_rate_is_one_for_all_methods(backend, manager):
-    http = testing.Client(app.make(configuration(plan_rate='2/minute'), backend, manager))
+    http = testing.Client(rest(configuration(plan_rate='2/minute'), backend, manager))
     asked = [('PUT', GROUP), ('DELETE', GROUP), ('POST', '/v1/groups')]
     found = [
         http.open(path, method=method, json={'template': TEMPLATE}, headers=RED).status_code

@@ -11,6 +11,7 @@
 # under the License.
 """The options: all of them are listed, and those of Nova are as in Nova."""
 
+import pathlib
 import pkgutil
 
 import pytest
@@ -172,7 +173,10 @@ def test_every_option_is_novas_or_named_as_ours():
 def test_every_file_of_options_is_listed():
     files = {info.name for info in pkgutil.iter_modules(conf.__path__)}
     shared = {'keystone'}  # what the groups of services have in common
-    assert {module.__name__.rpartition('.')[2] for module in conf.MODULES} == files - shared
+    assert {module.__name__.rpartition('.')[2] for module in conf.OWN} == files - shared
+    more = {module.__name__ for module in conf.MODULES} - {module.__name__ for module in conf.OWN}
+    found = (pathlib.Path(conf.__file__).parents[1] / 'extensions').glob('*/conf.py')
+    assert more == {f'nova_sched.extensions.{file.parent.name}.conf' for file in found}
     assert [group for group, _ in conf.list_opts()] == [module.GROUP for module in conf.MODULES]
 
 

@@ -21,6 +21,7 @@ import pytest
 from werkzeug.test import Client
 
 from nova_sched import errors
+from nova_sched.api import app as api_app
 from nova_sched.api.limits import Limits
 from nova_sched.cmd import api
 from nova_sched.cmd.manage import store
@@ -29,6 +30,7 @@ from nova_sched.db.jobs import JobEntry
 from nova_sched.extensions.dashboard import app, decisions, queues, sessions
 from nova_sched.extensions.dashboard.parts import Clients
 from nova_sched.extensions.dashboard.sessions import Authenticator
+from nova_sched.extensions.queues import rest
 from nova_sched.rpc import client as client_module
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.api.callers import configuration
@@ -265,9 +267,11 @@ def test_a_page_waits_for_the_database_as_a_scheduler_does(monkeypatch, tmp_path
     file.touch()
     conf.set_override('connection', f'sqlite:///{file}', group='database')
     monkeypatch.setattr(app, 'make', lambda conf, clients, database, limits: database)
-    monkeypatch.setattr(api, 'application', lambda *_: None)
-    for name in ('GroupsClient', 'ExplainClient', 'QueuesClient', 'RebalancesClient'):
+    monkeypatch.setattr(api_app, 'make', lambda *_: None)
+    monkeypatch.setattr(api, 'is_alone', lambda conf: False)
+    for name in ('GroupsClient', 'ExplainClient'):
         monkeypatch.setattr(client_module, name, lambda *_, **__: None)
+    monkeypatch.setattr(rest, 'QueuesClient', lambda *_, **__: None)
     monkeypatch.setattr(store.db_engine, 'for_command', lambda url, limits: limits)
     monkeypatch.setattr(store.schema, 'check', lambda engine: None)
     limits = api.everything(conf, None).mounts['/dashboard']()

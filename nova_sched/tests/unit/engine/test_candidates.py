@@ -59,13 +59,13 @@ class Offering(World):
     def __init__(self, hosts=3, store=None, offers=None, **settings):
         super().__init__(store, **settings)
         self.offers = MemoryCandidates() if offers is None else offers
+        self.context.candidates = self.offers
         self.candidates = HostOffers(
             self.context,
             self._decide,
             self.scheduler._until_done,
             self.state_sync,
             self.claim_service,
-            self.offers,
         )
         sizes = [1024 * (hosts + 1 - number) for number in range(hosts)]
         self.report(*(report(f'host-{n}', memory_mb=mb, vcpus=2) for n, mb in enumerate(sizes)))

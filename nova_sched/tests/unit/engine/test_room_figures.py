@@ -73,7 +73,7 @@ class TestRefresh:
         world = World()
         world.report(*(report(f'host-{row}', vcpus=4) for row in range(2)))
         self.now_s, self.futures = 0.0, []
-        self.figures = RoomFigures(world.scheduler._context, self._send, clock=lambda: self.now_s)
+        self.figures = RoomFigures(world.scheduler.context, self._send, clock=lambda: self.now_s)
         return world
 
     def _send(self, work):

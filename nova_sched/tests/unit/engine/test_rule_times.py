@@ -38,7 +38,7 @@ def test_a_measured_decision_counts_its_rules(monkeypatch, is_on):
     monkeypatch.setattr(MEASURES, 'is_on', is_on)
     made = World(chain=rules([], [Score(1, 3, 2)]))
     made.report(*(report(f'host-{row}', vcpus=4) for row in range(3)))
-    placer = made.scheduler._placer
+    placer = made.scheduler.placer
     placer._times = RuleTimes(every=1)
     placer.follow(placer.rules)
     decision = placer.decide([request(vcpus=1)], made.scheduler._settings())

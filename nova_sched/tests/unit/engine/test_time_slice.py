@@ -190,14 +190,14 @@ def test_a_host_is_not_refused_for_ever_for_searches_on_others(fewest_of_kinds, 
             *cells, cell(4, range(4), memory_mb=5000 + row, cpu_usage=1)
         ).to_json()) for row in range(9)
     ])  # fmt: skip
-    made.scheduler._placer.kinds.fewest = fewest_of_kinds
+    made.scheduler.placer.kinds.fewest = fewest_of_kinds
     found = []
     for number in range(5):
         found += [made.place(asks(f'{number} {again}', cells=1), claim=False) for again in '12']
         clock[0] += vocab.AGAIN_S
     best = [one[0][0] for one in found]
     assert best == [f'host-{row}' for row in (3, 3, 6, 6, 8, 8, 8, 8, 8, 8)]
-    assert bool(len(made.scheduler._placer.kinds)) is (fewest_of_kinds == 0)
+    assert bool(len(made.scheduler.placer.kinds)) is (fewest_of_kinds == 0)
 
 
 def test_a_paused_request_repeats_no_undecided_search(tiny, monkeypatch):

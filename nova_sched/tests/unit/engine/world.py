@@ -13,6 +13,7 @@
 
 import contextlib
 import random
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from nova_sched.engine.catalog import Rules, always
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.context import Context
 from nova_sched.engine.cycle import PLACE, Order
-from nova_sched.engine.groups.operations import no_limits
 from nova_sched.engine.scheduler import CALL, REPORT, Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.filters import Filter, RowFilter
@@ -125,9 +125,10 @@ class World:
         solver=None,
         clock=None,
         writer=None,
-        limits=no_limits,
+        limits=None,
         reads_nova=False,
         before_refusal=None,
+        extensions=MappingProxyType({}),
         **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
@@ -145,18 +146,15 @@ class World:
             topology=topology or DomainTopology(),
             membership=membership or SchedulerMembership(),
             reads_nova=reads_nova,
-        )
-        chain = spreading() if chain is None else chain
-        self.scheduler = Scheduler(
-            self.context,
-            chain,
-            max_batch,
-            candidates,
-            solver,
+            rules=spreading() if chain is None else chain,
+            max_batch=max_batch,
+            candidates=candidates,
+            solver=solver,
             writer=writer,
-            limits=limits,
+            limits=limits or (lambda _project_id: {}),
             before_refusal=before_refusal,
         )
+        self.scheduler = Scheduler(self.context, extensions)
         self.state_sync = self.scheduler.state_sync
         self.claim_service = self.scheduler.claim_service
         self.loop = self.scheduler.loop

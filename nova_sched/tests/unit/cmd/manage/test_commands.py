@@ -355,8 +355,8 @@ def test_what_json_holds_is_documented(manage, store, words):
 
 @each(
     'words',
-    ['', *commands.NOUNS,
-     *(f'{noun} {verb[0]}' for noun in commands.NOUNS for verb in commands.verbs_of(noun))],
+    ['', *commands.nouns(),
+     *(f'{noun} {verb[0]}' for noun in commands.nouns() for verb in commands.verbs_of(noun))],
 )  # fmt: skip
 def test_help_on_every_level(capsys, words):
     with pytest.raises(SystemExit) as ended:

@@ -73,7 +73,7 @@ class Planned:
                 )
         self.before = lambda: None
         self.planner = MovePlanner(
-            self.world.context, self.world.scheduler._placer, self._call, flavors
+            self.world.context, self.world.scheduler.placer, self._call, flavors
         )
 
     def _call(self, work, *args):
@@ -359,7 +359,7 @@ def test_the_filters_let_every_step_pass(seed):
         aggregate(2, [f'host-{row}' for row in range(5, 10)], availability_zone='b'),
     ]
     made = Planned(servers, [RamFilter(), NumInstancesFilter()], aggregates=zones)
-    cluster, chain = made.cluster, made.world.scheduler._placer.rules
+    cluster, chain = made.cluster, made.world.scheduler.placer.rules
     with settings({'filter_scheduler.max_instances_per_host': 6}):
         found = made.plan(dice.choice(['empty', 'spread', 'drain:host-1,host-7']))
         for move in dice.sample(found['moves'], len(found['moves'])):

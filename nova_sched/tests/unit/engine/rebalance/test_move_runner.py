@@ -364,7 +364,7 @@ class TestPeriodic:
         made.boot('host-0', ONE)
         made.boot('host-1', TWO, THREE)
         world = made.world
-        planner = MovePlanner(world.context, world.scheduler._placer, made.scheduler.call)
+        planner = MovePlanner(world.context, world.scheduler.placer, made.scheduler.call)
         plan = planner.moves
         assert plan(made.settings, 9) == [move(ONE)]
         still = dataclasses.replace(made.settings, immovable_servers=frozenset([ONE]))

@@ -27,7 +27,7 @@ from amqp.exceptions import (
     RecoverableConnectionError,
 )
 
-from nova_sched.rpc.amqp_link import PREFIX
+from nova_sched.extensions.queues.brokers.amqp_link import PREFIX
 
 WHOLE_NOT_QUORUM = 'no window over a whole channel with quorum queues'
 

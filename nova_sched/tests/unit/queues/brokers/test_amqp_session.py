@@ -13,9 +13,8 @@
 
 import pytest
 
-from nova_sched.extensions.queues.brokers import FALLBACK, amqp_session
+from nova_sched.extensions.queues.brokers import FALLBACK, amqp_link, amqp_session
 from nova_sched.extensions.queues.brokers.amqp_session import Session
-from nova_sched.rpc import amqp_link
 from nova_sched.tests.unit.queues.brokers.rabbit import Rabbit
 
 A, B, C = 'flavor.a', 'flavor.b', 'host.c'

@@ -1,0 +1,167 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""The seam of extensions: what they hear, and what becomes of one that fails."""
+
+import importlib.metadata
+import logging
+
+import pytest
+
+from nova_sched import errors, extension
+from nova_sched.extension import Extension, Part
+from nova_sched.tests.builders import report, request, uuid_of
+from nova_sched.tests.unit.engine.world import World
+
+
+class Listener(Part):
+    """Writes down what it hears."""
+
+    def __init__(self):
+        self.heard = []
+
+    def follow(self, rules):
+        self.heard.append(('follow', rules))
+
+    def decided(self, order, decision):
+        self.heard.append(('decided', type(decision).__name__))
+
+    def committed(self, order, outcome):
+        self.heard.append(('committed', outcome.won))
+
+    def answered(self, order, outcome):
+        self.heard.append(('answered', outcome))
+
+    def figures(self):
+        return {'heard': len(self.heard)}
+
+
+class Broken(Part):
+    def __init__(self):
+        self.calls = 0
+
+    def decided(self, order, decision):
+        self.calls += 1
+        raise RuntimeError('decided')
+
+    committed = answered = decided
+
+    def figures(self):
+        raise RuntimeError('figures')
+
+
+def offering(part):
+    class Offered(Extension):
+        def begin(self, scheduler):
+            return part
+
+    return Offered()
+
+
+@pytest.fixture
+def listener():
+    return Listener()
+
+
+@pytest.fixture
+def world(listener):
+    extensions = {'listener': offering(listener), 'silent': offering(Part()), 'none': Extension()}
+    made = World(extensions=extensions)
+    made.report(report('host', vcpus=2))
+    assert listener.heard.pop(0) == ('follow', made.context.rules)
+    return made
+
+
+def test_the_seams_of_a_placed_and_of_a_refused_order(world, listener):
+    world.place(request(instance_uuid=uuid_of('one'), vcpus=2))
+    assert listener.heard == [
+        ('decided', 'Decision'),
+        ('committed', True),
+        ('answered', 'placed'),
+    ]
+    listener.heard.clear()
+    with pytest.raises(errors.NoValidHost):
+        world.place(request(instance_uuid=uuid_of('two'), vcpus=2))
+    assert listener.heard == [('decided', 'NoValidHost'), ('answered', 'refused')]
+
+
+def test_an_order_that_claims_nothing_commits_nothing(world, listener):
+    world.place(request(instance_uuid=uuid_of('one')), claim=False)
+    assert listener.heard == [('decided', 'Decision'), ('answered', 'placed')]
+
+
+def test_only_those_who_listen_are_called(world):
+    seams = world.context.seams
+    assert [len(getattr(seams, name)) for name in extension.SEAMS] == [1, 1, 1]
+    assert sorted(world.scheduler.parts) == ['listener', 'silent']
+
+
+def test_what_fails_concerns_itself_alone(listener, caplog):
+    broken = Broken()
+    extensions = {'broken': offering(broken), 'listener': offering(listener)}
+    world = World(extensions=extensions)
+    world.report(report('host'))
+    world.place(request(instance_uuid=uuid_of('one')))
+    assert broken.calls == 3
+    assert [name for name, _ in listener.heard] == ['follow', 'decided', 'committed', 'answered']
+    assert world.scheduler._figures()['heard'] == 4
+    assert 'An extension failed at a seam of the scheduler' in caplog.text
+    assert 'The extension broken failed: figures' in caplog.text
+
+
+def test_one_that_cannot_begin_is_left_out(listener, caplog):
+    class Late(Extension):
+        def begin(self, scheduler):
+            raise RuntimeError('not today')
+
+    world = World(extensions={'late': Late(), 'listener': offering(listener)})
+    assert sorted(world.scheduler.parts) == ['listener']
+    assert 'The extension late cannot begin; it is left out' in caplog.text
+
+
+def test_a_bad_configuration_ends_the_start():
+    class Wrong(Extension):
+        def begin(self, scheduler):
+            raise errors.BadConfig('[acme] size', 'it is too small')
+
+    with pytest.raises(errors.BadConfig, match='too small'):
+        World(extensions={'wrong': Wrong()})
+
+
+def test_one_that_cannot_be_loaded_is_left_out(monkeypatch, caplog):
+    points = [
+        importlib.metadata.EntryPoint(name, target, extension.GROUP)
+        for name, target in (('gone', 'no.such.module:X'), ('there', 'nova_sched.extension:Part'))
+    ]
+    monkeypatch.setattr(importlib.metadata, 'entry_points', lambda group: points)
+    with caplog.at_level(logging.ERROR):
+        assert list(extension.installed.__wrapped__()) == ['there']
+    assert 'The extension gone cannot be loaded; it is left out' in caplog.text
+
+
+@pytest.mark.parametrize(
+    'call, nothing',
+    [
+        pytest.param(lambda one: one.options(), (), id='options'),
+        pytest.param(lambda one: one.measures(), (), id='measures'),
+        pytest.param(lambda one: one.nouns(), {}, id='nouns'),
+        pytest.param(lambda one: one.checks(), (), id='checks'),
+        pytest.param(lambda one: one.trials(), {}, id='trials'),
+        pytest.param(lambda one: one.document(), {}, id='document'),
+        pytest.param(lambda one: one.policies(None), (), id='policies'),
+        pytest.param(lambda one: one.handlers(None), {}, id='handlers'),
+        pytest.param(lambda one: one.applications(None), {}, id='applications'),
+        pytest.param(lambda one: one.companions(None, None), (), id='companions'),
+        pytest.param(lambda one: one.begin(None), None, id='begin'),
+    ],
+)
+def test_an_extension_offers_nothing_by_itself(call, nothing):
+    assert call(Extension()) == nothing
