@@ -19,6 +19,10 @@ The core imports no extension. It finds them by the entry points of the group
 import functools
 import importlib.metadata
 import logging
+import threading
+from types import MappingProxyType
+
+from nova_sched import errors
 
 LOG = logging.getLogger(__name__)
 
@@ -29,8 +33,10 @@ class Extension:
     """What an extension offers. Each process calls the methods that concern it; those that are
     not overridden offer nothing.
 
-    The class named by an entry point is imported in every process, so that its module imports
-    what is heavy in the methods only.
+    Every process imports the class that an entry point names, so its module should import heavy
+    packages, and ``nova_sched.api``, only inside methods. A method that fails is logged, and
+    offers nothing; a SchedError, as for a bad configuration, ends the start of the process. Where
+    the core has the same name, the core's thing stays.
     """
 
     def options(self):
@@ -110,7 +116,7 @@ class Part:
         """The process ends soon: begin nothing that takes long."""
 
     def stop(self):
-        """End all threads. The engine still runs."""
+        """End all threads, also if there was no ``start``. The engine still runs."""
 
     def follow(self, rules):
         """From now on, requests are decided by these engine.catalog.Rules."""
@@ -120,47 +126,111 @@ class Part:
         return {}
 
     def decided(self, order, decision):
-        """An engine.cycle.Order was decided: a Decision, or the NoValidHost that refuses it. It
-        may lose its claims, and be decided again."""
+        """An engine.cycle.Order was decided: a Decision, or a NoValidHost. It may be decided
+        again: its claims may lose, and before a refusal stands, the store is read."""
 
     def committed(self, order, outcome):
         """The claims of an Order were tried: the claims.PlacementOutcome."""
 
     def answered(self, order, outcome):
-        """The caller of an Order has its answer: `placed`, `refused` or `lost`."""
-
-
-SEAMS = ('decided', 'committed', 'answered')
+        """The caller of an Order has its answer: `placed`, `refused` or `lost`. Orders that are
+        invalid, or whose group cannot be planned again, are not told of."""
 
 
 class Seams:
-    """The parts that listen at each seam of the cycle."""
+    """The seams of the cycle: each tells those parts that listen there.
 
-    def __init__(self, parts=()):
-        for name in SEAMS:
-            listening = [
-                part for part in parts if getattr(type(part), name) is not getattr(Part, name)
-            ]
-            setattr(self, name, tuple(getattr(part, name) for part in listening))
+    ``parts`` maps the names of extensions to their Parts. The first error of a listener is logged.
+    """
 
-    @staticmethod
-    def tell(listeners, order, said):
-        """Tell each of these listeners; what one raises is logged."""
-        for listener in listeners:
+    def __init__(self, parts=MappingProxyType({})):
+        self._decided = _listeners(parts, 'decided')
+        self._committed = _listeners(parts, 'committed')
+        self._answered = _listeners(parts, 'answered')
+        self._failed: set[str] = set()
+
+    def decided(self, order, decision):
+        if self._decided:
+            self._tell(self._decided, order, decision)
+
+    def committed(self, order, outcome):
+        if self._committed:
+            self._tell(self._committed, order, outcome)
+
+    def answered(self, order, outcome):
+        if self._answered:
+            self._tell(self._answered, order, outcome)
+
+    def _tell(self, listeners, order, said):
+        for name, listener in listeners:
             try:
                 listener(order, said)
             except Exception:
-                LOG.exception('An extension failed at a seam of the scheduler')
+                if name not in self._failed:
+                    self._failed.add(name)
+                    LOG.exception(
+                        'The extension %s failed at a seam; further errors there are not logged',
+                        name,
+                    )
+
+
+def _listeners(parts, seam):
+    return [
+        (name, getattr(part, seam))
+        for name, part in parts.items()
+        if getattr(type(part), seam) is not getattr(Part, seam)
+    ]
+
+
+_loading = threading.local()
 
 
 @functools.cache
 def installed():
     """Return an Extension for each entry point, by name. One that cannot be loaded is logged, and
-    left out."""
-    found = {}
-    for point in sorted(importlib.metadata.entry_points(group=GROUP)):
-        try:
-            found[point.name] = point.load()()
-        except Exception:
-            LOG.exception('The extension %s cannot be loaded; it is left out', point.name)
+    left out; so is a second one of the same name."""
+    if getattr(_loading, 'is_on', False):
+        raise ImportError('a module that asks for extensions is imported by one: import it later')
+    found: dict[str, Extension] = {}
+    _loading.is_on = True
+    try:
+        for point in sorted(importlib.metadata.entry_points(group=GROUP)):
+            try:
+                made = point.load()()
+                if not isinstance(made, Extension):
+                    raise TypeError(f'{point.value} is no Extension')
+                if point.name in found:
+                    raise ValueError('another package has an extension of this name')
+                found[point.name] = made
+            except Exception:
+                LOG.exception('The extension %s cannot be loaded; it is left out', point.name)
+    finally:
+        _loading.is_on = False
     return found
+
+
+def offered(kind, method, *args):
+    """Return what each installed extension offers: pairs of its name and the ``kind`` (list or
+    dict) that its ``method`` returns.
+
+    One that fails is logged, and left out here. Raises the SchedError of one, as for a bad
+    configuration.
+    """
+    found = []
+    for name, one in installed().items():
+        try:
+            found.append((name, kind(getattr(one, method)(*args))))
+        except errors.SchedError:
+            raise
+        except Exception:
+            LOG.exception('The extension %s failed: %s', name, method)
+    return found
+
+
+def united(method, *args):
+    """Return the mappings that the installed extensions offer as one. The first one that has a key
+    wins, in the order of their names."""
+    whole: dict = {}
+    for _, some in offered(dict, method, *args):
+        whole = {**some, **whole}
+    return whole

@@ -33,7 +33,7 @@ from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.clock import StoreClock
 from nova_sched.engine.context import Context
-from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog
+from nova_sched.engine.explain.decision_log import DecisionLog
 from nova_sched.engine.groups.template_readers import TemplateReaders
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
@@ -139,21 +139,18 @@ def shared(conf):
     return None if conf.claims.store == 'memory' else database(conf)
 
 
-def scheduler(conf, store=None, engine=None, nova=None, events=None):
+def scheduler(conf, store=None, engine=None, nova=None, events=None, extensions=None):
     """A scheduler that shares a database with others. It is not started.
 
-    Without an ``engine``, all that it keeps is in memory, or in the claim ``store``; and it keeps
-    records of decisions only if [claims] store says memory. ``nova`` is the NovaReader of its
-    hosts; None: hosts report themselves. ``events`` is told of refusals; None: nothing is.
+    Without an ``engine``, all that it keeps is in memory, or in the claim ``store``. ``nova`` is
+    the NovaReader of its hosts; None: hosts report themselves. ``events`` is told of refusals;
+    None: nothing is. Without ``extensions``, it has all that are installed.
     """
     membership = decisions = offers = None
+    store = store or SqlClaimStore(schema.in_memory() if engine is None else engine)
     if engine is not None:
-        store = store or SqlClaimStore(engine)
         decisions, offers = SqlDecisionLog(engine), SqlCandidates(engine)
         membership = SqlSchedulers(engine)
-    else:
-        store = store or SqlClaimStore(schema.in_memory())
-        decisions = MemoryDecisionLog() if conf.claims.store == 'memory' else None
     clock = StoreClock(store.now_s)
     context = Context(
         cluster=Cluster(),
@@ -176,7 +173,7 @@ def scheduler(conf, store=None, engine=None, nova=None, events=None):
         before_refusal=nova and nova.before_refusal,
         events=events,
     )
-    return Scheduler(context, extension.installed())
+    return Scheduler(context, extension.installed() if extensions is None else extensions)
 
 
 def nova_source(conf, store):

@@ -80,8 +80,7 @@ def make(api):
             api.client_of(ExplainClient, rank_s).rank_hosts, policy, rank_s
         ),
     }
-    for one in extension.installed().values():
-        handlers_by_tag = {**one.handlers(api), **handlers_by_tag}
+    handlers_by_tag = {**extension.united('handlers', api), **handlers_by_tag}
     count = functools.partial(api.limits.plans.count, policy)
     app = _application(handlers_by_tag, conf.api.max_body_size, count)
     guard = (
@@ -106,7 +105,10 @@ def _application(handlers_by_tag, max_body_size, count):
     app.url_map.converters['text'] = Text
     app.url_map.merge_slashes = False  # it would answer with a page that leads elsewhere
     for name, operation in OPERATIONS.items():
-        handler = getattr(handlers_by_tag[operation.tag], name)
+        handler = getattr(handlers_by_tag.get(operation.tag), name, None)
+        if handler is None:
+            LOG.error('The operation %s has no handler; it is left out', name)
+            continue
         app.add_url_rule(
             operation.rule,
             name,

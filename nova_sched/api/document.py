@@ -66,19 +66,27 @@ def read(package):
 
 
 def _whole():
-    """The document of the core, and what the extensions add to it. They replace nothing."""
+    """The document of the core with the parts of the extensions, which replace nothing in it."""
     whole = read(__package__)
-    for name, one in extension.installed().items():
+    for name, part in extension.offered(dict, 'document'):
         try:
-            part = one.document()
+            whole = _with(whole, part)
         except Exception:
             LOG.exception('The extension %s is not in the document of the API', name)
-            continue
-        whole['tags'] += part.get('tags', ())
-        whole['paths'] = {**part.get('paths', {}), **whole['paths']}
-        for kind, parts in part.get('components', {}).items():
-            whole['components'][kind] = {**parts, **whole['components'].get(kind, {})}
     return whole
+
+
+def _with(whole, part):
+    paths, components = dict(whole['paths']), dict(whole['components'])
+    for path, methods in part.get('paths', {}).items():
+        paths[path] = {**methods, **paths.get(path, {})}
+        for method, said in methods.items():
+            if method in METHODS:  # what is read of each
+                said['operationId'], said['tags'][0], said['responses'].values()
+    for kind, parts in part.get('components', {}).items():
+        components[kind] = {**parts, **components.get(kind, {})}
+    tags = [*whole['tags'], *part.get('tags', ())]
+    return {**whole, 'tags': tags, 'paths': paths, 'components': components}
 
 
 def resolved(part):

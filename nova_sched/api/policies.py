@@ -9,10 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Access rules of the REST API and of the dashboard: the rules of oslo.policy with their defaults,
-and their enforcement."""
+"""Access rules of the REST API and of the applications beside it: the rules of oslo.policy with
+their defaults, and their enforcement."""
 
-import itertools
 from typing import NamedTuple
 
 from oslo_policy import policy
@@ -156,8 +155,11 @@ RULES = [
 
 def list_rules():
     """All rules, with those of the extensions, for the generators of oslo.policy."""
-    more = (one.policies(rule) for one in extension.installed().values())
-    return [*ROLES, *RULES, *itertools.chain.from_iterable(more)]
+    known = {one.name: one for one in (*ROLES, *RULES)}
+    for _, some in extension.offered(list, 'policies', rule):
+        for one in some:
+            known.setdefault(one.name, one)
+    return list(known.values())
 
 
 def enforcer(conf=None):

@@ -15,6 +15,7 @@ in the same process."""
 import contextlib
 import ipaddress
 import logging
+import re
 import signal
 import sys
 import threading
@@ -32,6 +33,9 @@ ATTEMPTS = 2
 # Seconds without a heartbeat after which a scheduler is away; it may be busy.
 SCHEDULER_SILENCE_S = 10
 MAX_FORM_SIZE = 1024 * 1024  # bytes of a body for an application of an extension
+
+
+OWN_PATHS = re.compile('/?$|/(v1|healthcheck)(/|$)')  # where no application of an extension is
 
 
 def main():
@@ -52,8 +56,8 @@ def _run():
         if is_alone(conf):
             startup.check(conf)
             _start(stack, service.SchedulerService(conf, bus))
-            for one in extension.installed().values():
-                for companion in one.companions(conf, bus):
+            for _, companions in extension.offered(list, 'companions', conf, bus):
+                for companion in companions:
                     _start(stack, companion)
         trace_export.check(conf)
         export = metrics_export.of_options(conf, API)
@@ -106,9 +110,11 @@ def everything(conf, bus):
     from nova_sched.api import app
 
     api = _api(conf, bus)
-    more = {}
-    for one in extension.installed().values():
-        more |= one.applications(api)
+    more = {
+        path: made
+        for path, made in extension.united('applications', api).items()
+        if not OWN_PATHS.match(path)
+    }
     rest = app.make(api)
     return DispatcherMiddleware(rest, more) if more else rest
 

@@ -92,17 +92,17 @@ def _modules():
     """The modules of options of the core and of all extensions, registered."""
     for module in OWN:
         module.register_opts(CONF)
-    yield from OWN
-    for name, one in extension.installed().items():
+        yield module.GROUP, module
+    for name, modules in extension.offered(list, 'options'):
         try:
-            for module in one.options():
+            for module in modules:
                 module.register_opts(CONF)
-                yield module
+                yield str(module.GROUP), module
         except Exception:
             LOG.exception('The options of the extension %s cannot be registered', name)
 
 
-MODULES = tuple(sorted(_modules(), key=lambda module: module.GROUP))
+MODULES = tuple(module for _, module in sorted(_modules(), key=lambda pair: pair[0]))
 
 
 def list_opts():

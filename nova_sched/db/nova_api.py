@@ -168,7 +168,7 @@ class NovaApi:
         ]
 
     def flavors(self):
-        """The flavors by name: rows as ``queues.catalogue.flavor_of`` reads them.
+        """The flavors by name: rows as ``extensions.queues.catalogue.flavor_of`` reads them.
 
         Raises BadConfig too, if the account may not read them.
         """

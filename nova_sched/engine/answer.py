@@ -25,7 +25,6 @@ from nova_sched.engine import measuring
 from nova_sched.engine.decide import best, survivors, weigh
 from nova_sched.engine.explain import reasons
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED, pass_on
-from nova_sched.extension import Seams
 from nova_sched.hardware import Overdrawn
 from nova_sched.measures.catalogue import MEASURES, RECORDS_SKIPPED
 from nova_sched.state.host_aggregate import zones
@@ -98,7 +97,7 @@ class Answers:
         """Log one line for each decision, and record its outcome and its duration."""
         order, took_s = message.work, time.monotonic() - message.since_s
         self._context.figures.answered_s.append(took_s)
-        Seams.tell(self._context.seams.answered, order, outcome)
+        self._context.seams.answered(order, outcome)
         if MEASURES.is_on:
             measuring.answered(outcome, steps, took_s, instances)
         LOG.info(

@@ -30,7 +30,6 @@ from nova_sched.engine.loop import Message
 from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of
-from nova_sched.extension import Seams
 from nova_sched.measures import catalogue
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.request import RequestedDestination
@@ -196,13 +195,13 @@ class Cycle:
                 # A claim that is written elsewhere belongs to the call that writes it.
                 repeatable=self._writer is None,
             )
-            Seams.tell(self._context.seams.decided, order, decision)
+            self._context.seams.decided(order, decision)
             if order.claim and decision.claims:
                 attempt.decision = decision
             else:
                 self._answer_unclaimed(message, decision, settings)
         except errors.NoValidHost as error:
-            Seams.tell(self._context.seams.decided, order, error)
+            self._context.seams.decided(order, error)
             if message.is_store_read:
                 self._refuse(message, error, settings)
             else:
@@ -280,7 +279,7 @@ class Cycle:
             measuring.stage(measuring.COMMIT, end_s - begin_s)
         for one, outcome in zip(attempts, outcomes, strict=True):
             one.outcome = outcome
-            Seams.tell(self._context.seams.committed, one.message.work, outcome)
+            self._context.seams.committed(one.message.work, outcome)
             if (trace := one.message.work.trace) is not None:
                 trace.add(
                     measuring.COMMIT, begin_s, end_s, requests=len(attempts), won=outcome.won

@@ -43,7 +43,7 @@ from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.engine.sync.store_retry import StoreRetry
-from nova_sched.extension import Seams
+from nova_sched.extension import Part, Seams
 from nova_sched.groups.topology import DomainLocator
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.tracing import TRACER
@@ -61,7 +61,7 @@ class Scheduler:
     the loop.
 
     ``extensions`` maps names to Extensions; ``parts`` has what each does in this process. One that
-    fails to begin is logged, and left out.
+    fails to begin is logged, and left out, unless it raises a SchedError.
     """
 
     def __init__(self, context, extensions=MappingProxyType({})):
@@ -100,26 +100,32 @@ class Scheduler:
         self._minute = MinuteLog(context.figures)
         self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
         self.parts = dict(self._begin(extensions))
-        context.seams = Seams(self.parts.values())
+        context.seams = Seams(self.parts)
 
     def _begin(self, extensions):
         for name, one in extensions.items():
             try:
                 part = one.begin(self)
-                if part is not None:
-                    part.follow(self.context.rules)
-                    yield name, part
+                if part is None:
+                    continue
+                if not isinstance(part, Part):
+                    raise TypeError(f'{part!r} is no Part')
+                part.follow(self.context.rules)
+                yield name, part
             except errors.SchedError:
                 raise
             except Exception:
                 LOG.exception('The extension %s cannot begin; it is left out', name)
 
-    def _each_part(self, method, *args):
-        """Call a method of all parts; what one raises is logged. Return what they return."""
+    def _each_part(self, method, *args, kind=bool):
+        """Call a method of all parts. Return what they return, each as a ``kind`` (list or dict).
+        What one raises is logged, but for a SchedError."""
         found = []
         for name, part in self.parts.items():
             try:
-                found.append(getattr(part, method)(*args))
+                found.append(kind(getattr(part, method)(*args)))
+            except errors.SchedError:
+                raise
             except Exception:
                 LOG.exception('The extension %s failed: %s', name, method)
         return found
@@ -146,7 +152,7 @@ class Scheduler:
     def endpoints(self, bus):
         """What the extensions have the RPC server serve on this bus. Called once, before it
         listens."""
-        return list(itertools.chain.from_iterable(self._each_part('endpoints', bus)))
+        return list(itertools.chain.from_iterable(self._each_part('endpoints', bus, kind=list)))
 
     def stop(self):
         """Answer pending messages and take no more."""
@@ -324,8 +330,8 @@ class Scheduler:
 
     def _figures(self):
         return {
+            **dict(ChainMap(*self._each_part('figures', kind=dict))),
             **self.figures.plain(),
-            **dict(ChainMap(*self._each_part('figures'))),
             'clock_offset_s': round(getattr(self.context.clock, 'offset_s', 0.0), 3),
             'release': RELEASE,
         }

@@ -16,6 +16,7 @@ those of the processes of a daemon, and translates them for Prometheus.
 """
 
 import bisect
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -121,13 +122,22 @@ class Histogram(Measure):
 class Measures:
     """All measures of a process, and what fills in the gauges before they are read.
 
-    ``is_on``: whether they are shown. If not, code that would take time for them may leave it.
+    ``more`` returns further ones, when they are first read; one whose name is there already is
+    left out. ``is_on``: whether they are shown. If not, code that would take time for them may
+    leave it.
     """
 
-    def __init__(self, measures: Iterable[Measure]):
-        self._measures = tuple(measures)
+    def __init__(self, measures: Iterable[Measure], more: Callable[[], Iterable[Measure]] = tuple):
+        self._own, self._more = tuple(measures), more
         self._sources: dict[str, Callable[[], None]] = {}
         self.is_on = False
+
+    @functools.cached_property
+    def _measures(self) -> tuple[Measure, ...]:
+        known = {one.name: one for one in self._own}
+        for one in self._more():
+            known.setdefault(one.name, one)
+        return tuple(known.values())
 
     def __iter__(self):
         return iter(self._measures)

@@ -39,9 +39,10 @@ FLOORS = [
     {'claim', 'logs'},
     {'hardware'},
     {'words', 'urls'},
-    {'conf', 'errors', 'suggestion', 'heat'},  # heat, an extension: it runs where Heat is
+    {'conf', 'suggestion', 'heat'},  # heat, an extension: it runs where Heat is
     {'measures', 'tracing', 'files'},
     {'extension'},
+    {'errors'},
 ]
 DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}
 

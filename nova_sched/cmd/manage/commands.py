@@ -188,9 +188,8 @@ def nouns():
         noun: (help_, PLACES.get(noun, f'{__package__}.{noun}:VERBS'))
         for noun, help_ in NOUNS.items()
     }
-    for one in extension.installed().values():
-        for noun, said in one.nouns().items():
-            found.setdefault(noun, said)
+    for noun, said in extension.united('nouns').items():
+        found.setdefault(noun, said)
     return found
 
 

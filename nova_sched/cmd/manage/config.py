@@ -15,7 +15,7 @@
 import dataclasses
 import functools
 import importlib.metadata
-import itertools
+import logging
 import os
 import time
 from pathlib import Path
@@ -35,6 +35,8 @@ from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.engine import catalog
 from nova_sched.suggestion import question
+
+LOG = logging.getLogger(__name__)
 
 ERROR, WARNING = 'error', 'warning'
 KEYSTONE_S = 10.0  # to wait for Keystone
@@ -76,13 +78,17 @@ def everything(conf, paths):
     """All findings of all checks, errors first."""
     given = words(paths)
     found = list(values(given, known_options({section for section, _ in given})))
-    of_extensions = (one.checks() for one in extension.installed().values())
-    own = filters, weighers, bus, database, quotas
-    for check in itertools.chain(own, *of_extensions):
+    more = [check for _, checks in extension.offered(list, 'checks') for check in checks]
+    for check in (filters, weighers, bus, database, quotas, *more):
         try:
             found += check(conf)
         except (cfg.Error, ValueError):
             continue  # an invalid value that the check needs is among the findings already
+        except Exception as error:
+            LOG.exception('A check has failed')
+            where = f'{check.__module__}.{check.__name__}'
+            problem = f'the check failed: {error!r}'
+            found.append(ConfigFinding(ERROR, where, problem, 'report a bug'))
     return sorted(found, key=lambda one: one.severity != ERROR)
 
 
@@ -296,8 +302,8 @@ def quotas(conf):
 def connections(conf):
     """Returns the findings of all trials, and the names of the services that were reached."""
     trials = dict(TRIALS)
-    for one in extension.installed().values():
-        trials |= one.trials()
+    for name, trial in extension.united('trials').items():
+        trials.setdefault(name, trial)
     tried = asking.results([functools.partial(_try, trial, conf) for trial in trials.values()])
     found = [finding for problems in tried for finding in problems or []]
     return found, [name for name, problems in zip(trials, tried, strict=True) if problems == []]
@@ -308,6 +314,10 @@ def _try(trial, conf):
         return trial(conf)
     except (errors.BadConfig, errors.StoreUnavailable, cfg.Error, ValueError):
         return None  # the checks that do not connect report it already
+    except Exception as error:
+        LOG.exception('A trial has failed')
+        where = f'{trial.__module__}.{trial.__name__}'
+        return [ConfigFinding(ERROR, where, f'the trial failed: {error!r}', 'report a bug')]
 
 
 # Each trial returns its findings; None if the configuration names no such service.

@@ -17,7 +17,7 @@ import oslo_messaging as messaging
 from nova_sched import errors, words
 from nova_sched.conf import CONF
 from nova_sched.db.rebalances import STATES
-from nova_sched.extensions.optimize.moves import RebalanceSettings, settings
+from nova_sched.extensions.optimize.moves import settings
 from nova_sched.extensions.optimize.planning.move_planner import view_of
 from nova_sched.extensions.optimize.planning.snapshot import Scope
 from nova_sched.extensions.optimize.rebalance import LONGEST_SEARCH_S, read_goal, read_moves
@@ -88,16 +88,11 @@ class PlansEndpoint:
 
         Raises InvalidRequest.
         """
-        options = settings(CONF)
         scope = Scope(
             goal=read_goal(goal),
             zone=None if zone is None else words.name(zone, 'zone'),
             aggregate=None if aggregate is None else words.name(aggregate, 'aggregate'),
-            settings=RebalanceSettings(
-                protected_aggregates=options.protected_aggregates,
-                protected_projects=options.protected_projects,
-                immovable_servers=options.immovable_servers,
-            ),
+            settings=settings(CONF),
         )
         wanted = None
         if spec_obj is not None:

@@ -54,7 +54,7 @@ def read_places(hosts, default_zone, zone=None, aggregate=None):
 
 
 def overview(places, mix, most=MAX_LISTED):
-    """Returns the mapping of ``engine.scheduler.Scheduler.fragmentation``."""
+    """Returns the mapping of ``optimizer.Optimizer.fragmentation``."""
     packing = CONF.compute.packing_host_numa_cells_allocation_strategy
     tables = Tables(mix, places.fleet, yield_processor, packing)
     seen = Overview(tables, places.fleet, mix.counts)

@@ -28,7 +28,7 @@ class FragmentationWeigher(Weigher):
     The weight is the cost of the request there, negated: thousandths of a device that no request
     of the mix can use any more, or of a mean host without devices. With keep_empty it is between
     -1 and 1, and 2 less on an empty host. ``scores`` are made off the loop
-    (``engine.mix_learner``); until they are there, all weights are 0. They change the version.
+    (``mix_learner``); until they are there, all weights are 0. They change the version.
     """
 
     option = 'fragmentation_weight_multiplier'

@@ -43,7 +43,7 @@ SEED = 20.0  # requests that the flavors count for, as long as fewer were seen
 class SharedMix:
     """What this scheduler has counted, and the total of all schedulers.
 
-    ``store`` is a ``db.mixes.SqlMixes``; ``scheduler`` is the UUID of this one there. Without a
+    ``store`` is a ``mixes.SqlMixes``; ``scheduler`` is the UUID of this one there. Without a
     store, the total is that of this process. ``total`` is that of the last ``exchange``, and
     ``new`` are the counts of this scheduler since. One thread calls ``exchange``; any thread calls
     the rest.
@@ -100,7 +100,7 @@ class SharedMix:
 class MixLearner:
     """Counts requests by size, and refreshes the weighers of the rules.
 
-    ``call`` runs a function in the loop. ``store`` is a ``db.mixes.SqlMixes``, which all
+    ``call`` runs a function in the loop. ``store`` is a ``mixes.SqlMixes``, which all
     schedulers share; ``scheduler`` is the UUID of this one there. Without it, the mix is that of
     this process. ``seed`` returns the requests of the flavors. ``learns``: whether requests are to
     be counted; not while the multiplier is 0 and no aggregate sets it. ``figures`` are those of

@@ -23,6 +23,8 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cloud.choices import Choices
 from nova_sched.conf.cluster import reads_nova
 from nova_sched.db import schema
+from nova_sched.extensions.optimize import Optimize
+from nova_sched.extensions.optimize.endpoints import PlansEndpoint
 from nova_sched.extensions.shadow.journal import Journal
 from nova_sched.extensions.shadow.watcher import Watcher, WatchSettings
 from nova_sched.logs import MINUTE_S
@@ -79,7 +81,8 @@ class ShadowService(oslo_service.ServiceBase):
         bus = rpc.transport(conf)
         self._parts.callback(bus.cleanup)
         self._nova = nova_service.NovaReader(conf)
-        self._scheduler = service.scheduler(conf, store, nova=self._nova)
+        optimize = {'optimize': Optimize()}  # the others must not take copies for requests
+        self._scheduler = service.scheduler(conf, store, nova=self._nova, extensions=optimize)
         self._parts.callback(self._scheduler.stop)
         self._scheduler.start()
         self._parts.callback(self._nova.stop)
@@ -118,7 +121,11 @@ class ShadowService(oslo_service.ServiceBase):
         copies = CallCopies(bus, watcher.take, most, counts)
         self._parts.callback(copies.stop)
         copies.start()
-        served = [ExplainEndpoint(self._scheduler), CloudEndpoint(self._nova.status)]
+        served = [
+            ExplainEndpoint(self._scheduler),
+            PlansEndpoint(self._scheduler.parts['optimize']),
+            CloudEndpoint(self._nova.status),
+        ]
         server = servers.server(bus, conf.host, served, rpc.SHADOW_TOPIC, is_direct=True)
         self._parts.callback(server.finish)
         self._parts.callback(server.stop)

@@ -14,7 +14,7 @@ plans.
 
 Hosts: 70 % have 64 vCPUs and 256 GiB, 30 % have 48 and 160, in racks of 20 of one size, in three
 zones (five at 10,000 hosts). They are filled with servers of the sizes and frequencies of
-``sim/data`` to a share of all vCPUs, unevenly by rack and by host; 1 % are empty.
+``extensions/simulator/data`` to a share of all vCPUs, unevenly by rack and by host; 1 % are empty.
 """
 
 import collections

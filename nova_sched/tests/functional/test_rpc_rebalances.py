@@ -15,7 +15,7 @@ import oslo_messaging as messaging
 import pytest
 
 from nova_sched import errors
-from nova_sched.extensions.optimize.endpoints import RebalancesEndpoint
+from nova_sched.extensions.optimize.endpoints import PlansEndpoint, RebalancesEndpoint
 from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import TIMEOUT_S
@@ -94,6 +94,12 @@ def failure(call, *args, **words):
     with pytest.raises(messaging.ExpectedException) as raised:
         call({}, *args, **words)
     return raised.value.exc_info[1]
+
+
+def test_a_zone_without_a_name():
+    error = failure(PlansEndpoint(None).fragmentation, zone={})
+    assert isinstance(error, errors.InvalidRequest)
+    assert 'zone or aggregate' in str(error)
 
 
 @pytest.mark.parametrize(

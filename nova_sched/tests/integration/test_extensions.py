@@ -90,7 +90,7 @@ def test_one_that_fails_is_left_out(installed, cloud, tmp_path):
     daemon = cloud.daemon()
     cloud.add(1)
     cloud.scheduler.select_destinations(spec(), [uuid_of('one')])
-    daemon.until_it_says('An extension failed at a seam of the scheduler')
+    daemon.until_it_says('The extension acme_counts failed at a seam')
     daemon.kill()
     part.write_text('not Python')
     daemon = cloud.daemon('two')

@@ -11,8 +11,8 @@
 # under the License.
 """How much of the free capacity of each host the usual requests can still use: pure functions.
 
-Arrays and plain values only: ``weighers/fragmentation.py`` reads the host state into them, and
-``engine/mix_learner.py`` learns the mix of requests. A whole device is 1000 thousandths, a shared
+Arrays and plain values only: ``fragmentation_weigher.py`` reads the host state into them, and
+``mix_learner.py`` learns the mix of requests. A whole device is 1000 thousandths, a shared
 one less. A potential is what a host's free capacity loses because requests of the mix do not fit
 it; a request costs the potential after it less the potential before it.
 

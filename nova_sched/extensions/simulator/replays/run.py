@@ -23,13 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched import errors, extension, service
+from nova_sched import errors, service
 from nova_sched.claim import LIVE_MIGRATION
 from nova_sched.claims import ClaimSelector
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema
 from nova_sched.engine.context import Context
 from nova_sched.engine.scheduler import Scheduler
+from nova_sched.extensions.optimize import Optimize
 from nova_sched.extensions.optimize.rebalance import greedy
 from nova_sched.extensions.optimize.rebalance.fleet import MOVABLE, Fleet, Servers
 from nova_sched.extensions.simulator.replay import Clock
@@ -186,7 +187,7 @@ class EngineReplay:
         self._building: dict[str, str] = {}  # host by server
         chance, rules = random.Random(seed), service.rules(conf)
         context = Context(self._cluster, self._store, lambda: settings, self._now_s, chance, rules)
-        self.scheduler = InlineScheduler(context, extension.installed())
+        self.scheduler = InlineScheduler(context, {'optimize': Optimize()})
         self._hosts = self._cluster.hosts
         self.scheduler.state_sync.refresh()
         for facts in self._store.report(workload.reports, self._now_s()):

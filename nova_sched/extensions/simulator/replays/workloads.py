@@ -93,7 +93,7 @@ WARM_UP_S = 24 * HOUR_S  # the trace begins with an empty cloud
 
 
 def azure(path, hosts, vcpus, memory_gb, hours=None):
-    """Return the Workload of a trace (``sim.trace``). Raise BadConfig.
+    """Return the Workload of a trace (``trace``). Raise BadConfig.
 
     ``hosts`` hosts with ``vcpus`` and ``memory_gb`` GiB; ``hours``: only so much of the trace. A
     batch of one flavor is one request. Each request has its lifetime as ``ttl``. The order of

@@ -12,7 +12,6 @@
 """The seam of extensions: what they hear, and what becomes of one that fails."""
 
 import importlib.metadata
-import logging
 
 import pytest
 
@@ -100,7 +99,8 @@ def test_an_order_that_claims_nothing_commits_nothing(world, listener):
 
 def test_only_those_who_listen_are_called(world):
     seams = world.context.seams
-    assert [len(getattr(seams, name)) for name in extension.SEAMS] == [1, 1, 1]
+    heard = seams._decided, seams._committed, seams._answered
+    assert [[name for name, _ in some] for some in heard] == [['listener']] * 3
     assert sorted(world.scheduler.parts) == ['listener', 'silent']
 
 
@@ -113,7 +113,8 @@ def test_what_fails_concerns_itself_alone(listener, caplog):
     assert broken.calls == 3
     assert [name for name, _ in listener.heard] == ['follow', 'decided', 'committed', 'answered']
     assert world.scheduler._figures()['heard'] == 4
-    assert 'An extension failed at a seam of the scheduler' in caplog.text
+    told = 'The extension broken failed at a seam; further errors there are not logged'
+    assert caplog.text.count(told) == 1
     assert 'The extension broken failed: figures' in caplog.text
 
 
@@ -136,15 +137,96 @@ def test_a_bad_configuration_ends_the_start():
         World(extensions={'wrong': Wrong()})
 
 
-def test_one_that_cannot_be_loaded_is_left_out(monkeypatch, caplog):
-    points = [
-        importlib.metadata.EntryPoint(name, target, extension.GROUP)
-        for name, target in (('gone', 'no.such.module:X'), ('there', 'nova_sched.extension:Part'))
-    ]
-    monkeypatch.setattr(importlib.metadata, 'entry_points', lambda group: points)
-    with caplog.at_level(logging.ERROR):
-        assert list(extension.installed.__wrapped__()) == ['there']
-    assert 'The extension gone cannot be loaded; it is left out' in caplog.text
+def test_a_figure_of_the_core_stays():
+    class Liar(Part):
+        def figures(self):
+            return {'placed': -1, 'own': 7}
+
+    figures = World(extensions={'liar': offering(Liar())}).scheduler._figures()
+    assert (figures['placed'], figures['own']) == (0, 7)
+
+
+@pytest.mark.parametrize('made', [object(), {}, Extension()])
+def test_what_is_no_part_is_left_out(made, caplog):
+    assert World(extensions={'odd': offering(made)}).scheduler.parts == {}
+    assert 'The extension odd cannot begin; it is left out' in caplog.text
+
+
+@pytest.mark.parametrize('found', [None, 7])
+def test_endpoints_that_are_no_list(found, caplog):
+    class Odd(Part):
+        def endpoints(self, bus):
+            return found
+
+    assert World(extensions={'odd': offering(Odd())}).scheduler.endpoints(None) == []
+    assert 'The extension odd failed: endpoints' in caplog.text
+
+
+# What is installed.
+
+
+def install(monkeypatch, *points):
+    """Entry points of these names and targets; returns what is installed then."""
+    made = [importlib.metadata.EntryPoint(*point, extension.GROUP) for point in points]
+    monkeypatch.setattr(importlib.metadata, 'entry_points', lambda group: made)
+    return extension.installed.__wrapped__()
+
+
+def test_what_cannot_be_loaded_is_left_out(monkeypatch, caplog):
+    found = install(
+        monkeypatch,
+        ('gone', 'no.such.module:X'),
+        ('odd', 'nova_sched.extension:Part'),
+        ('there', 'nova_sched.extension:Extension'),
+        ('there', 'nova_sched.extensions.queues:Queues'),
+    )
+    assert [type(one) for one in found.values()] == [Extension]
+    for name in ('gone', 'odd', 'there'):
+        assert f'The extension {name} cannot be loaded; it is left out' in caplog.text
+
+
+def test_one_that_asks_for_extensions_when_it_is_imported(monkeypatch, tmp_path, caplog):
+    (tmp_path / 'acme_early.py').write_text(
+        'from nova_sched import extension\nextension.installed.__wrapped__()\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert install(monkeypatch, ('early', 'acme_early:X')) == {}
+    assert 'import it later' in caplog.text
+
+
+class Failing(Extension):
+    def measures(self):
+        raise RuntimeError('no measures')
+
+    def nouns(self):
+        return None
+
+    def trials(self):
+        raise errors.BadConfig('[acme] size', 'it is too small')
+
+
+class Other(Extension):
+    def measures(self):
+        return (7,)
+
+    def nouns(self):
+        return {'noun': 'other', 'more': 'other'}
+
+
+class Third(Extension):
+    def nouns(self):
+        return {'noun': 'third'}
+
+
+def test_what_is_offered(monkeypatch, caplog):
+    found = {'failing': Failing(), 'other': Other(), 'third': Third()}
+    monkeypatch.setattr(extension, 'installed', lambda: found)
+    assert extension.offered(list, 'measures') == [('other', [7]), ('third', [])]
+    assert extension.united('nouns') == {'noun': 'other', 'more': 'other'}
+    for method in ('measures', 'nouns'):
+        assert f'The extension failing failed: {method}' in caplog.text
+    with pytest.raises(errors.BadConfig, match='too small'):
+        extension.united('trials')
 
 
 @pytest.mark.parametrize(

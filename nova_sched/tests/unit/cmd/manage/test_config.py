@@ -22,9 +22,10 @@ import time
 import pytest
 from oslo_config import cfg
 
-from nova_sched import errors
+from nova_sched import errors, extension
 from nova_sched.cmd.manage import config
 from nova_sched.conf import CONF
+from nova_sched.extension import Extension
 from nova_sched.tests.packages import install
 from nova_sched.tests.test_tree import ROOT
 
@@ -420,3 +421,22 @@ def test_services_are_tried_at_the_same_time_and_listed_in_order(conf_of, monkey
     for name in config.TRIALS:
         monkeypatch.setitem(config.TRIALS, name, meet)
     assert config.connections(conf_of('')) == ([], list(config.TRIALS))
+
+
+def test_a_check_and_a_trial_that_fail_are_findings(read, conf_of, monkeypatch):
+    class Broken(Extension):
+        def checks(self):
+            return [broken]
+
+        def trials(self):
+            return {'broken': broken, 'database': broken}
+
+    def broken(conf):
+        raise RuntimeError('it broke')
+
+    monkeypatch.setattr(extension, 'installed', lambda: {'broken': Broken()})
+    findings = config.everything(*read(GOOD))
+    found, reached = config.connections(conf_of(''))
+    failed = [one for one in (*findings, *found) if 'it broke' in one.problem]
+    assert [one.where.rpartition('.')[2] for one in failed] == ['broken', 'broken']
+    assert 'broken' not in reached
