@@ -26,7 +26,7 @@ APART = ('.*', '*.egg-info', '*.sqlite*', '__pycache__', 'build', 'dist')
 BRIEF = (
     'test_tree.py',
     'functional/test_agent_daemon.py',
-    'unit/queues/drivers/test_exec.py',
+    'unit/extensions/queues/drivers/test_exec.py',
 )
 HOME = '/srv/a folder of ü/nova_sched'
 PACKAGES = '.venv/lib/python3.11/site-packages'

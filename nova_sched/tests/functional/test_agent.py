@@ -26,8 +26,8 @@ from nova_sched.rpc.agent import AgentClient
 from nova_sched.rpc.conductor import Conductor
 from nova_sched.tests.functional.harness import Caller
 from nova_sched.tests.hardware_objects import spec_fields
-from nova_sched.tests.unit.agent.builders import settings
-from nova_sched.tests.unit.agent.fake_machine import two_cells
+from nova_sched.tests.unit.extensions.agent.builders import settings
+from nova_sched.tests.unit.extensions.agent.fake_machine import two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, wanted
 
 TIMEOUT_S = 60

@@ -19,8 +19,8 @@ from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.rpc import translate
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec
-from nova_sched.tests.unit.agent.builders import agent_of
-from nova_sched.tests.unit.agent.fake_machine import two_cells
+from nova_sched.tests.unit.extensions.agent.builders import agent_of
+from nova_sched.tests.unit.extensions.agent.fake_machine import two_cells
 
 ONE = uuid_of('one')
 SIZE = {VCPU: 2, MEMORY_MB: 64, DISK_GB: 1}

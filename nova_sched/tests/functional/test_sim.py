@@ -22,7 +22,7 @@ from nova_sched.rpc import client
 from nova_sched.tests.fixtures import warm
 from nova_sched.tests.functional.harness import SETTINGS, eventually
 from nova_sched.tests.options import settings
-from nova_sched.tests.unit.sim.builders import arrival, plan
+from nova_sched.tests.unit.extensions.simulator.builders import arrival, plan
 
 LARGE = trace.TraceFlavor('large', 6, 2048)
 STEP_S = 300.0

@@ -44,9 +44,9 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fuzz import seeds
 from nova_sched.tests.options import settings
 from nova_sched.tests.reference import recorded
-from nova_sched.tests.unit.agent.builders import settings as agent_settings
-from nova_sched.tests.unit.agent.fake_machine import two_cells
 from nova_sched.tests.unit.api.callers import configuration, rest
+from nova_sched.tests.unit.extensions.agent.builders import settings as agent_settings
+from nova_sched.tests.unit.extensions.agent.fake_machine import two_cells
 
 OPTIONS = {
     'default.host': 'scheduler-under-test',

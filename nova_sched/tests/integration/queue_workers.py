@@ -47,7 +47,7 @@ from nova_sched.extensions.queues.node import worker
 from nova_sched.extensions.queues.node.inflight import JobThreads
 from nova_sched.rpc.agent import ReportClient
 from nova_sched.rpc.client import ClaimsClient, QueuesClient
-from nova_sched.tests.unit.agent.builders import GPU, facts
+from nova_sched.tests.unit.extensions.agent.builders import GPU, facts
 
 CALL_S, REPORT_S = 60, 10.0
 ALIAS = {

@@ -28,7 +28,12 @@ from nova_sched.extensions.queues.conf import CLASSIC, QUORUM
 from nova_sched.tests.cases import ONLY_THOROUGH
 from nova_sched.tests.fixtures import process
 from nova_sched.tests.fixtures.rabbitmq import server
-from nova_sched.tests.unit.queues.brokers.battery import LARGE, TINY, Stage, ThreadsBattery
+from nova_sched.tests.unit.extensions.queues.brokers.battery import (
+    LARGE,
+    TINY,
+    Stage,
+    ThreadsBattery,
+)
 
 
 def stage_on(url, queue_type=CLASSIC, fallback_after_s=600.0, **options):

@@ -26,7 +26,15 @@ from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
 from nova_sched.extensions.queues.node import worker
 from nova_sched.extensions.queues.node.inflight import JobThreads
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.queues.node.doubles import NAMES, Claims, Driver, Node, View, job, read
+from nova_sched.tests.unit.extensions.queues.node.doubles import (
+    NAMES,
+    Claims,
+    Driver,
+    Node,
+    View,
+    job,
+    read,
+)
 
 HOSTS = [f'host-{number}' for number in range(5)]
 JOBS, VCPUS, SLOTS = 60, 16, 3

@@ -37,7 +37,7 @@ from nova_sched.tests.integration.cloud import Cloud
 from nova_sched.tests.integration.test_claim_store import lock, waiting
 from nova_sched.tests.integration.test_outage import UNREACHABLE, WAITING, Waiting, boot, check
 from nova_sched.tests.options import settings
-from nova_sched.tests.unit.queues.brokers.battery import TINY, Stage
+from nova_sched.tests.unit.extensions.queues.brokers.battery import TINY, Stage
 
 AWAY_S = 31.0  # for which the machine is away
 NOTICED_S = (

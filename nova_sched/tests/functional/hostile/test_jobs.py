@@ -22,7 +22,7 @@ from nova_sched.extensions.queues.brokers import FALLBACK, RESULTS, of_flavor, o
 from nova_sched.objects.object_io import DATA, VERSION
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import outcome
-from nova_sched.tests.unit.queues.node.doubles import BUILD_S, Cloud, job
+from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, Cloud, job
 
 DEEP = '[' * 100_000
 LONG = 'x' * 10**6

@@ -17,7 +17,7 @@ from nova_sched import errors
 from nova_sched.extensions.optimize.fragmentation import overview, read_places
 from nova_sched.extensions.optimize.packing.mix import Mix
 from nova_sched.tests.builders import aggregate, cluster
-from nova_sched.tests.unit.packing.fleets import size
+from nova_sched.tests.unit.extensions.optimize.packing.fleets import size
 
 MIX = Mix({size(4): 3.0, size(3): 1.0})
 

@@ -32,8 +32,14 @@ from nova_sched.tests.builders import aggregate, cluster, hosts, put, request, u
 from nova_sched.tests.cases import cases
 from nova_sched.tests.rows import each
 from nova_sched.tests.rules import FILTERS
+from nova_sched.tests.unit.extensions.queues.catalogues import (
+    GOLD,
+    VGPU,
+    catalogues,
+    nodes,
+    providers,
+)
 from nova_sched.tests.unit.filters.test_contract import REQUESTS, every_filter
-from nova_sched.tests.unit.queues.catalogues import GOLD, VGPU, catalogues, nodes, providers
 from nova_sched.tests.unit.strategies import clusters, words
 from nova_sched.tests.unit.traced import TracedHosts, TracedRequest
 

@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.extensions.queues.bus import KEPT_S, RETRY_S, CatalogueCopy
-from nova_sched.tests.unit.queues.managed_queues import CATALOGUE
+from nova_sched.tests.unit.extensions.queues.managed_queues import CATALOGUE
 
 
 class Managers:

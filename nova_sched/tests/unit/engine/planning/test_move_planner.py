@@ -48,7 +48,7 @@ from nova_sched.tests.builders import NOW, aggregate, request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import Named, World, rules
-from nova_sched.tests.unit.rebalance.fleets import fleet
+from nova_sched.tests.unit.extensions.optimize.rebalance.fleets import fleet
 
 DEVICE = HardwareAllocation(providers=(Allotted('', uuid_of('gpu'), {'VGPU': 1}),))
 

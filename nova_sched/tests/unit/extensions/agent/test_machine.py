@@ -1,0 +1,346 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of a machine: how it is read, fake ones and this one; the ComputeNode that it reports; and
+what makes a report worth sending at once."""
+
+import json
+
+import psutil
+import pytest
+
+from nova_sched import errors, objects
+from nova_sched.extensions.agent import machine, numa, usage
+from nova_sched.tests.unit.extensions.agent.builders import (
+    CELLS,
+    CORES,
+    CPUS,
+    GPU,
+    NODE,
+    facts,
+    guest,
+    node,
+    processor,
+    settings,
+)
+from nova_sched.tests.unit.extensions.agent.fake_machine import (
+    FakeMachine,
+    network_card,
+    two_cells,
+)
+
+
+def test_an_empty_node():
+    made = node()
+    assert (made.uuid, made.host, made.hypervisor_hostname, str(made.host_ip)) == (
+        NODE,
+        'cmp1',
+        'cmp1',
+        '192.0.2.5',
+    )
+    assert (made.vcpus, made.memory_mb, made.local_gb, made.disk_available_least) == (
+        8,
+        6144,
+        100,
+        60,
+    )
+    assert (made.vcpus_used, made.memory_mb_used, made.local_gb_used) == (0, 512, 0)
+    assert (made.free_ram_mb, made.free_disk_gb) == (5632, 100)
+    assert (made.running_vms, made.current_workload) == (0, 0)
+    assert (made.cpu_allocation_ratio, made.ram_allocation_ratio, made.disk_allocation_ratio) == (
+        4.0,
+        1.0,
+        1.0,
+    )
+    assert (made.hypervisor_type, made.hypervisor_version, made.metrics) == ('QEMU', 0, '[]')
+    assert made.pci_device_pools.objects == []
+
+
+def test_instances_and_what_is_reserved():
+    made = node(
+        guests=[guest(), guest(task_state='spawning')],
+        reserved_host_cpus=1,
+        reserved_host_memory_mb=1024,
+        reserved_host_disk_mb=1025,
+    )
+    assert (made.vcpus_used, made.memory_mb_used, made.local_gb_used) == (5, 3072, 22)
+    assert (made.free_ram_mb, made.free_disk_gb) == (3072, 78)
+    assert (made.running_vms, made.current_workload) == (2, 1)
+    assert made.stats['num_instances'] == '2'
+
+
+def test_usage_above_what_there_is_is_shown():
+    made = node(guests=[guest(memory_mb=8192, disk_gb=200)])
+    assert (made.free_ram_mb, made.free_disk_gb) == (-2560, -100)
+
+
+@pytest.mark.parametrize(
+    'dedicated_set, vcpus_used',
+    [
+        pytest.param('4-7', 1, id='pinned CPUs are no shared ones'),
+        pytest.param(None, 4, id='on a node that sets none apart they are'),
+    ],
+)
+def test_pinned_instances(dedicated_set, vcpus_used):
+    use = usage.CellUse(vcpus=1, memory_mb=1024, pinned=frozenset({4, 5}))
+    pinned = guest(vcpus=4, dedicated=3, cells={0: use})
+    made = node(guests=[pinned], cpu_dedicated_set=dedicated_set)
+    assert made.vcpus_used == vcpus_used
+    cell, other = json.loads(made.numa_topology)['nova_object.data']['cells']
+    assert sorted(cell['nova_object.data']['pinned_cpus']) == [4, 5]
+    assert list(other['nova_object.data']['pinned_cpus']) == []
+
+
+def test_numa_topology_reads_back_as_the_object():
+    topology = objects.NUMATopology.obj_from_primitive(json.loads(node().numa_topology))
+    assert [(cell.id, cell.cpuset, cell.memory, cell.socket) for cell in topology.cells] == [
+        (0, {0, 1, 4, 5}, 4096, 0),
+        (1, {2, 3, 6, 7}, 2048, 1),
+    ]
+
+
+def test_cpu_info():
+    assert json.loads(node().cpu_info) == {
+        'arch': 'x86_64',
+        'model': 'Xeon',
+        'vendor': 'Intel',
+        'topology': {'cells': 2, 'sockets': 1, 'cores': 2, 'threads': 2},
+        'features': ['aes'],
+        'maxphysaddr': {'mode': 'emulate', 'bits': 46},
+    }
+    assert 'maxphysaddr' not in json.loads(
+        node(facts(processor=processor(physical_bits=None))).cpu_info
+    )
+
+
+@pytest.mark.parametrize(
+    'arch, kvm, specs',
+    [
+        pytest.param(
+            'x86_64',
+            True,
+            ['x86_64 qemu', 'x86_64 kvm', 'i686 qemu', 'i686 kvm'],
+            id='runs its elders too',
+        ),
+        pytest.param('x86_64', False, ['x86_64 qemu', 'i686 qemu'], id='emulated'),
+        pytest.param('aarch64', True, ['aarch64 qemu', 'aarch64 kvm'], id='ARM'),
+    ],
+)
+def test_supported_hv_specs(arch, kvm, specs):
+    made = node(facts(kvm=kvm, processor=processor(arch=arch))).supported_hv_specs
+    assert [f'{spec.arch} {spec.hv_type}' for spec in made] == specs
+    assert {spec.vm_mode for spec in made} == {'hvm'}
+
+
+def test_exposed_devices_make_pools():
+    spec = [{'vendor_id': '10de'}]
+    (pool,) = node(device_spec=spec).pci_device_pools.objects
+    assert (pool.product_id, pool.numa_node, pool.count) == ('20b0', 1, 1)
+    holder = guest(devices=frozenset({GPU.address}))
+    assert node(guests=[holder], device_spec=spec).pci_device_pools.objects == []
+
+
+@pytest.mark.parametrize(
+    'options, vcpus',
+    [
+        pytest.param({}, 8, id='all'),
+        pytest.param({'cpu_dedicated_set': '2-7,^4'}, 3, id='the rest of the dedicated'),
+        pytest.param({'cpu_shared_set': '0-3'}, 4, id='shared set'),
+        pytest.param({'cpu_shared_set': '0-3', 'cpu_dedicated_set': '6'}, 4, id='both'),
+    ],
+)
+def test_shared_cpus(options, vcpus):
+    assert node(**options).vcpus == vcpus
+
+
+def test_offline_cpus_of_a_set_are_left_out():
+    online = {cpu: CPUS[cpu] for cpu in (0, 1, 2)}
+    cells = [numa.MachineCell(0, frozenset(online), CORES[:3], 0, 4096, ())]
+    found = facts(online=online, cells=cells)
+    assert machine.cpu_sets(found, settings(cpu_dedicated_set='2-5')) == ({0, 1}, {2})
+    assert machine.cpu_sets(found, settings(cpu_shared_set='1-5')) == ({1, 2}, set())
+    assert node(found).vcpus == 3
+
+
+@pytest.mark.parametrize(
+    'option, value, why',
+    [
+        pytest.param('cpu_dedicated_set', '6-9', '[8, 9]', id='CPUs that are not there'),
+        pytest.param('cpu_shared_set', '0-8', '[8]', id='shared CPUs that are not there'),
+        pytest.param('cpu_dedicated_set', 'all', "'all'", id='no set at all'),
+        pytest.param(
+            'reserved_host_cpus', 9, '9 is more than the 8', id='more CPUs than there are'
+        ),
+        pytest.param('reserved_host_memory_mb', 6145, '6145', id='more memory than there is'),
+        pytest.param(
+            'reserved_host_disk_mb',
+            102401,
+            '101 is more than the 100',
+            id='more disk than there is',
+        ),
+        pytest.param('device_spec', ['{'], '{', id='broken device spec'),
+        pytest.param('reserved_huge_pages', [{}], '{}', id='broken huge pages'),
+    ],
+)
+def test_bad_settings_are_named(option, value, why):
+    with pytest.raises(errors.BadMachineFacts) as error:
+        node(**{option: value})
+    assert error.value.what == option
+    assert why in error.value.why
+
+
+def test_cpu_sets_may_not_overlap():
+    with pytest.raises(errors.BadMachineFacts, match=r'cpu_shared_set.*\[2, 3\]'):
+        node(cpu_shared_set='0-3', cpu_dedicated_set='2-7')
+
+
+def test_an_architecture_that_no_cloud_knows():
+    with pytest.raises(errors.BadMachineFacts, match='pdp11'):
+        node(facts(processor=processor(arch='pdp11')))
+
+
+def test_a_ratio_of_zero_is_the_usual_one():
+    made = node(cpu_allocation_ratio=0.0, ram_allocation_ratio=0.0, disk_allocation_ratio=0.0)
+    assert (made.cpu_allocation_ratio, made.ram_allocation_ratio, made.disk_allocation_ratio) == (
+        4.0,
+        1.0,
+        1.0,
+    )
+
+
+def test_facts_stand_among_the_stats_and_hide_none_of_them():
+    made = node(guests=[guest()], facts={'rack': 'r12', 'num_instances': 'many'})
+    assert (made.stats['rack'], made.stats['num_instances']) == ('r12', '1')
+
+
+def test_the_node_may_have_a_name_of_its_own():
+    made = node(node='cmp1.example.org')
+    assert (made.host, made.hypervisor_hostname) == ('cmp1', 'cmp1.example.org')
+
+
+def test_a_fake_machine_from_its_files(tmp_path):
+    fake = network_card(two_cells(tmp_path))
+    made = machine.compute_node(
+        settings(
+            uuid_file=tmp_path / 'state/compute_id',
+            instances_path=tmp_path,
+            host_ip='192.0.2.7',
+            device_spec=[{'product_id': '154c', 'physical_network': 'physnet0'}],
+            sys_root=fake.sys,
+            proc_root=fake.proc,
+            kvm_device=tmp_path / 'no-kvm',
+        )
+    )
+    assert made.vcpus == 8
+    assert [
+        cell['nova_object.data']['id']
+        for cell in json.loads(made.numa_topology)['nova_object.data']['cells']
+    ] == [
+        0,
+        1,
+    ]
+    assert [
+        (pool.count, pool.tags['physical_network']) for pool in made.pci_device_pools.objects
+    ] == [(2, 'physnet0')]
+    assert {spec.hv_type for spec in made.supported_hv_specs} == {'qemu'}
+    assert json.loads(made.cpu_info)['vendor'] == 'Intel'
+
+
+def this_machine(tmp_path, **options):
+    return settings(uuid_file=tmp_path / 'compute_id', instances_path=tmp_path, **options)
+
+
+def test_this_machine(tmp_path):
+    chosen = this_machine(tmp_path, device_spec=[{}], metrics=True)
+    found = machine.read(chosen)
+    made = machine.describe(found, chosen, usage.total([]))
+    assert made.vcpus == psutil.cpu_count()
+    assert made.memory_mb == psutil.virtual_memory().total // 2**20
+    assert made.local_gb == psutil.disk_usage(str(tmp_path)).total // 2**30
+    assert 0 <= made.disk_available_least <= made.local_gb
+    assert sum(len(cell.cpus) for cell in found.cells) == made.vcpus
+    assert all(0 < cell.memory_mb <= made.memory_mb for cell in found.cells)
+    assert all(page.used <= page.total for cell in found.cells for page in cell.pages)
+    assert sum(pool.count for pool in made.pci_device_pools.objects) == len(found.devices)
+    info = json.loads(made.cpu_info)
+    assert info['features']
+    shape = info['topology']
+    assert shape['cells'] * shape['sockets'] * shape['cores'] * shape['threads'] >= made.vcpus
+    assert json.loads(made.metrics)
+
+
+def test_this_machine_keeps_its_uuid_and_tells_nothing_new(tmp_path):
+    chosen = this_machine(tmp_path)
+    first, second = machine.compute_node(chosen), machine.compute_node(chosen)
+    assert first.uuid == second.uuid == (tmp_path / 'compute_id').read_text().strip()
+    assert machine.changed(first, second) is False
+
+
+def test_a_missing_instances_path_is_named(tmp_path):
+    with pytest.raises(errors.BadMachineFacts, match='nowhere'):
+        machine.read(
+            settings(uuid_file=tmp_path / 'compute_id', instances_path=tmp_path / 'nowhere')
+        )
+
+
+def test_kvm_is_told_by_its_device(tmp_path):
+    device = tmp_path / 'kvm'
+    assert machine.read(this_machine(tmp_path, kvm_device=device)).kvm is False
+    device.touch()
+    assert machine.read(this_machine(tmp_path, kvm_device=device)).kvm is True
+
+
+def test_a_kernel_without_numa_gives_the_memory_of_the_machine(tmp_path):
+    fake = FakeMachine(tmp_path).cpus(['0', '1'])
+    found = machine.read(this_machine(tmp_path, sys_root=fake.sys, proc_root=fake.proc))
+    assert [(cell.id, cell.memory_mb) for cell in found.cells] == [(0, found.memory_mb)]
+
+
+# Facts, guests and settings, and whether they change the report of an empty node.
+CHANGES = {
+    'nothing': ({}, [], {}, False),
+    'free disk moves all the time': ({'disk_free_gb': 59}, [], {}, False),
+    'metrics move all the time': ({'metrics': '[1]'}, [], {}, False),
+    'another order': ({'cells': CELLS[::-1]}, [], {}, False),
+    'memory': ({'memory_mb': 6145}, [], {}, True),
+    'disk': ({'disk_gb': 101}, [], {}, True),
+    'a cell': ({'cells': CELLS[:1]}, [], {}, True),
+    'a CPU feature': ({'processor': processor(features=('avx',))}, [], {}, True),
+    'an instance': ({}, [guest()], {}, True),
+    'a device': ({}, [], {'device_spec': [{}]}, True),
+    'a ratio': ({}, [], {'cpu_allocation_ratio': 2.0}, True),
+}
+
+
+def test_changed():
+    found = {
+        name: machine.changed(node(), node(facts(**words), guests, **options))
+        for name, (words, guests, options, _) in CHANGES.items()
+    }
+    assert found == {name: is_new for name, (*_, is_new) in CHANGES.items()}
+
+
+def test_a_task_that_ends_is_a_change():
+    busy, idle = (node(guests=[guest(task_state=state)]) for state in ('spawning', None))
+    assert machine.changed(busy, idle) is True
+
+
+def test_the_first_report_is_news():
+    assert machine.changed(None, node()) is True
+
+
+def test_the_report_crosses_the_wire_unchanged():
+    made = node(guests=[guest()], device_spec=[{}])
+    again = objects.ComputeNode.obj_from_primitive(made.obj_to_primitive())
+    again.obj_reset_changes(recursive=True)
+    assert machine.changed(made, again) is False
+    assert again.metrics == made.metrics

@@ -1,0 +1,85 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The settings of a host, when another process changes them as well."""
+
+import contextlib
+import types
+
+import flask
+import pytest
+from oslo_context.context import RequestContext
+
+from nova_sched import errors
+from nova_sched.claims.values import ServiceFacts
+from nova_sched.extensions.dashboard.cluster import ClusterPages
+from nova_sched.extensions.dashboard.parts import Parts
+from nova_sched.tests.unit.extensions.dashboard.test_fleet import World, report
+from nova_sched.tests.unit.extensions.dashboard.test_queues import Policy
+
+RULES = ('dashboard:hosts', 'dashboard:hosts:set_service')
+
+
+def made_pages(sources, source='reports'):
+    """The pages for an operator; ``source`` is that of [cluster]."""
+    conf = types.SimpleNamespace(
+        dashboard=types.SimpleNamespace(streams=0), cluster=types.SimpleNamespace(source=source)
+    )
+    return ClusterPages(Parts(conf, Policy(*RULES), None, sources))
+
+
+@contextlib.contextmanager
+def posted(form):
+    with flask.Flask('test').test_request_context('/', method='POST', data=form):
+        flask.g.context = RequestContext()
+        yield
+
+
+@pytest.mark.parametrize('disabled', ['yes', 'no'])
+def test_a_host_that_was_forced_down_in_the_meantime_stays_so(monkeypatch, disabled):
+    monkeypatch.setattr(flask, 'render_template', lambda *_, **given: given['history'])
+    world = World()
+    world.store.report([report('a')])
+    world.fleet.facts()
+    world.store.set_service(ServiceFacts('a', forced_down=True))
+    log = types.SimpleNamespace(newest_first=None)
+    sources = types.SimpleNamespace(fleet=world.fleet, store=world.store, decisions=log)
+    with posted({'name': 'a', 'disabled': disabled}):
+        assert made_pages(sources).service() is None  # without the right to see decisions
+    found = world.fleet.facts().service('a')
+    assert (found.disabled, found.forced_down) == (disabled == 'yes', True)
+
+
+@pytest.fixture
+def sources():
+    """What the pages read: a store with the host `a`."""
+    world = World()
+    world.store.report([report('a')])
+    return types.SimpleNamespace(fleet=world.fleet, store=world.store, decisions=None)
+
+
+def test_nova_has_the_settings_of_its_hosts(sources):
+    pages = made_pages(sources, 'nova')
+    with (
+        posted({'name': 'a', 'disabled': 'yes'}),
+        pytest.raises(errors.InvalidRequest, match='openstack compute service set'),
+    ):
+        pages.service()
+    assert not sources.fleet.facts().service('a').disabled
+
+
+@pytest.mark.parametrize('source, may_set', [('reports', True), ('nova', False)])
+def test_the_form_of_a_host(sources, monkeypatch, source, may_set):
+    monkeypatch.setattr(flask, 'render_template', lambda *_, **given: given['may_set'])
+    with flask.Flask('test').test_request_context('/?name=a'):
+        flask.g.context = RequestContext()
+        assert made_pages(sources, source).host() == may_set

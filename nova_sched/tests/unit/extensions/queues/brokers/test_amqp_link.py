@@ -1,0 +1,372 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Connections to RabbitMQ, and the queues and messages there."""
+
+import time
+
+import amqp
+import pytest
+from amqp.exceptions import AMQPNotImplementedError
+
+from nova_sched import errors
+from nova_sched.extensions.queues.brokers import (
+    DROPPED,
+    FALLBACK,
+    RESULTS,
+    QueueFacts,
+    amqp_link,
+    of_flavor,
+    of_host,
+    of_reply,
+)
+from nova_sched.extensions.queues.brokers.amqp_link import Link, LinkPool, arguments, message
+from nova_sched.extensions.queues.conf import CLASSIC, QUORUM
+from nova_sched.rpc import amqp_link as rabbit_link
+from nova_sched.rpc.amqp_link import Host
+from nova_sched.tests.unit.extensions.queues.brokers.rabbit import Queue, Rabbit
+
+
+@pytest.mark.parametrize(
+    'url, hosts, virtual_host',
+    [
+        pytest.param('rabbit://', [Host('localhost', None, None, None)], '/', id='nothing'),
+        pytest.param(
+            'rabbit://me:pw@mq:5673/cloud', [Host('mq', 5673, 'me', 'pw')], 'cloud', id='all'
+        ),
+        pytest.param(
+            'rabbit://me:pw@mq//', [Host('mq', None, 'me', 'pw')], '/', id='root as it is'
+        ),
+        pytest.param(
+            'rabbit://me:pw@mq/', [Host('mq', None, 'me', 'pw')], '/', id='root left out'
+        ),
+        pytest.param(
+            'rabbit://a:b@one:1,c:d@two:2/v',
+            [Host('one', 1, 'a', 'b'), Host('two', 2, 'c', 'd')],
+            'v',
+            id='two hosts',
+        ),
+        pytest.param(
+            'rabbit://m%40e:p%3A%2F%2Cw@mq/a%2Fb',
+            [Host('mq', None, 'm@e', 'p:/,w')],
+            'a/b',
+            id='quoted',
+        ),
+        pytest.param('kombu://me:pw@[::1]:5672', [Host('::1', 5672, 'me', 'pw')], '/', id='IPv6'),
+    ],
+)
+def test_urls(url, hosts, virtual_host):
+    found = rabbit_link.cluster(url)
+    assert (list(found.hosts), found.virtual_host, found.tls) == (hosts, virtual_host, False)
+
+
+def test_passwords_are_not_shown():
+    assert 'secret' not in repr(rabbit_link.cluster('rabbit://me:secret@mq'))
+
+
+@pytest.mark.parametrize(
+    'url', ['', 'fake://', 'http://mq', 'rabbit://me:secret@mq:port', 'rabbit://[::1']
+)
+def test_a_bad_url_is_refused_without_its_password(url):
+    with pytest.raises(errors.BadConfig) as refused:
+        rabbit_link.cluster(url)
+    assert 'secret' not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    'query, options, tls',
+    [
+        pytest.param('', {'ssl': False, 'ssl_ca_file': 'ca'}, False, id='off'),
+        pytest.param('', {'ssl': True, 'ssl_ca_file': ''}, True, id='on'),
+        pytest.param('?ssl=1', {'ssl': False}, True, id='the URL is stronger'),
+        pytest.param('?ssl=0', {'ssl': True}, False, id='the URL turns it off'),
+        pytest.param(
+            '',
+            {'ssl': True, 'ssl_ca_file': 'ca', 'ssl_cert_file': 'crt', 'ssl_key_file': 'key'},
+            {'ca_certs': 'ca', 'certfile': 'crt', 'keyfile': 'key'},
+            id='files',
+        ),
+        pytest.param(
+            '?ssl=true&ssl_ca_file=ca',
+            {'ssl_server_hostname': 'mq'},
+            {'ca_certs': 'ca', 'server_hostname': 'mq'},
+            id='name of the host',
+        ),
+    ],
+)
+def test_tls(query, options, tls):
+    assert rabbit_link.cluster(f'rabbit://mq/{query}', options).tls == tls
+
+
+class PooledLink:
+    """Fails so often."""
+
+    def __init__(self, fails):
+        self.fails, self.closed = fails, False
+
+    def work(self):
+        if self.fails:
+            raise ConnectionResetError('reset')
+        return 'done'
+
+    def close(self):
+        self.closed = True
+
+
+def pool(*fails):
+    made = [PooledLink(fail) for fail in fails]
+    left = iter(made)
+    return LinkPool(lambda: next(left), size=2), made
+
+
+def test_a_link_is_used_again():
+    shared, made = pool(False, False)
+    assert [shared.run(PooledLink.work), shared.run(PooledLink.work)] == ['done', 'done']
+    shared.close()
+    assert [link.closed for link in made] == [True, False]  # there was no need of the second one
+
+
+def test_a_link_that_has_failed_is_replaced_once():
+    shared, made = pool(False, False, True, True, False)
+    shared.run(PooledLink.work)
+    made[0].fails = True
+    assert shared.run(PooledLink.work) == 'done'
+    assert made[0].closed
+    made[1].fails = True
+    with pytest.raises(errors.BrokerUnavailable, match='reset'):
+        shared.run(PooledLink.work)
+    with pytest.raises(errors.BrokerUnavailable, match='reset'):
+        pool(True, True)[0].run(PooledLink.work)
+
+
+def test_what_is_no_fault_of_the_link_is_not_tried_again():
+    shared, made = pool(False, False)
+
+    def refuse(_):
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        shared.run(refuse)
+    assert made[0].closed
+
+
+def test_nothing_is_done_after_the_end():
+    shared, made = pool(False)
+    shared.close()
+    with pytest.raises(errors.BrokerUnavailable, match='closed'):
+        shared.run(PooledLink.work)
+    assert made[0].closed is False
+
+
+TINY, HERE = of_flavor('tiny'), of_host('a')
+TO_FALLBACK = {'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'nova_sched.fallback'}
+SAFELY = {'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish'}
+
+
+@pytest.mark.parametrize(
+    'queue, queue_type, found',
+    [
+        pytest.param(TINY, CLASSIC, {'x-message-ttl': 1500, **TO_FALLBACK}, id='flavor'),
+        pytest.param(
+            TINY, QUORUM, {'x-message-ttl': 1500, **TO_FALLBACK, **SAFELY}, id='flavor, quorum'
+        ),
+        pytest.param(HERE, CLASSIC, TO_FALLBACK, id='host'),
+        pytest.param(HERE, QUORUM, TO_FALLBACK | SAFELY, id='host, quorum'),
+        pytest.param(RESULTS, CLASSIC, {}, id='results'),
+        pytest.param(FALLBACK, QUORUM, {}, id='fallback, quorum'),
+        pytest.param(of_reply('me'), CLASSIC, {'x-expires': 3_600_000}, id='reply'),
+    ],
+)
+def test_what_rabbitmq_knows_of_a_queue(queue, queue_type, found):
+    assert arguments(queue, queue_type, 1.5) == {'x-queue-type': queue_type, **found}
+
+
+def test_a_queue_of_replies_is_classic_always():
+    assert arguments(of_reply('me'), QUORUM, 1.5)['x-queue-type'] == CLASSIC
+
+
+@pytest.mark.parametrize('seconds, found', [(1.5, 1500), (0.0001, 1), (0, 1), (-3, 1)])
+def test_milliseconds_are_never_none(seconds, found):
+    assert amqp_link.milliseconds(seconds) == found
+
+
+def test_a_message_outlives_a_restart_and_says_what_it_is():
+    before_ms = int(time.time() * 1000)
+    made = message(b'\xff', tries=2, reason=DROPPED)
+    said = dict(rabbit_link.headers(made))
+    assert before_ms <= said.pop('sent_ms') <= time.time() * 1000
+    assert said == {'tries': 2, 'reason': DROPPED}
+    assert (made.properties['delivery_mode'], 'expiration' in made.properties) == (2, False)
+    assert rabbit_link.body(made) == b'\xff'
+
+
+@pytest.mark.parametrize(
+    'ago_s, least, most',
+    [
+        pytest.param(None, 30_000, 30_000, id='new'),
+        pytest.param(10, 10_000, 20_000, id='some time is left'),
+        pytest.param(31, 1, 1, id='no time is left'),
+        pytest.param(-60, 30_000, 30_000, id='a clock that is ahead'),
+    ],
+)
+def test_a_message_has_the_time_that_is_left_to_it(ago_s, least, most):
+    sent_ms = None if ago_s is None else int((time.time() - ago_s) * 1000)
+    made = message(b'', sent_ms=sent_ms, ttl_s=30.0)
+    assert least <= int(made.properties['expiration']) <= most
+    assert sent_ms in (None, rabbit_link.headers(made)['sent_ms'])
+
+
+def test_a_message_of_others_may_be_bare():
+    assert (rabbit_link.body(amqp.Message('')), rabbit_link.headers(amqp.Message())) == (b'', {})
+
+
+def link(rabbit, shape=None):
+    return Link(rabbit.connect(), shape or (lambda queue: {'for': queue}))
+
+
+def test_a_link_makes_what_must_always_be_there():
+    rabbit = Rabbit()
+    made = link(rabbit)
+    assert made.send(FALLBACK, message(b'1'))
+    assert made.send(RESULTS, message(b'2'))
+    assert not made.send(TINY, message(b'3'))
+    assert made.send(RESULTS, message(b'4'))
+    assert (rabbit.bodies(FALLBACK), rabbit.bodies(RESULTS)) == ([b'1'], [b'2', b'4'])
+
+
+@pytest.mark.parametrize(
+    'row',
+    [
+        pytest.param('', id='none'),
+        pytest.param('nnn', id='new ones'),
+        pytest.param('sss', id='the same ones'),
+        pytest.param('ddd', id='others'),
+        pytest.param('nsdnsd', id='all kinds'),
+        pytest.param('dnndds', id='new ones after others'),
+        pytest.param('sddddn', id='a new one at the end'),
+        pytest.param('n' * 700 + 'd' * 700 + 'n' * 3, id='more than a batch'),
+    ],
+)
+def test_a_link_makes_and_binds_those_that_are_not_there(row):
+    names = [f'flavor.{kind}{number}' for number, kind in enumerate(row)]
+    rabbit = Rabbit()
+    made = link(rabbit)
+    for name in names:
+        if name.startswith(('flavor.s', 'flavor.d')):
+            words = {'for': name if name.startswith('flavor.s') else 'something else'}
+            rabbit.queues[amqp_link.on_broker(name)] = Queue(arguments=words)
+    rabbit.said.clear()
+    differ = made.declare(names)
+    assert [name for _, name in rabbit.said] == [
+        name for name in names if name.startswith('flavor.n')
+    ]
+    assert all(made.send(name, message(b'')) for name in names)
+    others = [name for name in names if name.startswith('flavor.d')]
+    assert set(differ) <= set(others)
+    assert bool(differ) == bool(others)
+
+
+def test_facts():
+    rabbit = Rabbit()
+    made = link(rabbit)
+    assert made.facts(TINY) is None
+    made.declare([TINY])
+    made.send(TINY, message(b''))
+    assert made.facts(TINY) == QueueFacts(TINY, ready=1, consumers=0)
+
+
+@pytest.mark.parametrize('classic', [True, False], ids=['classic', 'quorum'])
+def test_what_waits_in_a_queue_that_ends_is_moved(classic):
+    rabbit = Rabbit()
+    made = link(rabbit)
+    made.declare([TINY])
+    for number in range(3):
+        made.send(TINY, message(b'%d' % number, tries=number))
+    moved = []
+    made.drop(TINY, classic, lambda: moved.append(None))
+    assert len(moved) == 3
+    assert amqp_link.on_broker(TINY) not in rabbit.queues
+    assert rabbit.bodies(FALLBACK) == [b'0', b'1', b'2']
+    said = [
+        rabbit_link.headers(content) for content, _ in rabbit.queues['nova_sched.fallback'].ready
+    ]
+    assert [(one['tries'], one['reason']) for one in said] == [
+        (0, DROPPED),
+        (1, DROPPED),
+        (2, DROPPED),
+    ]
+    made.drop(TINY, classic, lambda: moved.append(None))
+    assert len(moved) == 3
+
+
+def test_what_is_given_back_while_a_queue_ends_is_moved_too():
+    class Slow(Rabbit):
+        """A consumer gives a message back just before the queue is deleted for the first time."""
+
+        given = False
+
+        def connect(self):
+            made = super().connect()
+            channel, rabbit = made.channel, self
+
+            def late():
+                found = channel()
+                delete = found.queue_delete
+
+                def first(name, if_empty):
+                    if not rabbit.given:
+                        rabbit.given = True
+                        rabbit.queues[name].ready.append((message(b'late'), True))
+                    delete(name, if_empty)
+
+                found.queue_delete = first
+                return found
+
+            made.channel = late
+            return made
+
+    rabbit = Slow()
+    made = link(rabbit)
+    made.declare([TINY])
+    moved = []
+    made.drop(TINY, True, lambda: moved.append(None))
+    assert (len(moved), rabbit.bodies(FALLBACK)) == (1, [b'late'])
+    assert amqp_link.on_broker(TINY) not in rabbit.queues
+
+
+def test_a_quorum_queue_is_not_deleted_as_a_classic_one():
+    rabbit = Rabbit(quorum=[TINY])
+    with pytest.raises(AMQPNotImplementedError):
+        link(rabbit).drop(TINY, True, lambda: None)
+    assert amqp_link.on_broker(TINY) in rabbit.queues
+    link(rabbit).drop(TINY, False, lambda: None)
+    assert amqp_link.on_broker(TINY) not in rabbit.queues
+
+
+def test_nothing_is_taken_from_a_queue_if_it_can_go_nowhere():
+    rabbit = Rabbit()
+    made = link(rabbit)
+    made.declare([TINY])
+    made.send(TINY, message(b'1'))
+    rabbit.drop(FALLBACK)
+    with pytest.raises(errors.BrokerUnavailable, match='fallback'):
+        made.drop(TINY, True, lambda: None)
+    made.close()
+    assert rabbit.bodies(TINY) == [b'1']
+
+
+def test_a_link_that_is_closed_sends_nothing():
+    rabbit = Rabbit()
+    made = link(rabbit)
+    made.close()
+    assert rabbit.connections[0].lost
+    with pytest.raises(rabbit_link.ERRORS):
+        made.declare([TINY])

@@ -1,0 +1,150 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of the wait for the outcomes of jobs: by their answers, or by their rows."""
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.db.jobs import DONE
+from nova_sched.extensions.queues import jobs, messages
+from nova_sched.extensions.queues.brokers.memory import MemoryBroker
+from nova_sched.extensions.queues.conductor.waiting import Replies, Waiting
+from nova_sched.tests.builders import NOW
+from nova_sched.tests.unit.extensions.queues.managed_queues import job, result
+
+JOB = job()
+LONG_S, SHORT_S = 30.0, 0.01
+
+
+@pytest.fixture
+def broker():
+    made = MemoryBroker(30.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def replies(broker):
+    made = Replies(broker, 'me')
+    made.start()
+    yield made
+    made.stop()
+
+
+def done(of=JOB, host='a'):
+    row = jobs.entry(of, NOW, host)
+    return type(row)(**{name: getattr(row, name) for name in row.__slots__} | {'state': DONE})
+
+
+def answer(broker, replies, of=JOB, **fields):
+    broker.publish(replies.queue, messages.to_bytes(result(of, **fields)))
+
+
+def outcomes(replies, find=lambda uuid: None, unsent=(), timeout_s=LONG_S, look_s=LONG_S):
+    waiting, unsent = Waiting(replies, find), list(unsent)
+    with waiting.expecting([JOB.uuid]):
+        found = list(waiting.each([JOB.uuid], unsent, timeout_s, look_s))
+    return [(one.job_uuid, one.is_done, one.host) for one in found], unsent
+
+
+def test_an_answer_that_comes_before_the_wait(broker, replies):
+    waiting = Waiting(replies, lambda uuid: None)
+    with waiting.expecting([JOB.uuid]):
+        answer(broker, replies, host='b')
+        (found,) = waiting.each([JOB.uuid], [], LONG_S, LONG_S)
+    assert (found.host, found.is_done) == ('b', True)
+
+
+def test_an_answer_is_forgotten_when_its_last_caller_leaves(broker, replies):
+    waiting = Waiting(replies, lambda uuid: None)
+    with waiting.expecting([JOB.uuid]):
+        with waiting.expecting([JOB.uuid]):
+            answer(broker, replies)
+            assert len(list(waiting.each([JOB.uuid], [], LONG_S, LONG_S))) == 1
+        assert len(list(waiting.each([JOB.uuid], [], LONG_S, LONG_S))) == 1
+    assert replies.wait([JOB.uuid], 0) == {}
+
+
+def test_an_answer_that_is_not_awaited_or_cannot_be_read_is_ignored(broker, replies):
+    answer(broker, replies, of=job(name='other'))
+    broker.publish(replies.queue, b'no JSON')
+    answer(broker, replies)
+    found, _ = outcomes(replies, lambda uuid: done(), look_s=SHORT_S)
+    assert found == [(JOB.uuid, True, 'a')]
+
+
+def test_without_an_answer_the_row_has_the_outcome(replies):
+    found, _ = outcomes(replies, lambda uuid: done(host='c'), look_s=SHORT_S)
+    assert found == [(JOB.uuid, True, 'c')]
+
+
+@pytest.mark.parametrize(
+    'rows, expected',
+    [
+        pytest.param([done(host='c')], [(JOB.uuid, True, 'c')], id='it is done'),
+        pytest.param([None], [(JOB.uuid, False, 'a')], id='there is no row any more'),
+        pytest.param(
+            [jobs.entry(JOB, NOW), done(host='c')], [(JOB.uuid, True, 'c')], id='it goes on'
+        ),
+        pytest.param(
+            [errors.StoreUnavailable('away'), done(host='c')],
+            [(JOB.uuid, True, 'c')],
+            id='it cannot be read',
+        ),
+    ],
+)
+def test_only_the_row_denies_a_job(broker, replies, rows, expected):
+    rows = list(rows)
+
+    def find(uuid):
+        # The last row stays: a slow answer may find it read already.
+        found = rows[0] if len(rows) == 1 else rows.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    answer(broker, replies, outcome='failed', why='no')
+    with Waiting(replies, find).expecting([JOB.uuid]):
+        answer(broker, replies, outcome='failed', why='no')
+        found, _ = outcomes(replies, find, look_s=SHORT_S)
+    assert (found, len(rows)) == (expected, 1)
+
+
+def test_a_table_that_is_away_is_read_again(replies):
+    script = [errors.StoreUnavailable('away'), jobs.entry(JOB, NOW), done()]
+
+    def find(uuid):
+        found = script.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    found, _ = outcomes(replies, find, look_s=SHORT_S)
+    assert (found, script) == ([(JOB.uuid, True, 'a')], [])
+
+
+def test_what_was_not_sent_is_sent_again(broker, replies):
+    script = [errors.BrokerUnavailable('away'), None]
+
+    def send():
+        error = script.pop(0)
+        if error is not None:
+            raise error
+        answer(broker, replies)
+
+    found, unsent = outcomes(replies, unsent=[send], look_s=SHORT_S)
+    assert (found, unsent, script) == ([(JOB.uuid, True, 'a')], [], [])
+
+
+def test_a_caller_does_not_wait_for_ever(replies):
+    with pytest.raises(errors.NoAnswer, match='1 of them go on'):
+        outcomes(replies, timeout_s=SHORT_S)

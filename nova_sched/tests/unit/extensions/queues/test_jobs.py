@@ -1,0 +1,127 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Tests of jobs: the same request makes the same job, and a job's row keeps its message."""
+
+import types
+
+import pytest
+
+from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
+from nova_sched.extensions.queues import jobs
+from nova_sched.state.report import LARGEST
+from nova_sched.tests.builders import NOW, uuid_of
+from nova_sched.tests.unit.extensions.queues.managed_queues import CATALOGUE, TINY, job, spec
+
+
+def entry(kind='create', state=QUEUED, after_s=0, **fields):
+    """A row that is so many seconds younger than the others."""
+    made = jobs.entry(job(kind, **fields), NOW + after_s)
+    return type(made)(**{name: getattr(made, name) for name in made.__slots__} | {'state': state})
+
+
+def test_a_repeated_request_is_the_same_job():
+    kinds = [(kind, number) for kind in ('create', 'delete') for number in (0, 1)]
+    first, again = (
+        [jobs.uuid_of(kind, uuid_of('a'), number) for kind, number in kinds] for _ in range(2)
+    )
+    assert first == again
+    assert len(set(first)) == len(kinds)
+
+
+def test_a_row_keeps_the_job():
+    made = job(queue='tiny')
+    row = jobs.entry(made, NOW, 'a')
+    assert (row.uuid, row.queue, row.host, row.state) == (made.uuid, 'tiny', 'a', QUEUED)
+    assert jobs.of_entry(row).obj_to_primitive() == made.obj_to_primitive()
+
+
+@pytest.mark.parametrize(
+    'context, project_id',
+    [
+        pytest.param(None, 'p', id='of the request'),
+        pytest.param(types.SimpleNamespace(project_id='q'), 'p', id='not that of the context'),
+    ],
+)
+def test_the_project_of_a_caller(context, project_id):
+    caller = jobs.Caller.of(context, spec(), 'reply.me')
+    assert (caller.project_id, caller.reply_to) == (project_id, 'reply.me')
+
+
+def test_a_caller_without_a_request_has_the_project_of_the_context():
+    context = types.SimpleNamespace(project_id='q', user_id='u', request_id='req-1')
+    caller = jobs.Caller.of(context)
+    assert (caller.project_id, caller.user_id, caller.request_id) == ('q', 'u', 'req-1')
+
+
+def test_the_quota_of_a_request():
+    assert jobs.amounts(CATALOGUE.bare['tiny']) == TINY
+
+
+@pytest.mark.parametrize(
+    'resources, amounts',
+    [
+        pytest.param({'VCPU': 2, 'DISK_GB': 0}, {'servers': 1, 'class:VCPU': 2}, id='some'),
+        pytest.param({'VCPU': LARGEST}, {'servers': 1, 'class:VCPU': LARGEST}, id='largest'),
+        pytest.param({}, {'servers': 1}, id='none'),
+    ],
+)
+def test_the_quota_of_a_claim(resources, amounts):
+    assert jobs.amounts_of_claim(resources) == amounts
+
+
+@pytest.mark.parametrize(
+    'later, is_deleted',
+    [
+        pytest.param([], False, id='nothing else'),
+        pytest.param([entry('delete', after_s=1)], True, id='a delete later'),
+        pytest.param([entry('delete', after_s=-1)], False, id='a delete before'),
+        pytest.param([entry('delete', FAILED, after_s=1)], False, id='a delete that failed'),
+        pytest.param([entry('delete', after_s=1, source='a')], False, id='remains of a move'),
+        pytest.param([entry('create', after_s=1)], False, id='another create'),
+    ],
+)
+def test_a_job_whose_instance_was_deleted(later, is_deleted):
+    first = entry()
+    assert jobs.is_deleted([first, *later], since=first) == is_deleted
+
+
+@pytest.mark.parametrize(
+    'later, is_wanted',
+    [
+        pytest.param([], False, id='nothing else'),
+        pytest.param([entry(after_s=1, number=1)], True, id='another create'),
+        pytest.param([entry(state=FAILED, after_s=1, number=1)], False, id='one that failed'),
+        pytest.param([entry('delete', after_s=1)], False, id='a delete'),
+    ],
+)
+def test_an_instance_that_is_wanted_again(later, is_wanted):
+    first = entry()
+    assert jobs.is_wanted_again([first, *later], since=first) == is_wanted
+
+
+@pytest.mark.parametrize(
+    'entries, flavor',
+    [
+        pytest.param([], None, id='unknown'),
+        pytest.param([entry(state=DONE)], 'tiny', id='as built'),
+        pytest.param(
+            [entry(state=DONE), entry('resize', DONE, asked=spec('large'))], 'large', id='resized'
+        ),
+        pytest.param(
+            [entry(state=DONE), entry('resize', FAILED, asked=spec('large'))], 'tiny', id='failed'
+        ),
+        pytest.param([entry(state=CANCELLED)], None, id='never built'),
+    ],
+)
+def test_the_last_size(entries, flavor):
+    found = jobs.last_size(entries)
+    assert (found and found.flavor.name) == flavor
