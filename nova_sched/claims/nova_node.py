@@ -107,13 +107,22 @@ def settle(
                 rows[consumer] = unclaimed[consumer]
         elif use is not None and (use.own is not None or claim.is_confirmed):
             after[consumer] = _as_allocated(claim, use)
-        elif claim.is_confirmed:
+        elif claim.is_confirmed and not _is_to_be_written(claim):
             ended.append(consumer)
         else:
             after[consumer] = claim
             if use is not None and use.moved is not None:
                 rows[consumer] = use.moved  # the claim is for the size that it gets
     return NodeOfNova(after, ended, rows)
+
+
+def _is_to_be_written(claim: Claim) -> bool:
+    """Whether a scheduler has given its instance another size, and may write that still.
+
+    The instance may be elsewhere: the claim is then what a move has left that was reverted, and
+    the instance comes again.
+    """
+    return claim.resizing is not None and claim.expires_s is not None and not claim.is_given_up
 
 
 def _as_allocated(claim: Claim, use: NovaUse) -> Claim:
