@@ -36,6 +36,8 @@ LIVE_MIGRATION = 'live-migration'
 EVACUATION = 'evacuation'
 MOVES = (RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION)
 KEEPING_THE_SOURCE = frozenset([RESIZE, MIGRATION])
+# These end on another host than they begin.
+TO_ANOTHER_HOST = frozenset([LIVE_MIGRATION, EVACUATION])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import dataclasses
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.claim import RESIZE
+from nova_sched.claim import RESIZE, TO_ANOTHER_HOST, Claim
 from nova_sched.claims import ANY, ClaimSelector
 from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired
@@ -78,6 +78,8 @@ class ClaimService:
             ):
                 what = f'A claim for instance {consumer}'
                 raise errors.Outdated(what, 'another one was made since')
+            if move in TO_ANOTHER_HOST and (arrived := self._arrived(consumer, node, move)):
+                return arrived
             try:
                 made = self._try_claim(node, request, request_id, move, new, selector)
             except errors.ComputeResourcesUnavailable:
@@ -118,6 +120,23 @@ class ClaimService:
                 host = self._cluster.node(claim.node_uuid).host
                 raise errors.AlreadyPlaced(consumer, host)
         return running[0] if running else None
+
+    def _arrived(self, consumer, node, move):
+        """The claim on the node of an instance that a move has brought there already; None if it
+        runs elsewhere. Raises Outdated if something else has: a call that came late must not make
+        a resize in place of it."""
+        if not any(
+            claim.is_confirmed and claim.node_uuid == node.uuid
+            for claim in self._cluster.claims_of(consumer)
+        ):
+            return None
+        running = [claim for claim in self._state_sync.claims_of(consumer) if claim.is_confirmed]
+        last = max(running, key=Claim.order, default=None)
+        if last is None or last.node_uuid != node.uuid:
+            return None  # it has left the node
+        if last.move != move:
+            raise errors.Outdated(f'A move of instance {consumer}', f'it runs on {node.host}')
+        return last
 
     def _try_claim(self, node, request, request_id, move, new, selector):
         """The claim; None if it was lost, and the host state knows more now."""

@@ -459,6 +459,40 @@ class TestConfirmAndAbort:
         with pytest.raises(errors.Outdated, match='another one is open'):
             resize(3)
 
+    def moved(self, world, move, host='host-0', **words):
+        place = host, host, 'req-3', None, move
+        return world.call(world.claim_service.claim, asks(A, **words), *place)
+
+    @pytest.mark.parametrize('move', ['live-migration', 'evacuation'])
+    @pytest.mark.parametrize('by', ['live-migration', 'evacuation', None])
+    def test_a_late_move_to_the_host_where_the_instance_runs(self, world, by, move):
+        """It opens no resize in place, which nobody would settle."""
+        commit(world.store, claim(A, node(), state=CONFIRMED, move=by))
+        world.call(world.state_sync.refresh)
+        (there,) = world.store.claims()
+        if by == move:
+            assert self.moved(world, move, vcpus=2).has_uuid(there.uuid)
+        else:
+            with pytest.raises(errors.Outdated, match='it runs on host-0'):
+                self.moved(world, move, vcpus=2)
+        assert world.store.claims() == [there]
+        assert there.resizing is None
+
+    def test_a_move_back_to_the_host_that_the_instance_has_left(self, world):
+        """Its claim there is still to end."""
+        for host in ('host-0', 'host-1'):
+            commit(world.store, claim(A, node(host), state=CONFIRMED))
+        world.call(world.state_sync.refresh)
+        made = self.moved(world, 'live-migration', vcpus=2)
+        assert (made.node_uuid, bool(made.resizing)) == (node(), True)
+
+    def test_a_move_back_to_a_host_whose_claim_has_ended(self, world):
+        commit(world.store, claim(A, node(), state=CONFIRMED))
+        world.call(world.state_sync.refresh)
+        (there,) = world.store.claims()
+        world.store.release([there.key], ClaimSelector(there.name))
+        assert self.moved(world, 'live-migration').state == PENDING
+
     @pytest.mark.parametrize('knows', [True, False], ids=['known here', 'not known here'])
     def test_a_resize_before_the_instance_is_confirmed(self, world, knows):
         """It may run, with the size that its claim has."""
