@@ -9,19 +9,25 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the gate leaves to `tools/test thorough`, which sets `NOVA_SCHED_THOROUGH=1`.
+"""How much each run of the tests tries. ``NOVA_SCHED_CASES`` says it:
 
-The gate tries a third of the random cases, and where a test has several parameters each value
-once instead of each with each: what is marked with `ONLY_THOROUGH` does not run there.
+* nothing, as in `tools/test`: an eighth of the random cases, each value of a parameter once, one
+  of several databases for each test, and not what is marked with ``ONLY_WHOLE``;
+* ``whole``, as in `tools/test everything`: a third of the random cases, and all databases;
+* ``thorough``, as in `tools/test thorough`: all random cases, and each value of a parameter with
+  each; also what is marked with ``ONLY_THOROUGH``.
 """
 
 import os
+import zlib
 
 import pytest
 
-IS_THOROUGH = os.environ.get('NOVA_SCHED_THOROUGH', '') not in ('', '0')
-ONLY_THOROUGH = pytest.mark.thorough
-SHARE = 3  # of the cases, one is tried in the gate
+LEVEL = os.environ.get('NOVA_SCHED_CASES', '')
+IS_THOROUGH, IS_BRIEF = LEVEL == 'thorough', LEVEL == ''
+ONLY_THOROUGH, ONLY_WHOLE = pytest.mark.thorough, pytest.mark.whole
+SHARE = 8 if IS_BRIEF else 3  # of the random cases, one is tried
+DATABASES = ('mariadb', 'postgresql')
 
 
 def cases(count):
@@ -30,10 +36,24 @@ def cases(count):
 
 
 def deselect(config, items):
-    """Leave out what only thorough runs run."""
-    if IS_THOROUGH:
-        return
-    left_out = [item for item in items if item.get_closest_marker(ONLY_THOROUGH.name)]
+    """Leave out what this run does not try."""
+    left_out = [item for item in items if _is_left_out(item)]
     config.hook.pytest_deselected(items=left_out)
     gone = set(left_out)
     items[:] = [item for item in items if item not in gone]
+
+
+def _is_left_out(item):
+    if item.get_closest_marker(ONLY_THOROUGH.name):
+        return not IS_THOROUGH
+    return IS_BRIEF and (item.get_closest_marker(ONLY_WHOLE.name) or not _is_its_database(item))
+
+
+def _is_its_database(item):
+    """Whether the test has no database among its parameters, or the one that is tried briefly.
+
+    The name of a test decides, so that each run tries the same, and each database has its half.
+    """
+    given = item.callspec.params.values() if hasattr(item, 'callspec') else ()
+    wanted = DATABASES[zlib.crc32(item.nodeid.partition('[')[0].encode()) % len(DATABASES)]
+    return not any(one in DATABASES and one != wanted for one in given if isinstance(one, str))

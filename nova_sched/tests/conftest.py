@@ -55,6 +55,7 @@ TESTS = Path(__file__).parent
 LONGEST = [
     TESTS / name
     for name in (
+        'unit/extensions/simulator/test_storm.py',
         'explorer/test_explorer.py',
         'unit/engine/test_numa_fleet.py',
         'unit/cmd/manage/test_asking.py',

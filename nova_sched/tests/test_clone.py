@@ -18,6 +18,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from nova_sched.tests.cases import ONLY_WHOLE
 from nova_sched.tests.fixtures.interpreter import ROOT, frames
 
 # What no clone has.
@@ -64,6 +65,7 @@ def borrowing(folder):
     return python
 
 
+@ONLY_WHOLE
 def test_a_brief_part_of_the_gate_in_a_clone(tmp_path):
     """With its name from git and its own environment, below a folder with a blank, in another
     locale and time zone, with files that nobody else may read."""
