@@ -80,9 +80,6 @@ def _with(whole, part):
     paths, components = dict(whole['paths']), dict(whole['components'])
     for path, methods in part.get('paths', {}).items():
         paths[path] = {**methods, **paths.get(path, {})}
-        for method, said in methods.items():
-            if method in METHODS:  # what is read of each
-                said['operationId'], said['tags'][0], said['responses'].values()
     for kind, parts in part.get('components', {}).items():
         components[kind] = {**parts, **components.get(kind, {})}
     tags = [*whole['tags'], *part.get('tags', ())]
@@ -117,13 +114,20 @@ def _operation(path, method, said):
 DOCUMENT = _whole()
 # Schemas of responses that name hosts.
 TELLING = [{'$ref': f'#/components/schemas/{name}'} for name in ('Group', 'Plan')]
-# By operationId.
-OPERATIONS = {
-    said['operationId']: _operation(path, method, said)
-    for path, methods in DOCUMENT['paths'].items()
-    for method, said in methods.items()
-    if method in METHODS
-}
+
+
+def _operations(document):
+    """Each operationId with its Operation. What an extension says of one may make no sense."""
+    for path, methods in document['paths'].items():
+        for method in METHODS:
+            try:
+                if method in methods:
+                    yield methods[method]['operationId'], _operation(path, method, methods[method])
+            except Exception:
+                LOG.exception('%s %s cannot be served as the document says', method.upper(), path)
+
+
+OPERATIONS = dict(_operations(DOCUMENT))
 
 
 @functools.lru_cache(maxsize=64)

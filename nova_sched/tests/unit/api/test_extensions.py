@@ -75,8 +75,6 @@ def test_what_the_core_says_stays(installed):
     [
         pytest.param(RuntimeError('no document'), id='an error'),
         pytest.param(None, id='nothing'),
-        pytest.param({'paths': {'/v1/counts': {'get': {}}}}, id='no operation'),
-        pytest.param({'paths': {'/v1/counts': {'get': {**SAID, 'tags': []}}}}, id='no tag'),
         pytest.param({'paths': 7}, id='no paths'),
     ],
 )
@@ -86,6 +84,22 @@ def test_a_part_that_cannot_be_read(installed, part, caplog):
     installed(odd=offering(document=part))
     assert document._whole() == alone
     assert 'The extension odd' in caplog.text
+
+
+@pytest.mark.parametrize(
+    'said',
+    [
+        pytest.param({}, id='nothing'),
+        pytest.param({**SAID, 'tags': []}, id='no tag'),
+        pytest.param({**SAID, 'parameters': [{'$ref': '#/no/such'}]}, id='a reference to nothing'),
+        pytest.param({**SAID, 'requestBody': 7}, id='no body'),
+        pytest.param(7, id='a number'),
+    ],
+)
+def test_an_operation_that_makes_no_sense_is_left_out(said, caplog):
+    paths = {'/v1/odd': {'get': said}, '/v1/counts': {'get': SAID}}
+    assert list(dict(document._operations({'paths': paths}))) == ['count_all']
+    assert 'GET /v1/odd cannot be served as the document says' in caplog.text
 
 
 def test_rights(installed):
