@@ -138,48 +138,40 @@ class Part:
 
 
 class Seams:
-    """The seams of the cycle: each tells those parts that listen there.
+    """The listeners at each seam of the cycle: functions of an Order and of what is said of it,
+    which raise nothing.
 
     ``parts`` maps the names of extensions to their Parts. The first error of a listener is logged.
     """
 
     def __init__(self, parts=MappingProxyType({})):
-        self._decided = _listeners(parts, 'decided')
-        self._committed = _listeners(parts, 'committed')
-        self._answered = _listeners(parts, 'answered')
-        self._failed: set[str] = set()
-
-    def decided(self, order, decision):
-        if self._decided:
-            self._tell(self._decided, order, decision)
-
-    def committed(self, order, outcome):
-        if self._committed:
-            self._tell(self._committed, order, outcome)
-
-    def answered(self, order, outcome):
-        if self._answered:
-            self._tell(self._answered, order, outcome)
-
-    def _tell(self, listeners, order, said):
-        for name, listener in listeners:
-            try:
-                listener(order, said)
-            except Exception:
-                if name not in self._failed:
-                    self._failed.add(name)
-                    LOG.exception(
-                        'The extension %s failed at a seam; further errors there are not logged',
-                        name,
-                    )
+        self.decided = _listeners(parts, 'decided')
+        self.committed = _listeners(parts, 'committed')
+        self.answered = _listeners(parts, 'answered')
 
 
 def _listeners(parts, seam):
-    return [
-        (name, getattr(part, seam))
+    return tuple(
+        _guarded(name, getattr(part, seam))
         for name, part in parts.items()
         if getattr(type(part), seam) is not getattr(Part, seam)
-    ]
+    )
+
+
+def _guarded(name, listener):
+    failures: list[Exception] = []
+
+    def tell(order, said):
+        try:
+            listener(order, said)
+        except Exception as error:
+            if not failures:
+                failures.append(error)
+                LOG.exception(
+                    'The extension %s failed at a seam; further errors there are not logged', name
+                )
+
+    return tell
 
 
 _loading = threading.local()

@@ -12,8 +12,9 @@
 
 """Every option of the service, registered on oslo.config's global object.
 
-The global one, because oslo.messaging registers its tracing options nowhere else. The service
-reads options once, in ``service.py``; filters and weighers read them when they are called.
+The global one, because oslo.messaging registers its tracing options nowhere else. The engine has
+them as Settings, which ``service.py`` makes again for each batch; rules and ``rpc`` read options
+when they are called.
 """
 
 import copy

@@ -97,7 +97,8 @@ class Answers:
         """Log one line for each decision, and record its outcome and its duration."""
         order, took_s = message.work, time.monotonic() - message.since_s
         self._context.figures.answered_s.append(took_s)
-        self._context.seams.answered(order, outcome)
+        for tell in self._context.seams.answered:
+            tell(order, outcome)
         if MEASURES.is_on:
             measuring.answered(outcome, steps, took_s, instances)
         LOG.info(

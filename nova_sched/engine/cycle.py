@@ -195,13 +195,15 @@ class Cycle:
                 # A claim that is written elsewhere belongs to the call that writes it.
                 repeatable=self._writer is None,
             )
-            self._context.seams.decided(order, decision)
+            for tell in self._context.seams.decided:
+                tell(order, decision)
             if order.claim and decision.claims:
                 attempt.decision = decision
             else:
                 self._answer_unclaimed(message, decision, settings)
         except errors.NoValidHost as error:
-            self._context.seams.decided(order, error)
+            for tell in self._context.seams.decided:
+                tell(order, error)
             if message.is_store_read:
                 self._refuse(message, error, settings)
             else:
@@ -279,7 +281,8 @@ class Cycle:
             measuring.stage(measuring.COMMIT, end_s - begin_s)
         for one, outcome in zip(attempts, outcomes, strict=True):
             one.outcome = outcome
-            self._context.seams.committed(one.message.work, outcome)
+            for tell in self._context.seams.committed:
+                tell(one.message.work, outcome)
             if (trace := one.message.work.trace) is not None:
                 trace.add(
                     measuring.COMMIT, begin_s, end_s, requests=len(attempts), won=outcome.won

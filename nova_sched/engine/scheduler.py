@@ -99,10 +99,10 @@ class Scheduler:
         )
         self._minute = MinuteLog(context.figures)
         self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
-        self.parts = dict(self._begin(extensions))
+        self.parts = dict(self._begin_parts(extensions))
         context.seams = Seams(self.parts)
 
-    def _begin(self, extensions):
+    def _begin_parts(self, extensions):
         for name, one in extensions.items():
             try:
                 part = one.begin(self)
@@ -208,7 +208,7 @@ class Scheduler:
         if trace is not None:
             trace.attributes['request_id'] = order.request_id or ''
         future = self._send(order)
-        return Deferred(future, lambda: self._answer(order, future))
+        return Deferred(future, lambda: self._wait_for(order, future))
 
     def _send(self, order):
         """Send the loop an order. Returns its Future."""
@@ -222,7 +222,7 @@ class Scheduler:
             order = dataclasses.replace(order, trace=order.trace.again())
         return self._send(order)
 
-    def _answer(self, order, future):
+    def _wait_for(self, order, future):
         """The answer to an order, after the work that the loop has left to its caller's thread."""
         try:
             return future.result()
@@ -232,11 +232,11 @@ class Scheduler:
             return self._place_replanned(order, required.request)
         requests = self.context.before_refusal(order.requests, required.refusal)
         order = dataclasses.replace(order, requests=requests, look_due=False)
-        return self._answer(order, self._send_again(order))
+        return self._wait_for(order, self._send_again(order))
 
     def for_caller(self, refusal, context):
         """The NoValidHost with the text that the caller may pass on to a tenant."""
-        return callers.told(refusal, context.request_id, self._settings().tell_callers)
+        return callers.for_caller(refusal, context.request_id, self._settings().tell_callers)
 
     def _place_replanned(self, order, request):
         """Place an order after its member's group was replanned for it, repeatedly if need be."""

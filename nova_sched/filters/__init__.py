@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Filters: which hosts may take a request. One rule per file, each a mask over all hosts.
+"""Filters: which hosts may take a request. One rule per file, each a mask over all hosts;
+``foreign`` adapts rules that were written for Nova, ``extra_specs`` and ``reasons`` serve several.
 
 The contract: ``mask(hosts, request)`` returns a bool for each row, or True for no opinion. It
 reads only the columns, the request and options, and of these only the facts that the rule

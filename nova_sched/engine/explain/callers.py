@@ -16,7 +16,7 @@ from nova_sched import errors
 RULES, ALL = 'rules', 'all'  # values of [explain] tell_callers
 
 
-def told(refusal, request_id, tell):
+def for_caller(refusal, request_id, tell):
     """The NoValidHost for the caller. Unless ``tell`` is ALL it has no facts about the cloud, but
     the id under which an operator finds them."""
     if tell == ALL or refusal.for_tenants == refusal.reason:

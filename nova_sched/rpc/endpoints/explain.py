@@ -54,7 +54,7 @@ class ExplainEndpoint:
     def why_not(self, context, spec_obj, host):
         """The verdict of each rule on one host. Raises NotFound for a host that has not reported.
 
-        Returns the mapping of ``engine.questions.Questions.why_not``.
+        Returns the mapping of ``engine.explain.questions.Questions.why_not``.
         """
         request = translate.requests(translate.spec(spec_obj))[0]
         return self._scheduler.call(

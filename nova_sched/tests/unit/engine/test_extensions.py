@@ -99,8 +99,7 @@ def test_an_order_that_claims_nothing_commits_nothing(world, listener):
 
 def test_only_those_who_listen_are_called(world):
     seams = world.context.seams
-    heard = seams._decided, seams._committed, seams._answered
-    assert [[name for name, _ in some] for some in heard] == [['listener']] * 3
+    assert [len(some) for some in (seams.decided, seams.committed, seams.answered)] == [1, 1, 1]
     assert sorted(world.scheduler.parts) == ['listener', 'silent']
 
 
@@ -114,7 +113,7 @@ def test_what_fails_concerns_itself_alone(listener, caplog):
     assert [name for name, _ in listener.heard] == ['follow', 'decided', 'committed', 'answered']
     assert world.scheduler._figures()['heard'] == 4
     told = 'The extension broken failed at a seam; further errors there are not logged'
-    assert caplog.text.count(told) == 1
+    assert caplog.text.count(told) == 3  # one at each seam
     assert 'The extension broken failed: figures' in caplog.text
 
 

@@ -175,7 +175,7 @@ def test_no_rule_tells_of_the_cloud(name):
     assert error.for_tenants.startswith(start)
     assert not re.search(r'\d|secret|gpu', error.for_tenants, re.IGNORECASE)
     id_of_it = f'req-{uuid_of("request")}'
-    whole = callers.told(error, id_of_it, callers.RULES)
+    whole = callers.for_caller(error, id_of_it, callers.RULES)
     assert len(str(whole)) <= 255  # as much as Nova keeps of a fault
 
 
@@ -270,11 +270,11 @@ BY_RULE = errors.NoValidHost('All 7 are full.', for_tenants='X removed the last 
     ],
 )
 def test_told(error, by_rules):
-    assert callers.told(error, 'req-1', callers.RULES).reason == by_rules
-    assert callers.told(error, 'req-1', callers.ALL) is error
+    assert callers.for_caller(error, 'req-1', callers.RULES).reason == by_rules
+    assert callers.for_caller(error, 'req-1', callers.ALL) is error
 
 
 @pytest.mark.parametrize('request_id', [None, ''])
 def test_a_caller_without_an_id(request_id):
-    found = callers.told(BY_RULE, request_id, callers.RULES)
+    found = callers.for_caller(BY_RULE, request_id, callers.RULES)
     assert found.reason == 'X removed the last hosts.'
