@@ -34,7 +34,7 @@ from sqlalchemy import event  # noqa: E402
 
 from nova_sched.tests.heat_engine.cloud import TOKEN  # noqa: E402
 
-PLUGINS = Path(__file__).resolve().parents[2] / 'heat'
+PLUGINS = Path(__file__).resolve().parents[2] / 'extensions' / 'heat'
 FAKE_KEYSTONE = 'heat.engine.clients.os.keystone.fake_keystoneclient.FakeKeystoneClient'
 TIMEOUT_S = 120
 TICK_S = 0.01  # where Heat waits a second before it looks again, and the bus in memory a twentieth
