@@ -16,7 +16,7 @@ import dataclasses
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.claim import RESIZE, TO_ANOTHER_HOST, Claim
+from nova_sched.claim import RESIZE, TO_ANOTHER_HOST
 from nova_sched.claims import ANY, ClaimSelector
 from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired
@@ -131,12 +131,12 @@ class ClaimService:
         ):
             return None
         running = [claim for claim in self._state_sync.claims_of(consumer) if claim.is_confirmed]
-        last = max(running, key=Claim.order, default=None)
-        if last is None or last.node_uuid != node.uuid:
+        here = next((claim for claim in running if claim.node_uuid == node.uuid), None)
+        if here is None or any(one.order() >= here.order() for one in running if one is not here):
             return None  # it has left the node
-        if last.move != move:
+        if here.move != move:
             raise errors.Outdated(f'A move of instance {consumer}', f'it runs on {node.host}')
-        return last
+        return here
 
     def _try_claim(self, node, request, request_id, move, new, selector):
         """The claim; None if it was lost, and the host state knows more now."""

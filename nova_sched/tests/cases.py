@@ -28,6 +28,30 @@ IS_THOROUGH, IS_BRIEF = LEVEL == 'thorough', LEVEL == ''
 ONLY_THOROUGH, ONLY_WHOLE = pytest.mark.thorough, pytest.mark.whole
 SHARE = 8 if IS_BRIEF else 3  # of the random cases, one is tried
 DATABASES = ('mariadb', 'postgresql')
+# What the gate leaves out because it takes longest: parts of the addresses of tests.
+LONG = (
+    'integration/test_direct_server.py::test_a_broker_that_takes_no_messages_for_a_while',
+    'integration/test_direct_server.py::test_a_message_that_expands_without_end_costs_itself',
+    'integration/test_direct_wire.py::test_the_same_queues_are_declared',
+    'integration/test_group_crowd.py::test_two_schedulers_that_die_in_between',
+    'integration/test_limits.py::test_a_silent_server_is_noticed',
+    'integration/test_outage.py::test_calls_are_answered_when_the_broker_is_back',
+    'integration/test_plugins.py::test_the_commands_of_the_page',
+    'integration/test_queue_broker.py::test_all_is_there_after_a_restart',
+    'integration/test_queue_crowd.py',
+    'integration/test_queue_story.py',
+    'integration/test_rebalance.py',
+    'integration/test_rebalance_standstill.py',
+    'integration/test_reload.py::test_no_call_waits_for_a_reload',
+    'integration/test_time.py::test_clocks_that_are_an_hour_off',
+    'integration/test_upgrade.py::test_a_job_that_waited_is_done',
+    'integration/test_vanish.py',
+    'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[a claim has',
+    'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[a resize keeps',
+    'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[and count twice',
+    'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[the group',
+    'unit/extensions/simulator/test_storm.py::test_some_seeds_of_a_nova_cloud',
+)
 
 
 def cases(count):
@@ -46,7 +70,11 @@ def deselect(config, items):
 def _is_left_out(item):
     if item.get_closest_marker(ONLY_THOROUGH.name):
         return not IS_THOROUGH
-    return IS_BRIEF and (item.get_closest_marker(ONLY_WHOLE.name) or not _is_its_database(item))
+    return IS_BRIEF and (
+        item.get_closest_marker(ONLY_WHOLE.name)
+        or any(part in item.nodeid for part in LONG)
+        or not _is_its_database(item)
+    )
 
 
 def _is_its_database(item):
