@@ -185,7 +185,7 @@ def _id(context):
 
 def _told(refusal, context):
     """The refusal of a call that the engine has not decided, for its caller."""
-    return callers.told(refusal, _id(context), CONF.explain.tell_callers)
+    return callers.for_caller(refusal, _id(context), CONF.explain.tell_callers)
 
 
 def _age_s(context):
