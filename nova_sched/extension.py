@@ -35,8 +35,8 @@ class Extension:
 
     Every process imports the class that an entry point names, so its module should import heavy
     packages, and ``nova_sched.api``, only inside methods. A method that fails is logged, and
-    offers nothing; a SchedError, as for a bad configuration, ends the start of the process. Where
-    the core has the same name, the core's thing stays.
+    offers nothing; a BadConfig is for the operator, and ends the start of the process. Where the
+    core has the same name, the core's thing stays.
     """
 
     def options(self):
@@ -78,7 +78,7 @@ class Extension:
 
     def handlers(self, api):
         """Return a mapping of a tag of the document to an object that has a method for each
-        operation of that tag. ``api`` is a cmd.api.Api."""
+        operation of that tag. ``api`` is an api.app.Api."""
         return {}
 
     def applications(self, api):
@@ -190,7 +190,7 @@ def installed():
             try:
                 made = point.load()()
                 if not isinstance(made, Extension):
-                    raise TypeError(f'{point.value} is no Extension')
+                    raise TypeError(f'{point.value} is not an Extension')
                 if point.name in found:
                     raise ValueError('another package has an extension of this name')
                 found[point.name] = made
@@ -205,14 +205,13 @@ def offered(kind, method, *args):
     """Return what each installed extension offers: pairs of its name and the ``kind`` (list or
     dict) that its ``method`` returns.
 
-    One that fails is logged, and left out here. Raises the SchedError of one, as for a bad
-    configuration.
+    One that fails is logged, and left out here. Raises BadConfig if one does.
     """
     found = []
     for name, one in installed().items():
         try:
             found.append((name, kind(getattr(one, method)(*args))))
-        except errors.SchedError:
+        except errors.BadConfig:
             raise
         except Exception:
             LOG.exception('The extension %s failed: %s', name, method)

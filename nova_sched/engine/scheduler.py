@@ -61,7 +61,7 @@ class Scheduler:
     the loop.
 
     ``extensions`` maps names to Extensions; ``parts`` has what each does in this process. One that
-    fails to begin is logged, and left out, unless it raises a SchedError.
+    fails to begin is logged, and left out, unless it raises BadConfig.
     """
 
     def __init__(self, context, extensions=MappingProxyType({})):
@@ -109,22 +109,22 @@ class Scheduler:
                 if part is None:
                     continue
                 if not isinstance(part, Part):
-                    raise TypeError(f'{part!r} is no Part')
+                    raise TypeError(f'{part!r} is not a Part')
                 part.follow(self.context.rules)
                 yield name, part
-            except errors.SchedError:
+            except errors.BadConfig:
                 raise
             except Exception:
                 LOG.exception('The extension %s cannot begin; it is left out', name)
 
     def _each_part(self, method, *args, kind=bool):
         """Call a method of all parts. Return what they return, each as a ``kind`` (list or dict).
-        What one raises is logged, but for a SchedError."""
+        What one raises is logged, and the others follow. Raises BadConfig if one does."""
         found = []
         for name, part in self.parts.items():
             try:
                 found.append(kind(getattr(part, method)(*args)))
-            except errors.SchedError:
+            except errors.BadConfig:
                 raise
             except Exception:
                 LOG.exception('The extension %s failed: %s', name, method)

@@ -145,6 +145,22 @@ def test_a_figure_of_the_core_stays():
     assert (figures['placed'], figures['own']) == (0, 7)
 
 
+def test_an_extension_that_needs_the_database_ends_no_stop(listener, caplog):
+    class Away(Part):
+        def stop(self):
+            raise errors.StoreUnavailable('it is away')
+
+        leave = stop
+
+    world = World(extensions={'away': offering(Away()), 'listener': offering(listener)})
+    stopped = []
+    listener.stop = lambda: stopped.append(True)
+    world.scheduler._each_part('leave')
+    world.scheduler._each_part('stop')
+    assert stopped == [True]
+    assert 'The extension away failed: stop' in caplog.text
+
+
 @pytest.mark.parametrize('made', [object(), {}, Extension()])
 def test_what_is_no_part_is_left_out(made, caplog):
     assert World(extensions={'odd': offering(made)}).scheduler.parts == {}
