@@ -370,6 +370,7 @@ class StoreFull(SchedError):
 
 
 class BrokerUnavailable(SchedError):
+    why: str
     facts = ('why',)
     message = 'The broker does not answer: {why}'
 

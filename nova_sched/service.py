@@ -191,10 +191,16 @@ def topology(conf):
     return DomainTopology(conf.topology.levels, conf.topology.orders)
 
 
-def check_rpc_server(conf, bus):
-    """Checks that the configured RPC server works with this bus. Raises BadConfig."""
-    if conf.scheduler.rpc_server == DIRECT:
+def is_direct(conf, bus):
+    """Whether the direct RPC server takes the calls: on RabbitMQ, unless the configuration selects
+    the other one. Raises BadConfig if it does not work with this bus."""
+    if conf.scheduler.rpc_server is None:
+        found = direct_settings.cluster(bus) is not None
+    else:
+        found = conf.scheduler.rpc_server == DIRECT
+    if found:
         direct_settings.of(bus)
+    return found
 
 
 def workers(conf):
@@ -297,7 +303,7 @@ class SchedulerService(oslo_service.ServiceBase):
             self._endpoints(),
             serializer=SchedulerSerializer(),
             pauses=self.scheduler.pauses,
-            is_direct=self._conf.scheduler.rpc_server == DIRECT,
+            is_direct=is_direct(self._conf, self._bus),
             loop=self.scheduler.loop,
         )
 

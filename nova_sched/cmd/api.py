@@ -110,11 +110,10 @@ def everything(conf, bus):
     from nova_sched.api import app
 
     api = _api(conf, bus)
-    more = {
-        path: made
-        for path, made in extension.united('applications', api).items()
-        if not OWN_PATHS.match(path)
-    }
+    more = extension.united('applications', api)
+    for path in [path for path in more if OWN_PATHS.match(path)]:
+        LOG.error('An extension cannot serve %s, which is a path of the API', path)
+        del more[path]
     rest = app.make(api)
     return DispatcherMiddleware(rest, more) if more else rest
 

@@ -30,8 +30,7 @@ LOG = logging.getLogger(__name__)
 # They log each attempt to connect to the bus.
 RETRYING = (
     'oslo.messaging._drivers.impl_rabbit',
-    'nova_sched.rpc.direct.server',
-    'nova_sched.rpc.copies',
+    'nova_sched.rpc.rabbit',
 )
 POOL = 'sqlalchemy.pool.impl.QueuePool'  # logs what happens to connections of databases
 
@@ -65,7 +64,7 @@ def check(conf):
     check_options(conf)
     event_notifications.of_options(conf)
     with bus(conf) as made:
-        service.check_rpc_server(conf, made)
+        service.is_direct(conf, made)
         try_bus(made)
     if conf.claims.store == 'sql':
         with contextlib.suppress(errors.StoreUnavailable):  # the workers wait, and log it

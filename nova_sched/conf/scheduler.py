@@ -35,16 +35,16 @@ OPTS = [
     ),
     cfg.StrOpt(
         'rpc_server',
-        default=OSLO,
         choices=[
-            (OSLO, "oslo.messaging's server, on any transport"),
             (DIRECT, 'a server for RabbitMQ: one thread answers messages in batches'),
+            (OSLO, "oslo.messaging's server, on any transport"),
         ],
-        help='The server that takes the calls of this daemon. Both use the same queues and '
+        help='The server that takes the calls of this daemon. Unless it is set, `direct` takes '
+        'them on RabbitMQ, and `oslo` on another transport. Both use the same queues and '
         'messages, and the options of [oslo_messaging_rabbit] apply to both, so that daemons with '
-        'either may serve one cloud. `direct` takes less time for a call. It needs a '
-        'transport_url of RabbitMQ. It acknowledges a message after its answer was sent: a '
-        'message that a killed daemon has taken goes to another one.',
+        'either may serve one cloud. `direct` takes less time for a call. It acknowledges a '
+        'message after its answer was sent: a message that a killed daemon has taken goes to '
+        'another one.',
     ),
     cfg.IntOpt(
         'discover_hosts_in_cells_interval',

@@ -15,8 +15,9 @@ import amqp.exceptions
 import oslo_messaging as messaging
 
 from nova_sched import errors, urls
-from nova_sched.rpc import amqp_link, guarded_kombu, silence
+from nova_sched.rpc import guarded_kombu, silence
 from nova_sched.rpc.direct import settings as direct_settings
+from nova_sched.rpc.rabbit import ERRORS, close, connect
 
 EXCHANGE = 'nova'
 TOPIC = 'scheduler'
@@ -61,7 +62,7 @@ def try_once(bus):
     """Connect once to the bus, if it is RabbitMQ. Raises BrokerUnavailable, or BrokerRefused."""
     cluster = direct_settings.cluster(bus)
     if cluster is not None:
-        amqp_link.close(amqp_link.connect(cluster, 'nova-sched check'))
+        close(connect(cluster, 'nova-sched check'))
 
 
 def consumers(bus, queue=TOPIC):
@@ -70,14 +71,14 @@ def consumers(bus, queue=TOPIC):
     cluster = direct_settings.cluster(bus)
     if cluster is None:
         return None
-    connection = amqp_link.connect(cluster, 'nova-sched check')
+    connection = connect(cluster, 'nova-sched check')
     try:
         return connection.channel().queue_declare(queue, passive=True).consumer_count
     except amqp.exceptions.NotFound:
         return 0
     except amqp.exceptions.AccessRefused as error:
         raise errors.BrokerRefused(str(error)) from error
-    except amqp_link.ERRORS as error:
+    except ERRORS as error:
         raise errors.BrokerUnavailable(str(error) or type(error).__name__) from error
     finally:
-        amqp_link.close(connection)
+        close(connection)

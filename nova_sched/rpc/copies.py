@@ -11,10 +11,9 @@
 # under the License.
 """Copies of the calls that the conductors send to a scheduler, from a queue of this process."""
 
-import contextlib
 import dataclasses
 import logging
-import threading
+import math
 import time
 import uuid
 from typing import Any
@@ -23,9 +22,9 @@ import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.rpc import EXCHANGE, TOPIC, amqp_link, translate
-from nova_sched.rpc.direct import envelope
+from nova_sched.rpc import EXCHANGE, TOPIC, rabbit, translate
 from nova_sched.rpc.direct import settings as direct_settings
+from nova_sched.rpc.direct import wire
 from nova_sched.rpc.serializer import SchedulerSerializer
 from nova_sched.state.request import Request
 
@@ -36,10 +35,7 @@ SECRETS = ('auth_token', 'service_catalog')  # of a context
 # Copies that RabbitMQ sends ahead. Without a limit it would send all that the connection does not
 # take, and keep it in its memory, so that the queue would have no bound.
 PREFETCH = 100
-TURN_S = 0.5  # at most, until the thread looks whether it must end
-AGAIN_S = 2.0  # until the next attempt to connect
 LOOK_S = 10.0  # between two looks at the length of the queue
-BEATS = 2  # heartbeats that are sent in each interval
 STOP_S = 10.0
 
 
@@ -68,63 +64,55 @@ class CallCopies:
     BadConfig for a bus that is not RabbitMQ.
     """
 
-    def __init__(self, bus, take, most, counts, look_s=LOOK_S):
-        self._settings = direct_settings.of(bus)
+    def __init__(self, transport, take, most, counts, look_s=LOOK_S):
+        found = direct_settings.of(transport)
+        beat_s = found.rabbit.heartbeat_timeout_threshold
         self._take, self._most, self._look_s = take, most, look_s
         self._serializer = SchedulerSerializer()
         self._counts = counts
-        self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='nova-sched-copies', daemon=True)
+        self._leaving = False
+        self._thread = rabbit.BusThread(
+            self,
+            lambda: rabbit.connect(found.cluster, 'nova-sched-shadow', beat_s),
+            'The reader of copied calls',
+        )
 
     def start(self):
         self._thread.start()
 
     def stop(self):
         """Take no more copies."""
-        self._leaving.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_S)
+        self._leaving = True
+        self._thread.rouse()
+        self._thread.join(STOP_S)
 
-    def _run(self):
-        while not self._leaving.is_set():
-            try:
-                self._listen()
-            except (errors.BrokerUnavailable, *amqp_link.ERRORS) as error:
-                why = getattr(error, 'why', error) or type(error).__name__
-                LOG.error('No copies of calls: %s. Trying again in %.1f s', why, AGAIN_S)
-            except Exception:
-                LOG.exception('No copies of calls because of an unexpected error')
-            self._leaving.wait(AGAIN_S)
+    # Called by the thread of the bus.
 
-    def _listen(self):
-        beat_s = self._settings.rabbit.heartbeat_timeout_threshold
-        connection = amqp_link.connect(self._settings.cluster, 'nova-sched-shadow', beat_s)
-        try:
-            channel, queue = connection.channel(), f'scheduler_shadow_{uuid.uuid4().hex}'
-            channel.auto_decode = False  # bodies as bytes
-            limits = {'x-max-length': self._most, 'x-overflow': 'drop-head'}
-            channel.queue_declare(queue, exclusive=True, auto_delete=True, arguments=limits)
-            channel.queue_bind(queue, EXCHANGE, TOPIC)
-            channel.basic_qos(0, PREFETCH, False)
-            channel.basic_consume(queue, exclusive=True, callback=self._arrived)
-            LOG.info('Copies of the calls to %s arrive in queue %s', TOPIC, queue)
-            looked_s = time.monotonic()
-            while not self._leaving.is_set():
-                # Before messages are read that waited while this process was stopped.
-                if time.monotonic() >= looked_s + self._look_s:
-                    self._look_at(channel, queue)
-                    looked_s = time.monotonic()
-                self._turn(connection)
-        finally:
-            amqp_link.close(connection)
+    def open(self, connection):
+        channel, queue = connection.channel(), f'scheduler_shadow_{uuid.uuid4().hex}'
+        channel.auto_decode = False  # bodies as bytes
+        limits = {'x-max-length': self._most, 'x-overflow': 'drop-head'}
+        channel.queue_declare(queue, exclusive=True, auto_delete=True, arguments=limits)
+        channel.queue_bind(queue, EXCHANGE, TOPIC)
+        channel.basic_qos(0, PREFETCH, False)
+        channel.basic_consume(queue, exclusive=True, callback=self._arrived)
+        LOG.info('Copies of the calls to %s arrive in queue %s', TOPIC, queue)
+        return _CopySession(connection, lambda: self._look_at(channel, queue), self._look_s)
 
-    @staticmethod
-    def _turn(connection):
-        """Take what arrives, for a moment."""
-        with contextlib.suppress(TimeoutError):
-            connection.drain_events(timeout=TURN_S)
-        if connection.heartbeat:
-            connection.heartbeat_tick(BEATS)
+    def is_over(self):
+        return self._leaving
+
+    def due_s(self):
+        return math.inf
+
+    def work(self):
+        """Nothing is left to do: a copy is passed on while it is read."""
+
+    def lost(self, session, error):
+        """RabbitMQ has deleted the queue; the next connection gets another one."""
+
+    def ended(self):
+        """The thread has ended."""
 
     def _look_at(self, channel, queue):
         """RabbitMQ does not say what it drops, but a full queue shows it."""
@@ -146,8 +134,8 @@ class CallCopies:
 
     def _read(self, found, since_s):
         """The CopiedCall of an amqp.Message; None for another method."""
-        message = envelope.read(found)
-        context, *_ = envelope.split(message)
+        message = wire.read(found)
+        context, *_ = wire.split(message)
         for name in SECRETS:
             context.pop(name, None)
         if message.get('method') != METHOD or message.get('namespace') is not None:
@@ -160,6 +148,22 @@ class CallCopies:
         )
         uuids = args.get('instance_uuids')
         return CopiedCall(made, translate.requests(spec, uuids), bool(uuids), since_s)
+
+
+class _CopySession(rabbit.Session):
+    """Looks at the queue before it reads messages that waited while this process was stopped."""
+
+    def __init__(self, connection, look, look_s):
+        super().__init__(connection)
+        self._look, self._look_s = look, look_s
+        self._looked_s = time.monotonic()
+
+    def read(self):
+        if time.monotonic() >= self._looked_s + self._look_s:
+            self._look()
+            self._looked_s = time.monotonic()  # it may have read all; the next turn reads on
+        else:
+            super().read()
 
 
 def _said(error):

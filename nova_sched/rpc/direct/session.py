@@ -20,13 +20,10 @@ from typing import Any
 
 from amqp import spec
 
-from nova_sched.rpc import amqp_link
-from nova_sched.rpc.direct import subscriptions
+from nova_sched.rpc import rabbit
+from nova_sched.rpc.direct import settings
 
 LOG = logging.getLogger(__name__)
-
-READ = 65536  # bytes to read at once
-FRAMES = 1000  # frames to read before other work is done
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -39,8 +36,8 @@ class Sent:
     is_returned: bool = False
 
 
-class BrokerSession:
-    """Takes messages, sends answers, and acknowledges. For one thread; raises amqp_link.ERRORS.
+class BrokerSession(rabbit.Session):
+    """Takes messages, sends answers, and acknowledges. For one thread; raises rabbit.ERRORS.
 
     ``arrived`` are the amqp.Messages that were read. After ``read``, ``confirmed`` are the owners
     of the messages that RabbitMQ has put into a queue; ``returned`` are those of the messages
@@ -50,25 +47,22 @@ class BrokerSession:
     def __init__(self, connection, wanted, prefetch):
         """Declare the wanted Subscriptions, and take at most ``prefetch`` messages of each before
         they are acknowledged."""
+        super().__init__(connection)
         self.arrived: collections.deque[Any] = collections.deque()
         self.confirmed: list[Any] = []
         self.returned: list[Any] = []
         self.refused: list[Any] = []
         self.is_blocked = False
-        self._connection = connection
         self._wanted = wanted
-        self._fileno = connection.sock.fileno()  # also needed after it was closed
-        self._silence_s = max(amqp_link.SILENCE_S, connection.heartbeat or 0)
         self._held: dict[int, bool] = {}  # tag: whether it is to be acknowledged, in their order
         self._settled = 0
         self._sent: dict[int, Sent] = {}
         self._numbers = itertools.count(1)
         self._offsets: dict[str, int] = {}  # consumer tag of a stream: its next message
-        _read_ahead(connection.transport)
         connection.on_blocked = self._on_blocked
         connection.on_unblocked = self._on_unblocked
         for one in wanted:
-            subscriptions.declare(connection, one)
+            settings.declare(connection, one)
         self._channel = connection.channel()
         self._channel.auto_decode = False  # bodies as bytes
         self._channel.events['basic_return'].add(self._on_return)
@@ -102,34 +96,6 @@ class BrokerSession:
     def unacknowledged(self):
         """How many messages were taken and not acknowledged."""
         return len(self._held)
-
-    def fileno(self):
-        return self._fileno
-
-    @property
-    def beat_s(self):
-        """The negotiated interval of the heartbeats; an hour if there are none."""
-        return self._connection.heartbeat or 3600.0
-
-    def beat(self, rate):
-        """Send heartbeats; call it ``rate`` times in each interval. Raises an error if the
-        broker's heartbeats are missing."""
-        self._connection.heartbeat_tick(rate)
-
-    def read(self):
-        """Read what the broker has sent; the first byte of it is available."""
-        for _ in range(FRAMES):
-            self._connection.blocking_read(self._silence_s)
-            if not self.is_pending():
-                return
-
-    def is_pending(self):
-        """Whether more was read from the socket than was requested, or TLS has read more."""
-        transport = self._connection.transport
-        if getattr(transport, '_read_buffer', b''):
-            return True
-        pending = getattr(transport.sock, 'pending', None)
-        return bool(pending and pending())
 
     def send(self, queue, message, owner):
         """Send an amqp.Message to a queue. RabbitMQ confirms it later."""
@@ -181,10 +147,6 @@ class BrokerSession:
                 self._channel.queue_delete(wanted.queue)
         self.close()
 
-    def close(self):
-        """Close the connection. RabbitMQ delivers the unacknowledged messages again."""
-        amqp_link.close(self._connection)
-
     # Called by py-amqp.
 
     def _take(self, message):
@@ -193,7 +155,7 @@ class BrokerSession:
 
     def _take_stream(self, queue) -> Callable[[Any], None]:
         def take(message):
-            offset = amqp_link.headers(message).get('x-stream-offset')
+            offset = rabbit.headers(message).get('x-stream-offset')
             if offset is not None:
                 self._offsets[queue] = offset + 1
             self._take(message)
@@ -210,7 +172,7 @@ class BrokerSession:
 
     def _on_return(self, _error, _exchange, routing_key, message):
         """RabbitMQ sends a message back before it confirms it."""
-        text = amqp_link.body(message)
+        text = rabbit.body(message)
         for sent in self._sent.values():
             if sent.queue == routing_key and sent.text == text:
                 sent.is_returned = True
@@ -227,10 +189,3 @@ class BrokerSession:
             return [self._sent.pop(number)] if number in self._sent else []
         numbers = list(itertools.takewhile(lambda sent: sent <= number, self._sent))
         return [self._sent.pop(one) for one in numbers]
-
-
-def _read_ahead(transport):
-    """Let py-amqp read all that the socket has, and not three times for each frame."""
-    receive = getattr(transport, '_quick_recv', None)
-    if receive is not None and hasattr(transport, '_read_buffer'):
-        transport._quick_recv = lambda count: receive(max(count, READ))

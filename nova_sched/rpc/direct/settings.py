@@ -9,28 +9,35 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the direct server reads of the bus and of [oslo_messaging_rabbit]."""
+"""What the direct server reads of the bus and of [oslo_messaging_rabbit], and the queues of an RPC
+server, as oslo.messaging's driver declares them."""
 
 import dataclasses
+import logging
 import ssl
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from oslo_messaging._drivers import impl_rabbit
+from amqp.exceptions import NotFound, PreconditionFailed
+from oslo_messaging._drivers import amqpdriver, impl_rabbit
 
 from nova_sched import errors
-from nova_sched.rpc import amqp_link
+from nova_sched.rpc.rabbit import Host, RabbitCluster
+
+LOG = logging.getLogger(__name__)
 
 WHERE = '[scheduler] rpc_server'
 # The versions that ssl_version may name, as in oslo.messaging's driver.
 TLS_VERSIONS = {'tlsv1': ssl.PROTOCOL_TLSv1, 'sslv23': ssl.PROTOCOL_SSLv23}
+OTHER_DURABILITY = "inequivalent arg 'durable'"
 
 
 @dataclasses.dataclass(frozen=True)
 class BusSettings:
     """One bus. ``rabbit`` is [oslo_messaging_rabbit]; options in the URL override it."""
 
-    cluster: amqp_link.RabbitCluster
+    cluster: RabbitCluster
     rabbit: Any
 
 
@@ -56,11 +63,11 @@ def cluster(bus):
         return None
     rabbit = driver.conf.oslo_messaging_rabbit
     hosts = tuple(
-        amqp_link.Host(host.hostname or 'localhost', host.port, host.username, host.password)
+        Host(host.hostname or 'localhost', host.port, host.username, host.password)
         for host in url.hosts
     )
-    return amqp_link.RabbitCluster(
-        hosts or (amqp_link.Host('localhost', None, None, None),),
+    return RabbitCluster(
+        hosts or (Host('localhost', None, None, None),),
         url.virtual_host or '/',
         _tls(rabbit),
         rabbit.rabbit_login_method,
@@ -98,3 +105,140 @@ def _tls(rabbit) -> bool | Mapping[str, Any]:
     if rabbit.ssl_ca_file:
         found |= {'ca_certs': rabbit.ssl_ca_file, 'cert_reqs': ssl.CERT_REQUIRED}
     return found or True
+
+
+@dataclasses.dataclass(frozen=True)
+class Subscription:
+    """A queue that is bound to an exchange by its ``routing_key``.
+
+    ``exchange_auto_delete`` and ``auto_delete``: RabbitMQ deletes the exchange or the queue with
+    its last user. ``is_own``: the server deletes the queue when it ends. ``is_stream``: a queue
+    that keeps its messages.
+    """
+
+    exchange: str
+    kind: str
+    queue: str
+    routing_key: str
+    durable: bool
+    exchange_auto_delete: bool
+    auto_delete: bool
+    arguments: Mapping[str, Any]
+    consumer_arguments: Mapping[str, Any]
+    is_own: bool = False
+    is_stream: bool = False
+
+
+def of_server(rabbit, exchange, topic, server):
+    """The Subscriptions of a server on a topic: the topic's queue, the server's own queue, and its
+    copy of what is sent to all servers. ``rabbit`` is [oslo_messaging_rabbit]."""
+    durable = rabbit.amqp_durable_queues or rabbit.rabbit_quorum_queue
+    auto_delete = rabbit.amqp_auto_delete
+    arguments = _arguments(rabbit, rabbit.rabbit_quorum_queue, 0)
+    failover = {'x-cancel-on-ha-failover': True} if rabbit.enable_cancel_on_failover else {}
+    shared = [
+        Subscription(
+            exchange, 'topic', name, name, durable, auto_delete, auto_delete, arguments, failover
+        )
+        for name in (topic, f'{topic}.{server}')
+    ]
+    return [*shared, _fanout(rabbit, topic, failover)]
+
+
+def _fanout(rabbit, topic, failover):
+    exchange, ttl_s = f'{topic}_fanout', rabbit.rabbit_transient_queues_ttl
+    is_stream = rabbit.rabbit_stream_fanout
+    if is_stream:
+        queue, arguments = exchange, {'x-queue-type': 'stream'}
+        if ttl_s > 0:
+            arguments['x-max-age'] = f'{ttl_s}s'
+    else:
+        queue = f'{exchange}_{_unique(rabbit)}'
+        arguments = _arguments(rabbit, rabbit.rabbit_transient_quorum_queue, ttl_s)
+    return Subscription(
+        exchange,
+        'fanout',
+        queue,
+        topic,
+        rabbit.rabbit_transient_quorum_queue or is_stream,
+        exchange_auto_delete=True,
+        auto_delete=False,
+        arguments=arguments,
+        consumer_arguments={} if is_stream else failover,
+        is_own=not is_stream and not rabbit.use_queue_manager,
+        is_stream=is_stream,
+    )
+
+
+def _unique(rabbit):
+    if rabbit.use_queue_manager:
+        return amqpdriver.QManager(hostname=rabbit.hostname, processname=rabbit.processname).get()
+    return uuid.uuid4().hex
+
+
+def _arguments(rabbit, is_quorum, unused_s):
+    """The arguments of a queue. RabbitMQ deletes it when it was not used for ``unused_s``
+    seconds; 0: never."""
+    found: dict[str, Any] = {}
+    if rabbit.rabbit_ha_queues:
+        found['x-ha-policy'] = 'all'
+    if is_quorum:
+        found['x-queue-type'] = 'quorum'
+        limits = {
+            'x-delivery-limit': rabbit.rabbit_quorum_delivery_limit,
+            'x-max-in-memory-length': rabbit.rabbit_quorum_max_memory_length,
+            'x-max-in-memory-bytes': rabbit.rabbit_quorum_max_memory_bytes,
+        }
+        found |= {name: value for name, value in limits.items() if value}
+    if unused_s > 0:
+        found['x-expires'] = unused_s * 1000
+    return found
+
+
+def declare(connection, wanted):
+    """Create and bind a queue and its exchange, on a channel that a refusal may close.
+
+    A queue or exchange of the same name that is durable, or is not, stays as it is: another
+    service of the cloud may have created it with other options.
+    """
+    try:
+        _declare(connection, wanted)
+    except PreconditionFailed as error:
+        if OTHER_DURABILITY not in str(error):
+            raise
+        LOG.warning('%s exists with another durability: %s', wanted.queue, error)
+        _declare(connection, _not_durable(wanted))
+    except NotFound as error:
+        # A queue that is not durable, on a node of the broker that is down.
+        LOG.warning('%s cannot be declared, and is deleted first: %s', wanted.queue, error)
+        _delete(connection, wanted)
+        _declare(connection, wanted)
+
+
+def _not_durable(wanted):
+    return dataclasses.replace(wanted, durable=False, exchange_auto_delete=wanted.auto_delete)
+
+
+def _declare(connection, wanted):
+    with connection.channel() as channel:
+        channel.exchange_declare(
+            wanted.exchange,
+            wanted.kind,
+            durable=wanted.durable,
+            auto_delete=wanted.exchange_auto_delete,
+        )
+        channel.queue_declare(
+            wanted.queue,
+            durable=wanted.durable,
+            auto_delete=wanted.auto_delete,
+            arguments=dict(wanted.arguments),
+        )
+        channel.queue_bind(wanted.queue, wanted.exchange, wanted.routing_key)
+
+
+def _delete(connection, wanted):
+    try:
+        with connection.channel() as channel:
+            channel.queue_delete(wanted.queue)
+    except (NotFound, PreconditionFailed) as error:
+        LOG.warning('%s cannot be deleted: %s', wanted.queue, error)

@@ -57,7 +57,7 @@ def process(*command, **options):
 
 
 @contextlib.contextmanager
-def daemon(folder, url, workers=1, rpc_server='oslo', database=None, more=''):
+def daemon(folder, url, workers=1, rpc_server=None, database=None, more=''):
     """Our daemon in a process of its own, on the SQLite file in the folder or on another database,
     with more lines of configuration. Its hosts stay up, however long it takes."""
     database = database or f'sqlite:///{folder}/claims.sqlite'
@@ -65,7 +65,9 @@ def daemon(folder, url, workers=1, rpc_server='oslo', database=None, more=''):
     config.write_text(
         f'[DEFAULT]\ntransport_url = {url}\nhost = bench\nservice_down_time = 86400\n'
         f'[database]\nconnection = {database}\n'
-        f'[scheduler]\nworkers = {workers}\nrpc_server = {rpc_server}\n{more}'
+        f'[scheduler]\nworkers = {workers}\n'
+        + (f'rpc_server = {rpc_server}\n' if rpc_server else '')
+        + more
     )
     path = folder / 'scheduler.log'
     with path.open('wb') as log:

@@ -41,7 +41,7 @@ BEGINS = types.MappingProxyType(
     {
         'oslo_messaging._drivers.amqpdriver:AMQPListener.poll': 'receive',
         'oslo_messaging._drivers.common:deserialize_msg': 'receive',
-        'nova_sched.rpc.serving:Dispatcher.dispatch': 'receive',
+        'nova_sched.rpc.dispatcher:Dispatcher.dispatch': 'receive',
         'nova_sched.rpc.serializer:Serializer.deserialize_context': 'read',
         'nova_sched.rpc.serializer:ServerSerializer.deserialize_entity': 'read',
         'nova_sched.rpc.serializer:SchedulerSerializer.deserialize_entity': 'read',

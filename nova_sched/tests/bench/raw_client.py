@@ -15,8 +15,8 @@ oslo.messaging. It sends prepared text, with other ids, and only counts the answ
 import time
 import uuid
 
-from nova_sched.rpc import amqp_link
-from nova_sched.rpc.direct import envelope
+from nova_sched.rpc import rabbit
+from nova_sched.rpc.direct import wire
 
 INSTANCE = 'the instance of this call'
 MESSAGE = 'the id of this call'
@@ -27,7 +27,7 @@ class RawClient:
     """Calls of ``select_destinations`` over a connection of its own."""
 
     def __init__(self, stack, url, exchange, topic, request):
-        self._connection = amqp_link.connect(amqp_link.cluster(url), 'benchmark')
+        self._connection = rabbit.connect(rabbit.cluster(url), 'benchmark')
         stack.callback(self._connection.close)
         self._channel = self._connection.channel()
         self._channel.auto_decode = False  # bodies as bytes
@@ -38,7 +38,7 @@ class RawClient:
         self._channel.queue_bind(self._replies, self._replies, self._replies)
         self._channel.basic_consume(self._replies, no_ack=True, callback=self._take)
         message = {
-            **{envelope.CONTEXT + key: value for key, value in request['context'].items()},
+            **{wire.CONTEXT + key: value for key, value in request['context'].items()},
             'method': 'select_destinations',
             'args': {**request['args'], 'instance_uuids': [INSTANCE]},
             'version': '4.5',
@@ -47,7 +47,7 @@ class RawClient:
             '_unique_id': MESSAGE,
             '_timeout': READ_S,
         }
-        self._text = envelope.enveloped(message).decode()
+        self._text = wire.enveloped(message).decode()
         self._waiting: set[str] = set()
         self._answered = 0
 
@@ -69,10 +69,10 @@ class RawClient:
         message_id = uuid.uuid4().hex
         text = self._text.replace(MESSAGE, message_id).replace(INSTANCE, str(uuid.uuid4()))
         self._waiting.add(message_id)
-        self._channel.basic_publish(envelope.to_amqp(text.encode()), self._exchange, self._topic)
+        self._channel.basic_publish(wire.to_amqp(text.encode()), self._exchange, self._topic)
 
     def _take(self, message):
-        answer = envelope.read(message)
+        answer = wire.read(message)
         if answer['failure']:
             raise RuntimeError(answer['failure'])
         self._waiting.remove(answer['_msg_id'])

@@ -29,12 +29,12 @@ from nova_sched import errors, rpc
 from nova_sched.conf import CONF
 from nova_sched.engine.deferred import Deferred
 from nova_sched.engine.loop import Loop
-from nova_sched.rpc import amqp_link, servers
+from nova_sched.rpc import rabbit, servers
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.failures import begins, expected, once
 from nova_sched.tests.fixtures import process
-from nova_sched.tests.fixtures import rabbitmq as rabbit
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, Proxy
+from nova_sched.tests.fixtures.rabbitmq import address
 from nova_sched.tests.functional.harness import at_once, eventually
 from nova_sched.tests.options import settings
 
@@ -134,7 +134,7 @@ class World:
         self.publish_body(json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(message)}))
 
     def publish_body(self, body, **properties):
-        connection = amqp_link.connect(amqp_link.cluster(self.url), 'raw')
+        connection = rabbit.connect(rabbit.cluster(self.url), 'raw')
         with contextlib.closing(connection):
             headers = {'content_type': 'application/json', 'content_encoding': 'utf-8'}
             sent = amqp.Message(body, **headers, **properties)
@@ -162,11 +162,11 @@ class World:
 
     def proxy(self):
         proxy = self._stack.enter_context(Proxy(self._broker.port))
-        return proxy, rabbit.address(proxy.port, self.name)
+        return proxy, address(proxy.port, self.name)
 
     def channel(self):
-        connection = amqp_link.connect(amqp_link.cluster(self.url), 'test')
-        self._stack.callback(amqp_link.close, connection)
+        connection = rabbit.connect(rabbit.cluster(self.url), 'test')
+        self._stack.callback(rabbit.close, connection)
         return connection.channel()
 
     def waiting(self):
@@ -222,8 +222,8 @@ def test_a_lost_connection_while_calls_are_handled(world, method):
     threads, found = world.calls(names(20), method)
     eventually(lambda: len(server.server._calls) == 20)
     proxy.reset()
-    eventually(lambda: proxy.links == 0 or server.server._session is None)
-    eventually(lambda: server.server._session is not None and proxy.links > 0)
+    eventually(lambda: proxy.links == 0 or server.server._bus.session is None)
+    eventually(lambda: server.server._bus.session is not None and proxy.links > 0)
     server.endpoint.go.set()
     joined(threads)
     assert found == {name: name for name in names(20)}
@@ -238,7 +238,7 @@ def test_answers_that_were_decided_while_the_connection_was_lost(world):
     threads, found = world.calls(names(10))
     eventually(lambda: len(server.server._calls) == 10)
     proxy.cut()
-    eventually(lambda: server.server._session is None)
+    eventually(lambda: server.server._bus.session is None)
     server.endpoint.go.set()
     eventually(lambda: sum(server.endpoint.seen.values()) == 10)
     proxy.restore()
@@ -284,7 +284,7 @@ def test_what_must_not_be_repeated_is_not_delivered_again(world):
     eventually(world.drained)
     proxy.reset()
     other = world.server(name='other')
-    eventually(lambda: lost.server._session is not None)
+    eventually(lambda: lost.server._bus.session is not None)
     lost.endpoint.go.set()
     joined(threads)
     assert (found, other.endpoint.seen) == ({'plan': 'plan'}, {})
@@ -429,7 +429,7 @@ def test_certificates_are_checked_on_both_sides(rabbitmq, tmp_path, side):
     bus = rpc.transport(CONF, rabbitmq.with_tls(rabbitmq.url, **options))
     cluster = direct_settings.of(bus).cluster
     with pytest.raises(errors.BrokerUnavailable, match=r'(?i)ssl|certificate|closed|reset'):
-        amqp_link.close(amqp_link.connect(cluster, 'refused'))
+        rabbit.close(rabbit.connect(cluster, 'refused'))
     bus.cleanup()
 
 
@@ -445,7 +445,7 @@ def named(url, *hosts):
 
 
 def queues(url):
-    return amqp_link.cluster(url)
+    return rabbit.cluster(url)
 
 
 def direct(url):
@@ -462,16 +462,16 @@ def test_the_name_of_each_broker_is_checked(rabbitmq, cluster):
     alone, several = named(url, OTHER_NAME), named(url, OTHER_NAME, process.LOOPBACK, OTHER_NAME)
     for other in (alone, named(url, OTHER_NAME, OTHER_NAME)):
         with pytest.raises(errors.BrokerUnavailable, match='mismatch'):
-            amqp_link.connect(cluster(other), 'refused')
+            rabbit.connect(cluster(other), 'refused')
     told = cluster(several)
     for _ in range(8):  # whichever is tried first, and also after it was refused
-        amqp_link.close(amqp_link.connect(told, 'accepted'))
+        rabbit.close(rabbit.connect(told, 'accepted'))
 
 
 def test_the_name_of_a_broker_can_be_given(rabbitmq):
     url = named(rabbitmq.with_tls(rabbitmq.url), OTHER_NAME)
-    given = amqp_link.cluster(f'{url}&ssl_server_hostname={process.LOOPBACK}')
-    amqp_link.close(amqp_link.connect(given, 'accepted'))
+    given = rabbit.cluster(f'{url}&ssl_server_hostname={process.LOOPBACK}')
+    rabbit.close(rabbit.connect(given, 'accepted'))
 
 
 @pytest.mark.parametrize('hosts', [(OTHER_NAME, process.LOOPBACK), (process.LOOPBACK, OTHER_NAME)])
@@ -537,7 +537,7 @@ def test_stop_without_a_broker_ends(world):
     threads, found = world.calls(['x'])
     eventually(lambda: len(server.server._calls) == 1)
     proxy.cut()
-    eventually(lambda: server.server._session is None)
+    eventually(lambda: server.server._bus.session is None)
     begin_s = time.monotonic()
     server.stop()
     assert time.monotonic() - begin_s < PATIENCE_S
@@ -570,7 +570,7 @@ def test_a_broker_that_restarts(rabbitmq, world):
         eventually(lambda: len(server.server._calls) == 5)
         rabbitmq.stop()
         try:
-            eventually(lambda: server.server._session is None)
+            eventually(lambda: server.server._bus.session is None)
             server.endpoint.go.set()
         finally:
             rabbitmq.start()
@@ -582,9 +582,9 @@ def test_a_broker_that_restarts(rabbitmq, world):
 
 def test_a_deleted_queue_is_declared_again(world):
     server = world.server()
-    first = server.server._session
+    first = server.server._bus.session
     world.channel().queue_delete(TOPIC)
-    eventually(lambda: server.server._session not in (first, None))
+    eventually(lambda: server.server._bus.session not in (first, None))
     assert world.call('again') == 'again'
 
 

@@ -27,7 +27,7 @@ from amqp import transport
 
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
-from nova_sched.rpc import amqp_link, servers
+from nova_sched.rpc import rabbit, servers
 from nova_sched.rpc.failures import expected
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.options import settings
@@ -102,7 +102,7 @@ class Raw:
         self._written = written
         url = rabbitmq.fresh()
         self.bus = rpc.transport(CONF, url)
-        self.connection = amqp_link.connect(amqp_link.cluster(url), 'raw')
+        self.connection = rabbit.connect(rabbit.cluster(url), 'raw')
         self.channel = self.connection.channel()
         self.channel.auto_decode = False
         self.channel.queue_declare(REPLIES, auto_delete=False)
@@ -143,7 +143,7 @@ class Raw:
     def close(self):
         self._server.stop()
         self._server.finish()
-        amqp_link.close(self.connection)
+        rabbit.close(self.connection)
         self.bus.cleanup()
 
 

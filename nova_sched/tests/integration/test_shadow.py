@@ -180,8 +180,8 @@ def test_what_waits_at_the_end_is_written(bus, shadow):
 def test_the_broker_is_away(make):
     shadow = make(f'rabbit://guest:guest@{LOOPBACK}:{free_port()}/')
     shadow.daemon.start(wait=False)
-    shadow.daemon.until_it_says('No copies of calls')
-    assert shadow.daemon.said().count('No copies of calls') == 1
+    shadow.daemon.until_it_says('cannot connect to the broker')
+    assert shadow.daemon.said().count('cannot connect to the broker') == 1
     assert shadow.daemon.stop() == 0
 
 

@@ -25,12 +25,12 @@ from nova_sched.db import schema
 from nova_sched.db.limits import DEFAULT
 from nova_sched.db.tables import NODES
 from nova_sched.extensions.queues.brokers.amqp import HEARTBEAT_S, AmqpBroker
-from nova_sched.rpc import amqp_link, silence
+from nova_sched.rpc import rabbit, silence
 from nova_sched.rpc.client import SchedulerClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.cases import ONLY_THOROUGH
-from nova_sched.tests.fixtures import rabbitmq as rabbit
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, Proxy
+from nova_sched.tests.fixtures.rabbitmq import address
 from nova_sched.tests.functional.harness import compute_node, eventually
 from nova_sched.tests.integration import audit
 from nova_sched.tests.integration.cloud import Cloud
@@ -185,7 +185,7 @@ def test_a_broker_that_vanishes_for_half_a_minute(rabbitmq, tmp_path):
     with contextlib.ExitStack() as end:
         end.enter_context(settings({durable: True}))
         proxy = end.enter_context(Proxy(rabbitmq.port))
-        url = rabbit.address(proxy.port, virtual_host)
+        url = address(proxy.port, virtual_host)
         cloud = end.enter_context(
             contextlib.closing(Cloud(tmp_path, url, f'sqlite:///{tmp_path}/x.sqlite'))
         )
@@ -207,7 +207,7 @@ def test_a_broker_that_vanishes_for_half_a_minute(rabbitmq, tmp_path):
 def test_a_broker_of_jobs_that_vanishes(rabbitmq, caplog):
     virtual_host = rabbitmq.fresh().rpartition('/')[2]
     with Proxy(rabbitmq.port) as proxy:
-        broker = AmqpBroker(rabbit.address(proxy.port, virtual_host))
+        broker = AmqpBroker(address(proxy.port, virtual_host))
         stage = Stage(broker, 600.0)
         broker.declare([TINY])
         taker = stage.taker(TINY)
@@ -217,8 +217,8 @@ def test_a_broker_of_jobs_that_vanishes(rabbitmq, caplog):
         begin_s = time.monotonic()
         with pytest.raises(errors.BrokerUnavailable):
             broker.publish(TINY, b'lost')
-        assert since(begin_s) < amqp_link.SILENCE_S + amqp_link.CONNECT_S + SLACK_S
-        eventually(lambda: 'lost its connection' in caplog.text, 2 * HEARTBEAT_S + SLACK_S)
+        assert since(begin_s) < rabbit.SILENCE_S + rabbit.CONNECT_S + SLACK_S
+        eventually(lambda: 'has lost its connection' in caplog.text, 2 * HEARTBEAT_S + SLACK_S)
         proxy.restore()
         again = taker.next()
         assert (again.body, again.redelivered) == (b'held', True)

@@ -16,7 +16,7 @@ import pytest
 from nova_sched import errors, rpc, urls
 from nova_sched.conf import CONF
 from nova_sched.db import address
-from nova_sched.rpc import amqp_link, notifications
+from nova_sched.rpc import notifications, rabbit
 from nova_sched.tests.options import settings
 
 SHOWN = [
@@ -78,7 +78,7 @@ def of_notifications(url):
         return notifications.transport(CONF)
 
 
-@pytest.mark.parametrize('read', [of_bus, of_notifications, amqp_link.cluster])
+@pytest.mark.parametrize('read', [of_bus, of_notifications, rabbit.cluster])
 def test_a_broker_url_is_refused_without_its_password(read):
     told = {}
     for url in REFUSED:
@@ -114,7 +114,7 @@ def test_a_database_url_is_refused_without_its_password(url):
     'url, password', [('me:p%23w@mq', 'p#w'), ('me:p@w@mq', 'p@w'), ('me:p%2Fw@mq', 'p/w')]
 )
 def test_characters_that_are_escaped(url, password):
-    assert amqp_link.cluster(f'rabbit://{url}/v').hosts[0].password == password
+    assert rabbit.cluster(f'rabbit://{url}/v').hosts[0].password == password
     made = of_bus(f'rabbit://{url}/v')
     assert made._driver._url.hosts[0].password == password
     made.cleanup()

@@ -24,7 +24,7 @@ from nova_sched import errors
 from nova_sched.extensions.queues import brokers, conf
 from nova_sched.extensions.queues.brokers import amqp_link
 from nova_sched.extensions.queues.brokers.amqp_consumer import AmqpConsumer
-from nova_sched.rpc import amqp_link as rabbit
+from nova_sched.rpc import rabbit
 
 LOG = logging.getLogger(__name__)
 

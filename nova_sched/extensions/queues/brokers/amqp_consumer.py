@@ -12,11 +12,8 @@
 """A consumer on RabbitMQ: one thread with one connection, which it opens again after each loss."""
 
 import collections
-import contextlib
 import logging
-import random
-import selectors
-import socket
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -29,12 +26,10 @@ from amqp.exceptions import AMQPNotImplementedError
 from nova_sched import errors
 from nova_sched.extensions.queues import brokers
 from nova_sched.extensions.queues.brokers.amqp_session import DeliveryTag, Session
-from nova_sched.rpc import amqp_link as rabbit
+from nova_sched.rpc import rabbit
 
 LOG = logging.getLogger(__name__)
 
-BEATS = 4  # checks of the heartbeats in each of their intervals
-PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0  # between attempts to connect: each is twice the one before
 MISSING_S = 3.0  # between checks for queues that do not exist
 
 
@@ -67,34 +62,30 @@ class AmqpConsumer(brokers.Consumer):
         name: str,
         whole: bool,
     ):
-        self._connect = connect
         self._send = send
         self._deliver = deliver
         self._name = name
         self._whole = whole
         self._wanted: dict[str, int] = {}
         self._window = 1
-        self._session: Session | None = None
         self._inflight: set[DeliveryTag] = set()
-        self._pause_s = PAUSE_S
-        self._connect_at_s = self._retry_at_s = 0.0
+        self._retry_at_s = 0.0
         self._orders: collections.deque[tuple[Callable[[], None], futures.Future[None]]] = (
             collections.deque()
         )
         self._stopping = False
         self._over = threading.Event()
-        self._hear, self._wake = socket.socketpair()
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._hear, selectors.EVENT_READ)
-        for end in (self._hear, self._wake):
-            end.setblocking(False)
-        self._thread = threading.Thread(target=self._run, name=f'queues {name}', daemon=True)
+        self._bus: rabbit.BusThread[Session] = rabbit.BusThread(self, connect, f'Consumer {name}')
         try:
-            self._begin_session()
+            self._bus.open()
         except BaseException:
-            self._close()
+            self._bus.close()
             raise
-        self._thread.start()
+        self._bus.start()
+
+    @property
+    def _session(self) -> Session | None:
+        return self._bus.session
 
     # Called by other threads.
 
@@ -117,7 +108,7 @@ class AmqpConsumer(brokers.Consumer):
 
     def stop(self) -> None:
         self._order(self._stop)
-        if threading.current_thread() is not self._thread:
+        if not self._bus.is_current():
             self._over.wait()
 
     def _order(self, work: Callable[[], None]) -> 'futures.Future[None]':
@@ -128,13 +119,10 @@ class AmqpConsumer(brokers.Consumer):
         """
         done: futures.Future[None] = futures.Future()
         self._orders.append((work, done))
-        if threading.current_thread() is self._thread or self._over.is_set():
+        if self._bus.is_current() or self._over.is_set():
             self._obey()
         else:
-            with contextlib.suppress(
-                OSError
-            ):  # many wake-ups are pending already, or the consumer has just ended
-                self._wake.send(b'.')
+            self._bus.rouse()
         return done
 
     def _end(self, delivery: brokers.Delivery) -> bool:
@@ -162,55 +150,44 @@ class AmqpConsumer(brokers.Consumer):
 
     # Called by the consumer's thread.
 
-    def _run(self) -> None:
-        try:
-            while not self._stopping:
-                try:
-                    self._turn()
-                except rabbit.ERRORS as error:
-                    self._lose(error)
-        finally:
-            if self._session is not None:
-                self._session.close()
-                self._session = None
-            self._over.set()
-            self._obey()
-            self._close()
+    def open(self, connection: amqp.Connection) -> Session:
+        session = Session(connection, self._window, self._whole)
+        session.follow(self._wanted)
+        return session
 
-    def _turn(self) -> None:
-        """Wait until there is work, and do it."""
-        if self._session is None and time.monotonic() >= self._connect_at_s:
-            try:
-                self._begin_session()
-            except errors.BrokerUnavailable as error:
-                LOG.warning('Consumer %s cannot connect: %s', self._name, error)
-                self._rest()
-        self._wait()
+    def lost(self, session: Session | None, error: Exception) -> None:
+        """RabbitMQ delivers the held messages again."""
+        if self._whole and isinstance(error, AMQPNotImplementedError):
+            LOG.warning(
+                'Some queues are quorum queues: several jobs may arrive at once, '
+                'and are put back then. %s',
+                error,
+            )
+            self._whole = False
+        self._inflight.clear()
+
+    def is_over(self) -> bool:
+        return self._stopping
+
+    def ended(self) -> None:
+        self._over.set()
+        self._obey()
+
+    def due_s(self) -> float:
+        session = self._session
+        if session is None:
+            return math.inf
+        if session.arrived or session.excess:  # read while waiting for an answer
+            return -math.inf
+        return self._retry_at_s if session.missing else math.inf
+
+    def work(self) -> None:
+        session = self._session
+        if session is not None and session.missing and time.monotonic() >= self._retry_at_s:
+            self._retry_at_s = time.monotonic() + MISSING_S
+            session.retry()
         self._obey()
         self._hand_over()
-
-    def _wait(self) -> None:
-        """Wait for a call, a frame or the next due time, and read the frame."""
-        now_s, session = time.monotonic(), self._session
-        if session is None:
-            until_s = self._connect_at_s
-        else:
-            until_s = now_s + session.beat_s / BEATS
-            if session.missing:
-                until_s = min(until_s, self._retry_at_s)
-            if session.arrived or session.excess or session.pending():
-                until_s = now_s  # read while waiting for an answer
-        timeout_s = max(0.0, until_s - now_s)
-        ready = {key.fileobj for key, _ in self._selector.select(timeout_s)}
-        if self._hear in ready:
-            self._hear.recv(4096)
-        if session is not None:
-            if session.pending() or len(ready) > (self._hear in ready):
-                session.read()
-            session.beat(BEATS)
-            if session.missing and time.monotonic() >= self._retry_at_s:
-                self._retry_at_s = time.monotonic() + MISSING_S
-                session.retry()
 
     def _obey(self) -> None:
         while True:
@@ -221,7 +198,7 @@ class AmqpConsumer(brokers.Consumer):
             try:
                 work()
             except rabbit.ERRORS as error:
-                self._lose(error)
+                self._bus.lose(error)
             finally:
                 done.set_result(None)
 
@@ -244,52 +221,6 @@ class AmqpConsumer(brokers.Consumer):
             self._deliver(delivery)
         except Exception:  # an error in ``deliver`` must not end the connection
             LOG.exception('Consumer %s failed on a message of %s', self._name, delivery.queue)
-
-    def _begin_session(self) -> None:
-        connection = self._connect()
-        try:
-            session = Session(connection, self._window, self._whole)
-            session.follow(self._wanted)
-            self._selector.register(session, selectors.EVENT_READ)
-        except rabbit.ERRORS as error:
-            rabbit.close(connection)
-            self._heed(error)
-            raise errors.BrokerUnavailable(str(error)) from error
-        self._session = session
-        self._pause_s = PAUSE_S
-        LOG.info('Consumer %s is connected', self._name)
-
-    def _lose(self, error: Exception) -> None:
-        """Drop the connection; RabbitMQ delivers the held messages again."""
-        if self._session is not None:
-            LOG.warning(
-                'Consumer %s lost its connection: %s', self._name, error or type(error).__name__
-            )
-            self._heed(error)
-            self._selector.unregister(self._session)
-            self._session.close()
-            self._session = None
-            self._inflight.clear()
-            self._rest()
-
-    def _heed(self, error: Exception) -> None:
-        if self._whole and isinstance(error, AMQPNotImplementedError):
-            LOG.warning(
-                'Some queues are quorum queues: several jobs may arrive at once, '
-                'and are put back then. %s',
-                error,
-            )
-            self._whole = False
-
-    def _rest(self) -> None:
-        """Connect again after a random pause, so that not all consumers connect at once."""
-        self._connect_at_s = time.monotonic() + self._pause_s * random.uniform(0.5, 1.5)
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-
-    def _close(self) -> None:
-        self._selector.close()
-        self._hear.close()
-        self._wake.close()
 
     # Calls that other threads pass on.
 

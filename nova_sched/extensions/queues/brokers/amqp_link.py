@@ -28,7 +28,7 @@ from amqp.exceptions import AMQPError, NotFound, PreconditionFailed
 
 from nova_sched import errors
 from nova_sched.extensions.queues import brokers, conf
-from nova_sched.rpc.amqp_link import ERRORS, SILENCE_S, body, close, headers
+from nova_sched.rpc.rabbit import ERRORS, SILENCE_S, body, close, headers
 
 Result = TypeVar('Result')
 

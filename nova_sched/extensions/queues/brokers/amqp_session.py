@@ -23,7 +23,7 @@ from amqp.exceptions import NotFound
 
 from nova_sched.extensions.queues import brokers
 from nova_sched.extensions.queues.brokers import amqp_link
-from nova_sched.rpc import amqp_link as rabbit
+from nova_sched.rpc import rabbit
 
 MAX_MISSING = 100  # missing queues after which the rest is left for the next check
 
@@ -39,7 +39,7 @@ class DeliveryTag:
     expires: bool
 
 
-class Session:
+class Session(rabbit.Session):
     """One channel with all subscriptions. For one thread; every method raises rabbit.ERRORS.
 
     ``whole``: RabbitMQ enforces the window over the whole channel, which classic queues support.
@@ -49,12 +49,10 @@ class Session:
     """
 
     def __init__(self, connection: amqp.Connection, window: int, whole: bool):
+        super().__init__(connection)
         self.arrived: collections.deque[brokers.Delivery] = collections.deque()
         self.excess: list[brokers.Delivery] = []
         self.missing: dict[str, int] = {}  # queues that do not exist, with the wanted priority
-        self._connection = connection
-        self._fileno = connection.sock.fileno()  # also needed after it was closed
-        self._silence_s = max(rabbit.SILENCE_S, connection.heartbeat or 0)
         self._channel = connection.channel()
         self._probes = connection.channel()
         self._window = window
@@ -67,34 +65,6 @@ class Session:
         self._queues: dict[str, str] = {}  # consumer tag: queue
         self._tags = itertools.count(1)
         self._limit()
-
-    def fileno(self) -> int:
-        return self._fileno
-
-    def pending(self) -> bool:
-        """Whether TLS has read more from the socket than was requested."""
-        pending = getattr(self._connection.sock, 'pending', None)
-        return bool(pending and pending())
-
-    def read(self) -> None:
-        """Read one frame whose first bytes are available."""
-        self._connection.blocking_read(self._silence_s)
-
-    @property
-    def beat_s(self) -> float:
-        """The negotiated interval of the heartbeats; an hour if there are none."""
-        return self._connection.heartbeat or 3600.0
-
-    def beat(self, rate: int) -> None:
-        """Send heartbeats; call it ``rate`` times in each interval.
-
-        Raises an error if the broker's heartbeats are missing.
-        """
-        self._connection.heartbeat_tick(rate)
-
-    def close(self) -> None:
-        """Close the channel; unacknowledged messages return to their queues."""
-        rabbit.close(self._connection)
 
     def window(self, count: int) -> None:
         self._window = count
@@ -158,7 +128,7 @@ class Session:
                 self._channel.send_method(spec.Basic.Cancel, 'sb', (tag, tag != some[-1]))
             # py-amqp removes the callback when it reads the answer.
             while some[-1] in self._channel.callbacks:
-                self._connection.drain_events(self._silence_s)
+                self.connection.drain_events(self._silence_s)
             for tag in some:
                 self._forget(tag)
 

@@ -15,7 +15,7 @@ import pytest
 from werkzeug.test import Client
 
 from nova_sched import extension
-from nova_sched.api import document, policies
+from nova_sched.api import app, document, policies
 from nova_sched.cmd import api
 from nova_sched.extension import Extension
 from nova_sched.tests.unit.api.backend import Backend, Manager
@@ -142,3 +142,11 @@ def test_operations_without_handlers_are_left_out(installed, handlers, caplog):
 )
 def test_paths_of_the_core(path, is_own):
     assert bool(api.OWN_PATHS.match(path)) == is_own
+
+
+def test_an_application_at_a_path_of_the_core_is_left_out(installed, monkeypatch, caplog):
+    monkeypatch.setattr(api, '_api', lambda *_: None)
+    monkeypatch.setattr(app, 'make', lambda _: None)
+    installed(odd=offering(applications={'/v1/groups': 1, '/shop': 2}))
+    assert api.everything(None, None).mounts == {'/shop': 2}
+    assert 'An extension cannot serve /v1/groups' in caplog.text

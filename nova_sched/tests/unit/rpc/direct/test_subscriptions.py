@@ -17,7 +17,7 @@ from oslo_messaging._drivers import amqpdriver, impl_rabbit
 
 from nova_sched import rpc
 from nova_sched.conf import CONF
-from nova_sched.rpc.direct import settings, subscriptions
+from nova_sched.rpc.direct import settings
 from nova_sched.tests.options import settings as options
 
 
@@ -29,7 +29,7 @@ def made():
     def make(**values):
         with options({f'oslo_messaging_rabbit.{name}': value for name, value in values.items()}):
             rabbit = settings.of(bus).rabbit
-            return subscriptions.of_server(rabbit, 'nova', 'topic', 'host')
+            return settings.of_server(rabbit, 'nova', 'topic', 'host')
 
     yield make
     bus.cleanup()
@@ -125,7 +125,7 @@ class Connection:
 
 def test_a_queue_is_declared_and_bound(made):
     connection = Connection()
-    subscriptions.declare(connection, made(amqp_durable_queues=True)[1])
+    settings.declare(connection, made(amqp_durable_queues=True)[1])
     assert connection.done == [
         ('exchange', 'nova', 'topic', True, False),
         ('queue', 'topic.host', True, False, {}),
@@ -135,7 +135,7 @@ def test_a_queue_is_declared_and_bound(made):
 
 def test_an_exchange_of_another_durability_stays(made):
     connection = Connection(PreconditionFailed("inequivalent arg 'durable' for exchange"))
-    subscriptions.declare(connection, made(amqp_durable_queues=True)[0])
+    settings.declare(connection, made(amqp_durable_queues=True)[0])
     assert connection.done[1:] == [
         ('exchange', 'nova', 'topic', False, False),
         ('queue', 'topic', False, False, {}),
@@ -145,12 +145,12 @@ def test_an_exchange_of_another_durability_stays(made):
 
 def test_another_difference_is_an_error(made):
     with pytest.raises(PreconditionFailed):
-        subscriptions.declare(Connection(PreconditionFailed('x-expires')), made()[0])
+        settings.declare(Connection(PreconditionFailed('x-expires')), made()[0])
 
 
 def test_a_queue_on_a_lost_node_is_made_again(made):
     connection = Connection(NotFound('node is down'))
-    subscriptions.declare(connection, made()[0])
+    settings.declare(connection, made()[0])
     assert [words[0] for words in connection.done] == [
         'exchange',
         'delete',

@@ -46,7 +46,8 @@ class Queue:
 class Rabbit:
     """``said`` is what clients have said that changes something, in order."""
 
-    def __init__(self, *queues, quorum=()):
+    def __init__(self, *queues, quorum=(), heartbeat_s=0):
+        self.heartbeat_s = heartbeat_s
         self.queues = {PREFIX + name: Queue(name in quorum) for name in (*queues, *quorum)}
         self.connections = []
         self.said = []
@@ -90,11 +91,10 @@ class Rabbit:
 class Connection:
     """Frames for the client wait in ``inbox``, each with a byte in the socket."""
 
-    heartbeat = 0
     connected = True
 
     def __init__(self, rabbit):
-        self.rabbit = rabbit
+        self.rabbit, self.heartbeat = rabbit, rabbit.heartbeat_s
         self.sock, self.far = socket.socketpair()
         self.inbox = collections.deque()
         self.channels, self.beats, self.lost = [], 0, False

@@ -77,8 +77,8 @@ class World:
     """A consumer of a RabbitMQ that may be away; ``sent`` is what the consumer sends to other
     queues."""
 
-    def __init__(self, *queues, quorum=(), whole=True, deliver=None):
-        self.rabbit = Rabbit(*queues, quorum=quorum)
+    def __init__(self, *queues, quorum=(), whole=True, deliver=None, heartbeat_s=0):
+        self.rabbit = Rabbit(*queues, quorum=quorum, heartbeat_s=heartbeat_s)
         self.away, self.sending = None, True
         self.found, self.sent = [], []
         self.tries = 0
@@ -281,7 +281,7 @@ def test_a_lost_connection_is_made_again_with_all_that_is_wanted(world, caplog):
     world.next(3)
     world.consumer.ack(again)
     assert world.said('ack') == [A]
-    assert 'Consumer test lost its connection' in caplog.text
+    assert 'Consumer test has lost its connection' in caplog.text
 
 
 def test_what_is_put_back_while_the_connection_is_lost_is_not_settled_on_the_next_one():
@@ -367,24 +367,21 @@ def test_an_error_at_the_first_word_is_told():
 
 
 def test_heartbeats_that_are_missing_end_the_connection():
-    world = World(A)
+    world = World(A, heartbeat_s=0.02)
     first = world.rabbit.connections[0]
 
     def missing(rate):
         raise ConnectionForced('too many heartbeats missed')
 
     world.consumer.follow({A: 1})
-    world.order(
-        lambda: (setattr(first, 'heartbeat_tick', missing), setattr(first, 'heartbeat', 0.02))
-    )
+    world.order(lambda: setattr(first, 'heartbeat_tick', missing))
     world.until(lambda: len(world.rabbit.connections) == 2 and world.rabbit.consumers(A) == [1])
     world.consumer.stop()
 
 
 def test_heartbeats_go_on_while_nothing_comes():
-    world = World(A)
+    world = World(A, heartbeat_s=0.02)
     first = world.rabbit.connections[0]
-    world.order(lambda: setattr(first, 'heartbeat', 0.02))
     world.until(lambda: first.beats > 5)
     world.consumer.stop()
 
@@ -418,7 +415,7 @@ def test_a_callback_may_call_the_consumer():
     world.next()
     world.give(B, b'2')
     world.next(2)
-    assert set(threads) == {world.consumer._thread}
+    assert set(threads) == {world.consumer._bus._thread}
     world.until(lambda: world.consumer._over.is_set())
     assert world.said('ack') == [A, B]
 

@@ -30,8 +30,7 @@ from nova_sched.extensions.queues.brokers import (
 )
 from nova_sched.extensions.queues.brokers.amqp_link import Link, LinkPool, arguments, message
 from nova_sched.extensions.queues.conf import CLASSIC, QUORUM
-from nova_sched.rpc import amqp_link as rabbit_link
-from nova_sched.rpc.amqp_link import Host
+from nova_sched.rpc.rabbit import ERRORS, Host, body, cluster, headers
 from nova_sched.tests.unit.extensions.queues.brokers.rabbit import Queue, Rabbit
 
 
@@ -64,12 +63,12 @@ from nova_sched.tests.unit.extensions.queues.brokers.rabbit import Queue, Rabbit
     ],
 )
 def test_urls(url, hosts, virtual_host):
-    found = rabbit_link.cluster(url)
+    found = cluster(url)
     assert (list(found.hosts), found.virtual_host, found.tls) == (hosts, virtual_host, False)
 
 
 def test_passwords_are_not_shown():
-    assert 'secret' not in repr(rabbit_link.cluster('rabbit://me:secret@mq'))
+    assert 'secret' not in repr(cluster('rabbit://me:secret@mq'))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_passwords_are_not_shown():
 )
 def test_a_bad_url_is_refused_without_its_password(url):
     with pytest.raises(errors.BadConfig) as refused:
-        rabbit_link.cluster(url)
+        cluster(url)
     assert 'secret' not in str(refused.value)
 
 
@@ -103,7 +102,7 @@ def test_a_bad_url_is_refused_without_its_password(url):
     ],
 )
 def test_tls(query, options, tls):
-    assert rabbit_link.cluster(f'rabbit://mq/{query}', options).tls == tls
+    assert cluster(f'rabbit://mq/{query}', options).tls == tls
 
 
 class PooledLink:
@@ -201,11 +200,11 @@ def test_milliseconds_are_never_none(seconds, found):
 def test_a_message_outlives_a_restart_and_says_what_it_is():
     before_ms = int(time.time() * 1000)
     made = message(b'\xff', tries=2, reason=DROPPED)
-    said = dict(rabbit_link.headers(made))
+    said = dict(headers(made))
     assert before_ms <= said.pop('sent_ms') <= time.time() * 1000
     assert said == {'tries': 2, 'reason': DROPPED}
     assert (made.properties['delivery_mode'], 'expiration' in made.properties) == (2, False)
-    assert rabbit_link.body(made) == b'\xff'
+    assert body(made) == b'\xff'
 
 
 @pytest.mark.parametrize(
@@ -221,11 +220,11 @@ def test_a_message_has_the_time_that_is_left_to_it(ago_s, least, most):
     sent_ms = None if ago_s is None else int((time.time() - ago_s) * 1000)
     made = message(b'', sent_ms=sent_ms, ttl_s=30.0)
     assert least <= int(made.properties['expiration']) <= most
-    assert sent_ms in (None, rabbit_link.headers(made)['sent_ms'])
+    assert sent_ms in (None, headers(made)['sent_ms'])
 
 
 def test_a_message_of_others_may_be_bare():
-    assert (rabbit_link.body(amqp.Message('')), rabbit_link.headers(amqp.Message())) == (b'', {})
+    assert (body(amqp.Message('')), headers(amqp.Message())) == (b'', {})
 
 
 def link(rabbit, shape=None):
@@ -295,9 +294,7 @@ def test_what_waits_in_a_queue_that_ends_is_moved(classic):
     assert len(moved) == 3
     assert amqp_link.on_broker(TINY) not in rabbit.queues
     assert rabbit.bodies(FALLBACK) == [b'0', b'1', b'2']
-    said = [
-        rabbit_link.headers(content) for content, _ in rabbit.queues['nova_sched.fallback'].ready
-    ]
+    said = [headers(content) for content, _ in rabbit.queues['nova_sched.fallback'].ready]
     assert [(one['tries'], one['reason']) for one in said] == [
         (0, DROPPED),
         (1, DROPPED),
@@ -368,5 +365,5 @@ def test_a_link_that_is_closed_sends_nothing():
     made = link(rabbit)
     made.close()
     assert rabbit.connections[0].lost
-    with pytest.raises(rabbit_link.ERRORS):
+    with pytest.raises(ERRORS):
         made.declare([TINY])

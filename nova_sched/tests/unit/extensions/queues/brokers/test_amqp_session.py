@@ -27,7 +27,7 @@ def session(rabbit, window=1, whole=True):
 
 def read(made):
     """All that RabbitMQ has sent. Returns what has arrived, as queue and body."""
-    made._connection.read_all()
+    made.connection.read_all()
     return [(found.queue, found.body) for found in made.arrived]
 
 
@@ -56,7 +56,7 @@ def test_more_than_a_batch_begins_and_ends():
     assert all(rabbit.consumers(name) == [2] for name in names)
     made.follow(dict.fromkeys(names))
     assert not any(rabbit.consumers(name) for name in names)
-    channel, _ = made._connection.channels
+    channel, _ = made.connection.channels
     assert [channel.callbacks, channel.cancel_callbacks, made._queues] == [{}, {}, {}]
 
 
@@ -240,7 +240,7 @@ def test_without_it_a_subscription_brings_one_message_and_what_is_too_much_is_ex
     made.reopen()
     assert (rabbit.consumers(B), rabbit.consumers(C)) == ([1], [1])
     assert read(made)[2:] == [(A, A.encode())]
-    channel, _ = made._connection.channels
+    channel, _ = made.connection.channels
     assert (
         len(channel.callbacks) == len(channel.cancel_callbacks) == len(made._queues) == 2
     )  # of B and C
@@ -293,7 +293,7 @@ def test_a_session_that_ends_gives_all_back():
 @pytest.mark.parametrize('seconds, beats', [(0, 3600.0), (30, 30)])
 def test_the_interval_of_heartbeats(seconds, beats):
     made = session(Rabbit())
-    made._connection.heartbeat = seconds
+    made.connection.heartbeat = seconds
     assert made.beat_s == beats
     made.beat(4)
-    assert made._connection.beats == 1
+    assert made.connection.beats == 1

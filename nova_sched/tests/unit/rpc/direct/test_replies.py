@@ -16,8 +16,8 @@ import types
 
 import pytest
 
-from nova_sched.rpc.direct import reply_sender
-from nova_sched.rpc.direct.reply_sender import GONE, GONE_S, RESEND_S, ReplySender
+from nova_sched.rpc.direct import replies
+from nova_sched.rpc.direct.replies import GONE, GONE_S, RESEND_S, ReplySender
 
 WAIT_S = 60
 
@@ -58,7 +58,7 @@ def call(name='a', queue='reply'):
 @pytest.fixture
 def clock(monkeypatch):
     made = types.SimpleNamespace(now_s=1000.0)
-    monkeypatch.setattr(reply_sender.time, 'monotonic', lambda: made.now_s)
+    monkeypatch.setattr(replies.time, 'monotonic', lambda: made.now_s)
     return made
 
 

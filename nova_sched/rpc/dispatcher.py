@@ -9,14 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""oslo.messaging's RPC server, with fixes for cases where it would lose a call or a thread."""
+"""Dispatchers of messages to the methods of the endpoints, for both kinds of server."""
 
 import contextlib
 import re
 
 import oslo_messaging as messaging
 from oslo_messaging.rpc.dispatcher import PingEndpoint
-from oslo_messaging.rpc.server import RPCServer
 
 from nova_sched import errors, words
 from nova_sched.engine.clock import NOW, handling
@@ -135,16 +134,41 @@ def continued(ctxt):
     return TRACER.following(read(ctxt))
 
 
-class DrainingServer(RPCServer):
-    """oslo.messaging's server, with a fix: the original leaves messages that it has taken off a
-    queue when it is stopped under load.
+class DirectDispatcher(Dispatcher):
+    """``dispatch`` returns the answer, or a Deferred of it."""
 
-    To close its connection it waits for a reply of the broker, and acknowledges each message that
-    arrives before that reply. The broker does not deliver those again, so they are handled here.
-    """
+    def dispatch(self, incoming):
+        # The server sends the signs of life; the original would start a thread for them.
+        incoming.client_timeout = None
+        return super().dispatch(incoming)
 
-    def finish(self):
-        """After ``stop``: answer all messages that were taken, and close the connection."""
-        self.wait()
-        while taken := self.listener._poll_style_listener.poll():
-            self._process_incoming(taken)
+    def begins(self, message):
+        """Whether the message is for a method that does not wait."""
+        return self._is_marked(message, 'begins')
+
+    def is_once(self, message):
+        """Whether the message is for a method that must not be repeated."""
+        return self._is_marked(message, 'once')
+
+    def _is_marked(self, message, mark):
+        method, namespace = message.get('method'), message.get('namespace')
+        return isinstance(method, str) and any(
+            self._is_namespace(endpoint.target, namespace)
+            and getattr(getattr(endpoint, method, None), mark, False)
+            for endpoint in self.endpoints
+            if hasattr(endpoint, 'target')
+        )
+
+    def _do_dispatch(self, endpoint, method, ctxt, args):
+        context, given = self._read(ctxt, args)
+        with continued(ctxt) if TRACER.sink else UNTRACED:
+            found = getattr(endpoint, method)(context, **given)
+        if not isinstance(found, Deferred):
+            return self.serializer.serialize_entity(context, found)
+
+        def finish():
+            context.update_store()  # for the log of the thread that runs this
+            with continued(ctxt) if TRACER.sink else UNTRACED, answered(method):
+                return self.serializer.serialize_entity(context, found.result())
+
+        return found.then(finish)

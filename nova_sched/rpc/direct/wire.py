@@ -9,16 +9,19 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""oslo.messaging's messages on the wire: envelope 2.0 around JSON."""
+"""oslo.messaging's messages on the wire (envelope 2.0 around JSON), and one of them while it is
+handled."""
 
 import json
+import time
 import uuid
 
 import amqp
 from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
-from nova_sched.rpc import amqp_link
+from nova_sched.rpc import rabbit
+from nova_sched.rpc.dispatcher import LONGEST_S
 
 CONTEXT = '_context_'
 # The same text as oslo.messaging's; to make an encoder for each message takes longer.
@@ -32,7 +35,7 @@ LONGEST_NAME = 255  # bytes of a name in AMQP
 def read(found):
     """Returns the message of an amqp.Message, a mapping. Raises ValueError, or an error of
     oslo.messaging for an unknown version of the envelope."""
-    envelope = json.loads(amqp_link.plain_body(found))
+    envelope = json.loads(rabbit.plain_body(found))
     message = common.deserialize_msg(envelope)
     if not isinstance(message, dict):
         raise ValueError('the message is no mapping')
@@ -82,7 +85,7 @@ def to_amqp(text, compression=None):
     """An amqp.Message of such a text, with the properties that oslo.messaging gives it."""
     headers = {}
     if compression:
-        text, headers['compression'] = amqp_link.compressed(text, compression)
+        text, headers['compression'] = rabbit.compressed(text, compression)
     return amqp.Message(
         text,
         content_type='application/json',
@@ -91,3 +94,60 @@ def to_amqp(text, compression=None):
         delivery_mode=PERSISTENT,
         priority=0,
     )
+
+
+class Call:
+    """One message, as the dispatcher takes it.
+
+    ``message`` is the mapping of method, namespace, version and args; ``ctxt`` the context with
+    the driver's words, as oslo.messaging's driver makes it. ``client_timeout`` is how many seconds
+    its caller waits for a sign of life. ``received``: see engine.clock.
+
+    ``tags`` are the deliveries of it that are not acknowledged: (session, tag). ``text`` is the
+    answer as soon as there is one. ``beat_s`` is how many seconds there are between signs of life
+    for its caller; None: it expects none.
+    """
+
+    __slots__ = (
+        'beat_due_s',
+        'beat_s',
+        'client_timeout',
+        'ctxt',
+        'deferred',
+        'message',
+        'missing_until_s',
+        'msg_id',
+        'received',
+        'reply_q',
+        'since_s',
+        'tags',
+        'text',
+        'unique_id',
+    )
+
+    def __init__(self, message):
+        self.ctxt, self.msg_id, self.reply_q, self.unique_id = split(message)
+        self.message = message
+        self.client_timeout = self.ctxt['client_timeout']
+        self.received = None
+        self.deferred = None
+        self.tags = []
+        self.text = None
+        self.since_s = time.monotonic()
+        self.beat_s = _interval_s(self.client_timeout)
+        self.beat_due_s = None
+        self.missing_until_s = None
+
+    def settle(self, session):
+        """Acknowledge its deliveries with the session's next acknowledgements."""
+        for one, tag in self.tags:
+            if one is session:
+                session.settle(tag)
+        self.tags.clear()
+
+
+def _interval_s(client_timeout):
+    """The interval at which oslo.messaging's server sends signs of life, if it sends any."""
+    if type(client_timeout) not in (int, float) or not 2 <= client_timeout <= LONGEST_S:
+        return None
+    return int(client_timeout) / 2

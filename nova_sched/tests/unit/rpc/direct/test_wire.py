@@ -18,7 +18,7 @@ import pytest
 from oslo_messaging._drivers import common
 
 from nova_sched import errors
-from nova_sched.rpc.direct import envelope
+from nova_sched.rpc.direct import wire
 
 
 def received(body, **headers):
@@ -27,17 +27,17 @@ def received(body, **headers):
 
 def test_a_message_is_read():
     text = json.dumps(common.serialize_msg({'method': 'ping', 'args': {'a': 'ß'}})).encode()
-    assert envelope.read(received(text)) == {'method': 'ping', 'args': {'a': 'ß'}}
+    assert wire.read(received(text)) == {'method': 'ping', 'args': {'a': 'ß'}}
 
 
 def test_a_message_without_an_envelope_is_read():
-    assert envelope.read(received(b'{"method": "ping"}')) == {'method': 'ping'}
+    assert wire.read(received(b'{"method": "ping"}')) == {'method': 'ping'}
 
 
 @pytest.mark.parametrize('how', ['gzip', 'bzip2'])
 def test_a_compressed_message(how):
-    made = envelope.to_amqp(b'{"method": "ping"}', how)
-    assert (made.body != b'{"method": "ping"}', envelope.read(made)) == (True, {'method': 'ping'})
+    made = wire.to_amqp(b'{"method": "ping"}', how)
+    assert (made.body != b'{"method": "ping"}', wire.read(made)) == (True, {'method': 'ping'})
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_a_compressed_message(how):
 )
 def test_what_is_no_message(body):
     with pytest.raises((ValueError, common.RPCException)):
-        envelope.read(received(body))
+        wire.read(received(body))
 
 
 def test_the_words_of_the_driver_are_taken_out():
     message = {'method': 'ping', '_context_user': 'u', '_timeout': 60, '_msg_id': 'a'}
     context = {'user': 'u', 'client_timeout': 60}
-    assert envelope.split(message) == (context, 'a', None, None)
+    assert wire.split(message) == (context, 'a', None, None)
     assert message == {'method': 'ping'}
 
 
@@ -60,16 +60,16 @@ def test_the_words_of_the_driver_are_taken_out():
 @pytest.mark.parametrize('value', [7, True, ['x'], {}, 'x' * 256, 'ß' * 128, '\ud800'])
 def test_names_that_the_broker_cannot_have(word, value):
     with pytest.raises(ValueError):
-        envelope.split({'method': 'ping', word: value})
+        wire.split({'method': 'ping', word: value})
 
 
 @pytest.mark.parametrize('value', ['', 'x' * 255, 'ß' * 127])
 def test_names_that_the_broker_can_have(value):
-    assert envelope.split({'_reply_q': value})[2] == value
+    assert wire.split({'_reply_q': value})[2] == value
 
 
 def test_an_answer_is_what_the_driver_makes():
-    text = envelope.answer('id', {'a': [1, None, 'ß']})
+    text = wire.answer('id', {'a': [1, None, 'ß']})
     inner = common.deserialize_msg(json.loads(text))
     unique_id = inner['_unique_id']
     told = {'result': {'a': [1, None, 'ß']}, 'failure': None, 'ending': True, '_msg_id': 'id'}
@@ -82,11 +82,54 @@ def test_a_failure_is_what_the_driver_makes():
         raise errors.NodeNotFound('a')
     except errors.NodeNotFound as error:
         info = type(error), error, error.__traceback__
-        inner = common.deserialize_msg(json.loads(envelope.answer('id', failure=info)))
+        inner = common.deserialize_msg(json.loads(wire.answer('id', failure=info)))
     assert inner['failure'] == common.serialize_remote_exception(info)
     assert (inner['result'], inner['ending']) == (None, True)
 
 
 def test_a_sign_of_life_is_no_end():
-    inner = common.deserialize_msg(json.loads(envelope.answer('id', ending=False)))
+    inner = common.deserialize_msg(json.loads(wire.answer('id', ending=False)))
     assert (inner['ending'], inner['result'], inner['failure']) == (False, None, None)
+
+
+class Session:
+    def __init__(self):
+        self.settled = []
+
+    def settle(self, tag):
+        self.settled.append(tag)
+
+
+def message(**words):
+    return {'method': 'ping', 'args': {}, '_context_user': 'me', '_unique_id': 'u', **words}
+
+
+def test_the_parts_of_a_call():
+    call = wire.Call(message(_msg_id='m', _reply_q='q', _timeout=8))
+    assert call.message == {'method': 'ping', 'args': {}}
+    assert call.ctxt == {'user': 'me', 'client_timeout': 8}
+    assert (call.msg_id, call.reply_q, call.unique_id) == ('m', 'q', 'u')
+    assert (call.client_timeout, call.beat_s) == (8, 4.0)
+
+
+@pytest.mark.parametrize(
+    'timeout, interval_s',
+    [
+        *(
+            (value, None)
+            for value in (None, 0, 1, 1.9, -4, True, 'soon', [], float('inf'), 10**30)
+        ),
+        (2, 1.0),
+        (5.9, 2.5),
+        (60, 30.0),
+    ],
+)
+def test_the_interval_of_its_signs_of_life(timeout, interval_s):
+    assert wire.Call(message(_timeout=timeout)).beat_s == interval_s
+
+
+def test_deliveries_of_another_connection_are_not_acknowledged():
+    call, old, new = wire.Call(message()), Session(), Session()
+    call.tags += [(old, 3), (new, 1), (new, 2)]
+    call.settle(new)
+    assert (old.settled, new.settled, call.tags) == ([], [1, 2], [])

@@ -17,7 +17,7 @@ import logging
 import math
 import time
 
-from nova_sched.rpc.direct import envelope
+from nova_sched.rpc.direct import wire
 
 LOG = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class ReplySender:
         if session.is_blocked:
             return
         for call in due:
-            text = envelope.answer(call.msg_id, ending=False)
+            text = wire.answer(call.msg_id, ending=False)
             session.send(call.reply_q, self._message(text), None)
         while self._waiting:
             call = self._waiting.popleft()
@@ -87,7 +87,7 @@ class ReplySender:
                 session.send(call.reply_q, self._message(call.text), call)
 
     def _message(self, text):
-        return envelope.to_amqp(text, self._rabbit.kombu_compression)
+        return wire.to_amqp(text, self._rabbit.kombu_compression)
 
     def take_confirms(self, session):
         """Read what RabbitMQ said of the answers that were sent."""
