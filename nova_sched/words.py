@@ -24,10 +24,10 @@ UNSTORABLE = re.compile('[\x00\ud800-\udfff]')  # NUL and halves of characters
 ESCAPED = re.compile(r'\\x00|\\ud[89a-f]')  # NUL and halves of characters, as repr shows them
 SYMBOL = re.compile('[A-Z0-9_]{1,255}')
 DEPTH = 100  # values inside of values
-LARGEST = 2**63 - 1
+MAX_WHOLE = 2**63 - 1
 MAX_INTEGER = 2**31 - 1  # of the integers of databases
 MAX_AMOUNT = 2.0**63  # of a float: products and sums of several stay finite
-LATEST_S = 253_402_214_400.0  # seconds since the epoch: the last day that a calendar has
+MAX_DATE_S = 253_402_214_400.0  # seconds since the epoch: the last day that a calendar has
 MAX_CPUS = 2**14  # that one text names: a range like 0-999999999 must not fill the memory
 CPU_RANGE = re.compile(r'(\^?)\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?')
 
@@ -150,7 +150,7 @@ def number(value, where, most=MAX_INTEGER, least=1):
 # ``float``. The callers know the name of the value, and raise their error with it.
 
 
-def whole(value, least=0, most=LARGEST):
+def whole(value, least=0, most=MAX_WHOLE):
     """Return the whole number that a value is or that its text names. Raise ValueError, with the
     reason, for any other value, and for a number out of the range."""
     try:
@@ -248,7 +248,9 @@ def _check_plain(value, where, left):
         for item in value:
             _check_plain(item, where, left - 1)
     elif isinstance(value, (int, float)):
-        if not (-LARGEST <= value <= LARGEST if isinstance(value, int) else math.isfinite(value)):
+        if not (
+            -MAX_WHOLE <= value <= MAX_WHOLE if isinstance(value, int) else math.isfinite(value)
+        ):
             raise errors.InvalidRequest(
                 where[:NAME_LENGTH], f'{short(value)} is no number of 64 bits'
             )

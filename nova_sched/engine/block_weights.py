@@ -20,7 +20,7 @@ from nova_sched.engine.explain.winners import WinnerWeights
 BLOCK = 64  # rows that share bounds of their weights
 IN_BLOCK = np.arange(BLOCK)
 FIRST_BLOCKS = 4  # blocks that are weighed at first
-FEW_BLOCKS = 4  # up to this many are shown faster one by one
+MAX_SINGLE_BLOCKS = 4  # up to this many are shown faster one by one
 
 
 class BlockWeights:
@@ -94,7 +94,7 @@ class BlockWeights:
                     raw[line] = 0.0  # never read
             self._raw[:, rows[left]] = np.fmax(raw, self._least)
         blocks = list(dict.fromkeys((rows // BLOCK).tolist()))
-        if len(blocks) > FEW_BLOCKS:
+        if len(blocks) > MAX_SINGLE_BLOCKS:
             self._show_blocks(np.array(blocks))
         else:
             for block in blocks:

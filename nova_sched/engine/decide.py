@@ -18,7 +18,7 @@ import numpy as np
 
 from nova_sched.weighers import bounded, scaled_by
 
-FEW = 16  # up to this many are found faster by repeated argmax than by sorting
+MAX_REPEATS = 16  # up to this many are found faster by repeated argmax than by sorting
 
 
 class Step(NamedTuple):
@@ -173,7 +173,7 @@ def best(weights, count, shuffle=None):
         shuffle.shuffle(top)
         return top[:count] + others[best(weights[others], max(0, count - len(top)))].tolist()
     left, found = weights.copy(), list[int]()
-    while count <= FEW and len(found) < count:
+    while count <= MAX_REPEATS and len(found) < count:
         position = int(left.argmax())  # the first of equal ones
         if left[position] == -np.inf:
             break  # the remaining weights are -inf, as are those already taken

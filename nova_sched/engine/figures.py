@@ -20,11 +20,11 @@ from nova_sched.logs import MinuteCounts
 
 LOG = logging.getLogger(__name__)
 
-LATEST = 32768  # decisions whose times are kept
+MAX_KEPT = 32768  # decisions whose times are kept
 
 
 def _latest():
-    return collections.deque(maxlen=LATEST)
+    return collections.deque(maxlen=MAX_KEPT)
 
 
 @dataclasses.dataclass(slots=True)

@@ -32,15 +32,15 @@ from nova_sched.state.facts import EVERYTHING, HARDWARE, OWN_HOSTS, HostFacts, f
 from nova_sched.state.request import Request
 from nova_sched.state.vocab import Unfinished
 
-FEWEST = 4000  # hosts for which kinds are made; a full pass over fewer takes no longer
+MIN_HOSTS = 4000  # hosts for which kinds are made; a full pass over fewer takes no longer
 MEMORY = 256 * 2**20  # bytes that all kinds may take
 WAITING = 1024  # kinds that were asked for once
 ALL = ~HostFacts(0)
 MAPPINGS = frozenset(['extra_specs', 'hints', 'image_properties', 'resources'])
 FIELDS = frozenset(one.name for one in dataclasses.fields(Request))
-MOST_FILTERS = 63  # a bit of an integer for each
+MAX_FILTERS = 63  # a bit of an integer for each
 ENDS = Exception, Unfinished  # of a judgement that a kind must not keep
-FEW_ROWS = 8  # up to this many are faster one by one
+MAX_SINGLE_ROWS = 8  # up to this many are faster one by one
 
 
 class RequestKinds:
@@ -50,14 +50,14 @@ class RequestKinds:
     last. A kind is made when a second instance asks for it, and there are ``fewest`` hosts.
     """
 
-    def __init__(self, rules, hosts, memory=MEMORY, fewest=FEWEST):
+    def __init__(self, rules, hosts, memory=MEMORY, fewest=MIN_HOSTS):
         self._hosts, self._memory, self.fewest = hosts, memory, fewest
         self._filters = rules.always + rules.filters
         self._weighers = rules.weighers
         self._kinds = collections.OrderedDict()
         self._asked = collections.OrderedDict()
         chain = (*self._filters, *self._weighers)
-        self._can_keep = len(self._filters) <= MOST_FILTERS and all(
+        self._can_keep = len(self._filters) <= MAX_FILTERS and all(
             rule.request_facts is not None for rule in chain
         )
         kept = (*self._filters, *(rule for rule in self._weighers if not rule.per_request))
@@ -334,7 +334,7 @@ def _items(mapping):
 
 def _first_bit(bits, none):
     """The number of each integer's lowest bit; ``none`` where no bit is set."""
-    if len(bits) <= FEW_ROWS:
+    if len(bits) <= MAX_SINGLE_ROWS:
         return np.array([(one & -one).bit_length() - 1 if one else none for one in bits.tolist()])
     _, lengths = np.frexp(bits & (~bits + np.uint64(1)))  # 2 ** n is 0.5 * 2 ** (n + 1)
     return np.where(lengths == 0, none, lengths - 1)

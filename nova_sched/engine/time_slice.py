@@ -15,7 +15,7 @@ not wait until all machines are judged."""
 import time
 
 SLICE_S = 0.001
-LET_S = 0.0001  # for other threads, which otherwise run only every 5 ms
+YIELD_S = 0.0001  # for other threads, which otherwise run only every 5 ms
 hold_clock = time.perf_counter  # a benchmark measures holds by processor time
 
 
@@ -50,7 +50,7 @@ class TimeSlice:
 
     def let(self):
         """Let other threads run: they bring messages, or wait for what was just answered."""
-        self._sleep(LET_S)
+        self._sleep(YIELD_S)
 
     def hold(self):
         """From now on, others that come have to wait, until ``is_over`` sees whether there are

@@ -21,8 +21,8 @@ from nova_sched.hardware import Steps, providers
 from nova_sched.state import demand
 from nova_sched.state.facts import LASTING, RESOURCES, HostFacts, amount_of
 
-MOST_OPENED = 100  # nodes that an explanation examines at most
-MOST_KINDS = 2**16
+MAX_OPENED = 100  # nodes that an explanation examines at most
+MAX_KINDS = 2**16
 CONCERNS = ('groups', 'resource_classes')
 READ = ('group_policy', 'same_subtree', 'required_traits', 'forbidden_traits')
 
@@ -63,7 +63,7 @@ class ChildProviders(Filter):
         return fits
 
     def why(self, hosts, request, rows):
-        rows = _unlike(hosts, request, rows[:MOST_OPENED])
+        rows = _unlike(hosts, request, rows[:MAX_OPENED])
         return providers.nearest_miss(hosts.below(row, request) for row in rows)
 
     @staticmethod
@@ -148,7 +148,7 @@ def _alike(hosts, request, rows):
     kinds = np.zeros(len(rows), dtype=np.int64)
     for column in columns:
         kinds = 2 * kinds + column
-        if kinds.max(initial=0) > MOST_KINDS:  # renumber, so that any number of columns fits
+        if kinds.max(initial=0) > MAX_KINDS:  # renumber, so that any number of columns fits
             kinds = np.unique(kinds, return_inverse=True)[1]
     for kind in np.flatnonzero(np.bincount(kinds)):
         places = np.flatnonzero(kinds == kind)

@@ -26,7 +26,7 @@ from nova_sched.filters.reasons import listed
 from nova_sched.state.facts import EVERYTHING, NOTHING
 from nova_sched.state.host_state import ATTRIBUTES, NUMBERS
 
-MOST_TERMS = 250  # of one query: each term may need the values of every host
+MAX_TERMS = 250  # of one query: each term may need the values of every host
 ALL, ANY = 'and', 'or'
 
 
@@ -109,8 +109,8 @@ class Judgement:
 
     def _column(self, term):
         self._terms += 1
-        if self._terms > MOST_TERMS:
-            raise _refusal(f'it has more than {MOST_TERMS} terms')
+        if self._terms > MAX_TERMS:
+            raise _refusal(f'it has more than {MAX_TERMS} terms')
         if isinstance(term, list):
             return self._apply(term)
         if isinstance(term, str) and term.startswith('$'):

@@ -19,7 +19,7 @@ from nova_sched.hardware import Steps
 from nova_sched.hardware.numa import MAX_STEPS, SHARED_STEPS
 from nova_sched.state.facts import HostFacts
 
-MOST_OPENED = 100  # machines that an explanation examines at most
+MAX_OPENED = 100  # machines that an explanation examines at most
 
 
 class NUMATopologyFilter(Filter):
@@ -63,7 +63,7 @@ class NUMATopologyFilter(Filter):
         steps = Steps(MAX_STEPS)  # for all of them: those that come late are not searched
         found = [
             machine.miss(wanted, packing, steps)
-            for machine in list(filter(None, told))[:MOST_OPENED]
+            for machine in list(filter(None, told))[:MAX_OPENED]
         ]
         misses = [miss for miss in found if miss is not None]
         if not misses:

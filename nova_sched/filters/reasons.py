@@ -18,7 +18,7 @@ import numpy as np
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 
 UNITS = {VCPU: 'vCPU', PCPU: 'dedicated CPU', MEMORY_MB: 'MiB of memory', DISK_GB: 'GiB of disk'}
-FEW = 5
+MAX_LISTED = 5
 NEVER = 1e6  # more than any shortage of a host
 
 
@@ -27,7 +27,7 @@ def count(number, word):
     return f'{number} {word}' if number == 1 else f'{number} {word}s'
 
 
-def listed(words, most=FEW):
+def listed(words, most=MAX_LISTED):
     """Returns the items in order, shortened if there are many: `a, b and 7 more`."""
     words = sorted(words)
     rest = len(words) - most

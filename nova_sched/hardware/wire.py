@@ -27,7 +27,7 @@ MALFORMED = (
     ValueError,
     errors.Invalid,
 )
-LARGEST = 2**43  # of any count: no machine has more, and sums fit into a column
+MAX_COUNT = 2**43  # of any count: no machine has more, and sums fit into a column
 
 
 @contextlib.contextmanager
@@ -48,7 +48,7 @@ def data(primitive: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def count(value: Any) -> int:
     """Returns a count; raises ValueError if it is out of range."""
-    return words.whole(value, most=LARGEST)
+    return words.whole(value, most=MAX_COUNT)
 
 
 def primitive(name: str, version: str, fields: Mapping[str, Any]) -> dict[str, Any]:

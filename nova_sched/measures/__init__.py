@@ -24,7 +24,7 @@ from typing import Any
 
 COUNTER, GAUGE, HISTOGRAM = 'counter', 'gauge', 'histogram'
 SUM, MAX, NEWEST = 'sum', 'max', 'newest'  # how the gauges of several processes become one
-MOST = 2000  # sets of label values of one measure; further ones count together
+MAX_SERIES = 2000  # sets of label values of one measure; further ones count together
 OTHER = 'other'  # their label value
 SECONDS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025),
@@ -60,7 +60,7 @@ class Measure:
 
     def _known(self, labels: Labels) -> Labels:
         """These labels, if there is room for them."""
-        if labels in self.values or len(self.values) < MOST:
+        if labels in self.values or len(self.values) < MAX_SERIES:
             return labels
         return (OTHER,) * len(labels)
 
@@ -86,10 +86,10 @@ class Gauge(Measure):
             self.values[self._known(labels)] = value
 
     def replace(self, values: Mapping[Labels, float]) -> None:
-        """Set all values; those of other labels end. Of more than MOST, only the first are
+        """Set all values; those of other labels end. Of more than MAX_SERIES, only the first are
         kept."""
         with self._lock:
-            self.values = dict(list(values.items())[:MOST])
+            self.values = dict(list(values.items())[:MAX_SERIES])
 
 
 class Histogram(Measure):

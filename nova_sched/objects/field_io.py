@@ -90,9 +90,9 @@ def _read_string(value):
 
 
 def _read_integer(value):
-    if type(value) is int and -words.LARGEST <= value <= words.LARGEST:
+    if type(value) is int and -words.MAX_WHOLE <= value <= words.MAX_WHOLE:
         return value
-    return words.whole(value, -words.LARGEST)
+    return words.whole(value, -words.MAX_WHOLE)
 
 
 def _read_boolean(value):

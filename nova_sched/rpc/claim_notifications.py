@@ -18,8 +18,8 @@ from nova_sched.rpc import event_payload
 from nova_sched.rpc.event_outbox import EventOutbox
 
 CLAIM = 'nova_sched.claims.'
-MOST_WAITING = 20000  # claims; a further transaction is dropped
-MOST_TOLD = 100  # claims in one notification
+MAX_WAITING = 20000  # claims; a further transaction is dropped
+MAX_TOLD = 100  # claims in one notification
 
 
 class ClaimNotifications(EventOutbox):
@@ -29,7 +29,7 @@ class ClaimNotifications(EventOutbox):
     ``notifier`` is a messaging.Notifier.
     """
 
-    def __init__(self, notifier, waiting=MOST_WAITING):
+    def __init__(self, notifier, waiting=MAX_WAITING):
         super().__init__('nova-sched-claim-events', notifier, waiting, 'Events of claims')
         self._most, self._claims = waiting, 0
         self._lock = threading.Lock()
@@ -47,8 +47,8 @@ class ClaimNotifications(EventOutbox):
     def _pass_on(self, batch):
         for changes in batch:
             for kind, claims in changes.by_kind().items():
-                for start in range(0, len(claims), MOST_TOLD):
-                    some = claims[start : start + MOST_TOLD]
+                for start in range(0, len(claims), MAX_TOLD):
+                    some = claims[start : start + MAX_TOLD]
                     make = functools.partial(event_payload.claims, changes, some)
                     self._send(CLAIM + kind, None, make, len(some))
             with self._lock:

@@ -26,7 +26,7 @@ from nova_sched.tracing import TRACER, read
 
 VERSION = re.compile(r'[0-9]{1,9}(\.[0-9]{1,9}){1,2}')
 UNTRACED = contextlib.nullcontext()
-LONGEST_S = 10**6  # seconds that a caller may wait at most: a thread cannot sleep for any time
+MAX_WAIT_S = 10**6  # seconds that a caller may wait at most: a thread cannot sleep for any time
 
 
 class Ping:
@@ -107,7 +107,7 @@ class Dispatcher(messaging.RPCDispatcher):
 
 def _seconds(value):
     """A time to wait that a message names; None for a value that is no such time."""
-    return float(value) if type(value) in (int, float) and 0 < value <= LONGEST_S else None
+    return float(value) if type(value) in (int, float) and 0 < value <= MAX_WAIT_S else None
 
 
 def _check(incoming):

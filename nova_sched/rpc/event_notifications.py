@@ -21,7 +21,7 @@ from nova_sched.rpc.notifications import has_driver, transport
 from nova_sched.rpc.serializer import PlainSerializer
 
 REFUSED, GROUP = 'nova_sched.request.refused', 'nova_sched.group.'
-MOST_WAITING = 1000  # further ones are dropped
+MAX_WAITING = 1000  # further ones are dropped
 
 
 class EventNotifications(EventOutbox):
@@ -32,7 +32,7 @@ class EventNotifications(EventOutbox):
     ``claims``, a ClaimNotifications with another thread, is None if those are not wanted.
     """
 
-    def __init__(self, notifier, wanted=(REFUSALS, GROUPS), waiting=MOST_WAITING):
+    def __init__(self, notifier, wanted=(REFUSALS, GROUPS), waiting=MAX_WAITING):
         super().__init__('nova-sched-events', notifier, waiting, 'Events')
         self._wanted = frozenset(wanted)
         self.claims = ClaimNotifications(notifier) if CLAIMS in self._wanted else None

@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 OF_NOVA = 'user_id', 'user_name', 'project_name'
 START, END = 'start', 'end'
 EVENT = 'scheduler.select_destinations.'
-MOST_WAITING = 1000  # further ones are dropped
+MAX_WAITING = 1000  # further ones are dropped
 STOP_S = 5.0
 NOOP = 'noop'
 
@@ -45,7 +45,7 @@ class Notifications:
 
     def __init__(self, notifiers):
         self._notifiers = notifiers
-        self._waiting: queue.Queue = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue = queue.Queue(MAX_WAITING)
         self._problems = Problems(LOG)
         self._thread = threading.Thread(target=self._run, name='nova-sched-notify', daemon=True)
 

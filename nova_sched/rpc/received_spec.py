@@ -26,8 +26,8 @@ from nova_sched.objects.field_io import REFUSALS, UNKNOWN
 from nova_sched.objects.object_io import CHANGES, DATA, NAME, NAMESPACE, VERSION
 from nova_sched.state.spec import KIND_FIELDS
 
-MOST = 1024  # kinds that are kept; the one that was not used for the longest time goes first
-LARGEST = 2**14  # bytes of the fields of a kind; a larger one is not kept
+MAX_KINDS = 1024  # kinds that are kept; the one that was not used for the longest time goes first
+MAX_KIND_BYTES = 2**14  # bytes of the fields of a kind; a larger one is not kept
 # Without references to values that occur twice: these depend on which of them are the same object.
 FORMAT = 2
 # Objects that a sender makes for each instance, even if nothing else in them differs.
@@ -84,7 +84,7 @@ class SpecKinds:
     """The kinds of RequestSpecs that were received lately. Its methods may be called from any
     thread."""
 
-    def __init__(self, most=MOST):
+    def __init__(self, most=MAX_KINDS):
         self._kinds = collections.OrderedDict()
         self._most, self._lock = most, threading.Lock()
 
@@ -155,6 +155,6 @@ def _split(value):
                 raise ValueError
             kind[name] = {**kind[name], DATA: {**data, UUID: None}}
     key = marshal.dumps(sorted(kind.items()), FORMAT)
-    if len(key) > LARGEST:
+    if len(key) > MAX_KIND_BYTES:
         raise ValueError
     return key, call

@@ -26,7 +26,7 @@ from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.objects.object_io import primitive
 from nova_sched.rpc.received_spec import ReceivedSpec
 from nova_sched.state.host_aggregate import HostAggregate
-from nova_sched.state.report import LARGEST
+from nova_sched.state.report import MAX_AMOUNT
 from nova_sched.state.request import CHECK_TYPE, Request, is_rebuild
 from nova_sched.state.spec import CALL_READERS, KIND_READERS
 
@@ -118,7 +118,7 @@ def _read(name, reader, spec_obj):
 
 
 def _check_amount(where, amount):
-    if not 0 <= amount <= LARGEST:
+    if not 0 <= amount <= MAX_AMOUNT:
         raise errors.InvalidRequest(where, f'{words.short(amount)} is negative or too large')
 
 
@@ -281,8 +281,8 @@ def instance_amounts(given, where='instances'):
             if not words.is_symbol(name):
                 why = f'{words.short(name)} is no resource class'
                 raise errors.InvalidRequest(f'{where}.{uuid}', why)
-            if type(amount) is not int or not 0 <= amount <= LARGEST:
-                why = f'{words.short(amount)} is no amount between 0 and {LARGEST}'
+            if type(amount) is not int or not 0 <= amount <= MAX_AMOUNT:
+                why = f'{words.short(amount)} is no amount between 0 and {MAX_AMOUNT}'
                 raise errors.InvalidRequest(f'{where}.{uuid}.{name}', why)
         found[uuid] = {name: amount for name, amount in amounts.items() if amount}
         sums.update(found[uuid])
@@ -290,8 +290,8 @@ def instance_amounts(given, where='instances'):
             why = f'there are more than {MAX_CLASSES} resource classes'
             raise errors.InvalidRequest(where, why)
     for name, amount in sums.items():
-        if amount > LARGEST:
-            raise errors.InvalidRequest(f'{where}: {name}', f'{amount} is more than {LARGEST}')
+        if amount > MAX_AMOUNT:
+            raise errors.InvalidRequest(f'{where}: {name}', f'{amount} is more than {MAX_AMOUNT}')
     return found
 
 

@@ -21,7 +21,7 @@ from nova_sched.hardware.pci import pools_from_json
 from nova_sched.hardware.providers import ProviderTree
 from nova_sched.state.report import (
     INITIAL_RATIOS,
-    LARGEST,
+    MAX_AMOUNT,
     Inventory,
     Report,
     check,
@@ -277,7 +277,7 @@ def _inventory(where, given, refuse):
     if unknown:
         refuse(where, f'it has unknown keys: {words.short(", ".join(unknown))}')
     for key, value in given.items():
-        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
+        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_AMOUNT
         if not (
             whole
             or (key == 'allocation_ratio' and isinstance(value, float) and math.isfinite(value))

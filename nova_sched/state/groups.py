@@ -25,7 +25,7 @@ from nova_sched.hardware.numa.guest import DEDICATED, MIXED
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.state import fields
 from nova_sched.state.fields import cpu_policy, extra_specs, flavor, read
-from nova_sched.state.report import LARGEST
+from nova_sched.state.report import MAX_AMOUNT
 from nova_sched.state.traits import encrypts_memory
 
 RESOURCES, TRAIT = 'resources', 'trait'
@@ -47,7 +47,7 @@ def parts(spec, kind):
 def amount(name, value):
     """Returns the units of a class. Raises ValueError."""
     try:
-        return words.whole(value, most=LARGEST)
+        return words.whole(value, most=MAX_AMOUNT)
     except ValueError as error:
         raise ValueError(f'{name}: {error}') from None
 

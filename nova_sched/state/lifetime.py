@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 LEASE_END, TTL = 'lease_end', 'ttl'  # scheduler hints
 EXTRA_SPEC, IMAGE_PROPERTY = 'nova_sched:ttl', 'nova_sched_ttl'
 DATE = re.compile(r'\s*[0-9]{8}\s*')  # 20261126; as seconds it would be a day of 1970
-LONGEST_S = 10**10  # of a lifetime: its end has to be a date
+MAX_LIFETIME_S = 10**10  # of a lifetime: its end has to be a date
 
 
 def end_s(hosts, request):
@@ -68,7 +68,7 @@ def _held_end_s(hosts, instance):
 @functools.lru_cache(maxsize=4096)
 def _seconds(where, text):
     try:
-        return words.finite(text, 0, LONGEST_S)
+        return words.finite(text, 0, MAX_LIFETIME_S)
     except ValueError:
         return _ignored(where, text, 'seconds from 0')
 
@@ -77,9 +77,9 @@ def _seconds(where, text):
 def _moment(where, text):
     with contextlib.suppress(ValueError):
         if not DATE.fullmatch(text):
-            return words.finite(text, 0, words.LATEST_S)
+            return words.finite(text, 0, words.MAX_DATE_S)
     with contextlib.suppress(ValueError):
-        return words.finite(words.moment(text).timestamp(), 0, words.LATEST_S)
+        return words.finite(words.moment(text).timestamp(), 0, words.MAX_DATE_S)
     return _ignored(where, text, 'a time in seconds or ISO 8601')
 
 

@@ -20,7 +20,7 @@ from nova_sched.state.fields import read as attribute
 
 # A metric that is reported, but not as one number: by NUMA cell, or an invalid value.
 NO_VALUE = math.inf
-LARGEST = 2**63
+MAX_VALUE = 2**63
 
 
 def read(text):
@@ -40,7 +40,7 @@ def read(text):
 def _number(name, value):
     """Returns a value as Nova reads it, whole; percentages are sent as fractions of 1. None: it is
     not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_VALUE:
         return None
     return int(value * 100) if name in PERCENTAGES else int(value)
 

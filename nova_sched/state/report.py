@@ -37,7 +37,7 @@ LASTING_FIELDS = (
 
 # No machine is this large. A larger value is a mistake, and would not fit the columns when GiB
 # become MiB.
-LARGEST = 2**43
+MAX_AMOUNT = 2**43
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -233,31 +233,33 @@ def check(report):
         check_inventory(name, one, refuse)
     for name, used in report.used.items():
         # Usage above the capacity occurs: an inventory shrinks, or goes, while it is in use.
-        if not 0 <= used <= LARGEST:
+        if not 0 <= used <= MAX_AMOUNT:
             refuse(f'{name} used', f'{used} is negative or too large')
     for field in ('num_instances', 'io_workload', 'failed_builds'):
-        if not 0 <= getattr(report, field) <= LARGEST:
+        if not 0 <= getattr(report, field) <= MAX_AMOUNT:
             refuse(field, f'{getattr(report, field)} is negative or too large')
-    if not 0 <= (report.hypervisor_version or 0) <= LARGEST:
+    if not 0 <= (report.hypervisor_version or 0) <= MAX_AMOUNT:
         refuse('hypervisor_version', f'{report.hypervisor_version} is negative or too large')
-    if not abs(report.disk_slack_gb) <= LARGEST:
+    if not abs(report.disk_slack_gb) <= MAX_AMOUNT:
         refuse('disk_slack_gb', f'{report.disk_slack_gb} is too large')
     return report
 
 
 def check_inventory(name, one, refuse):
     """Calls ``refuse`` with the field and the reason for an impossible value of an Inventory."""
-    if not 0 <= one.total <= LARGEST:
-        refuse(f'{name} total', f'{one.total} is not between 0 and {LARGEST}')
+    if not 0 <= one.total <= MAX_AMOUNT:
+        refuse(f'{name} total', f'{one.total} is not between 0 and {MAX_AMOUNT}')
     if not 0 <= one.reserved <= one.total:
         refuse(f'{name} reserved', f'{one.reserved} is not between 0 and the total {one.total}')
     if not (math.isfinite(one.ratio) and one.ratio > 0):
         refuse(f'{name} allocation ratio', f'{one.ratio} is no ratio above 0')
-    if one.capacity > LARGEST:
-        refuse(f'{name} allocation ratio', f'{one.ratio} makes the capacity more than {LARGEST}')
+    if one.capacity > MAX_AMOUNT:
+        refuse(
+            f'{name} allocation ratio', f'{one.ratio} makes the capacity more than {MAX_AMOUNT}'
+        )
     units = (one.min_unit, one.step_size, 1 if one.max_unit is None else one.max_unit)
-    if min(units) < 1 or max(units) > LARGEST:
+    if min(units) < 1 or max(units) > MAX_AMOUNT:
         refuse(
             f'{name} units',
-            f'min_unit, max_unit and step_size must be between 1 and {LARGEST}',
+            f'min_unit, max_unit and step_size must be between 1 and {MAX_AMOUNT}',
         )

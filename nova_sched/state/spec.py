@@ -131,7 +131,7 @@ KIND_FIELDS = frozenset(
     'flavor image is_bfv limits network_metadata numa_topology pci_requests request_level_params '
     'requested_resources security_groups'.split()
 )
-MOST = 1024  # extra specs, groups or traits of one request: rules ask about each of them
+MAX_PARTS = 1024  # extra specs, groups or traits of one request: rules ask about each of them
 
 
 def _few(reader):
@@ -139,8 +139,8 @@ def _few(reader):
 
     def read_few(spec):
         found = reader(spec)
-        if len(found) > MOST:
-            raise ValueError(f'{len(found)} of them; at most {MOST} are accepted')
+        if len(found) > MAX_PARTS:
+            raise ValueError(f'{len(found)} of them; at most {MAX_PARTS} are accepted')
         return found
 
     return read_few

@@ -23,7 +23,7 @@ from nova_sched.hardware import Interrupted, Undecided
 UNKNOWN = -1  # not evaluated yet
 UNDECIDED = -2  # refused for now, because searches for other values have taken the steps of all
 AGAIN_S = 5.0  # until such values are judged again: it may take a second
-MOST_KEPT = 128  # questions whose answers are kept for each value
+MAX_KEPT = 128  # questions whose answers are kept for each value
 # Up to so many values are judged without a pause, if that takes no longer.
 FEW, FEW_S = 64, 0.005
 
@@ -190,7 +190,7 @@ class Interned:
         known = self._kept.pop(question, None)
         if known is None:
             known = Verdicts(len(self.values))
-            if len(self._kept) >= MOST_KEPT:
+            if len(self._kept) >= MAX_KEPT:
                 self._kept.popitem(last=False)
         elif len(known.of) < len(self.values):
             known.grow(max(len(self.values), 2 * len(known.of)))
@@ -240,7 +240,7 @@ class RowVerdicts:
         found = None if known is None else self._changed.since(position)
         if found is None or len(known.of) != size:
             known = Verdicts(size)
-            if len(self._kept) >= MOST_KEPT:
+            if len(self._kept) >= MAX_KEPT:
                 self._kept.popitem(last=False)
         else:
             known.of[list(found[0])] = UNKNOWN

@@ -17,7 +17,7 @@ from nova_sched.cmd.manage import asking, output, tables
 from nova_sched.cmd.manage.arguments import SHADOW, TIMEOUT
 
 WHY = 72  # columns of a reason in a table
-MOST = 50  # hosts in a table
+MAX_ROWS = 50  # hosts in a table
 
 
 def status(args, conf):
@@ -54,7 +54,7 @@ def page(found, now_s):
     lines = [tables.table(columns, found['cells'])]
     names = {cell['cell_uuid']: cell['name'] or cell['cell_uuid'] for cell in found['cells']}
     if found['hosts']:
-        rows = found['hosts'][:MOST]
+        rows = found['hosts'][:MAX_ROWS]
         lines += ['', tables.table({
             'Host': lambda row: row['host'],
             'Cell': lambda row: names.get(row['cell_uuid'], row['cell_uuid']),

@@ -130,7 +130,7 @@ def _ask(args, conf, question):
 
 # Text output.
 
-MOST = 100  # decisions in a list
+MAX_ROWS = 100  # decisions in a list
 WHY = 64  # columns of a reason in a table
 NAMED = 3  # removed hosts in a table
 
@@ -314,7 +314,7 @@ VERBS = (
             help='only of the last seconds, or 15m, 2h, 7d',
         ),
         option('--project', metavar='ID', help='only of this project'),
-        arguments.limit(MOST),
+        arguments.limit(MAX_ROWS),
     ),
     ('dry-run', dry_run, *ASKED),
     ('why-not', why_not, option('host', metavar='HOST', help='name of the host'), *ASKED),

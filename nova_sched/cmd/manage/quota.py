@@ -26,7 +26,7 @@ NO_LIMIT = -1
 RESOURCE = re.compile(
     r'(planned_)?(servers|class:[A-Z0-9_]{1,240})|group_members|exclusive_domains|group_bytes'
 )
-LARGEST = 2**62
+MAX_LIMIT = 2**62
 
 
 def show(args, conf):
@@ -161,7 +161,7 @@ def _amount(text):
     """A limit; None for the default of all projects."""
     if text == 'default':
         return None
-    return words.whole(text, NO_LIMIT, LARGEST)
+    return words.whole(text, NO_LIMIT, MAX_LIMIT)
 
 
 # The texts that argparse adds to its errors.

@@ -25,7 +25,7 @@ from nova_sched.state.facts import CLAIMED, EVERYTHING, NOTHING, HostFacts
 from nova_sched.state.host_aggregate import zones
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
-MOST = 10_000  # instances that are counted on one host
+MAX_COUNTED = 10_000  # instances that are counted on one host
 SLICE_S = 0.002  # for which trials use the loop at a time
 HOST_S = 0.02  # for trials on one host; then its number is a lower bound
 BUDGET_S = 2.0  # for all trial claims of one call
@@ -180,7 +180,7 @@ def _taken(hosts, request):
 
 def _bound(hosts, taken, rows):
     """An upper limit for each row: by the free amount of each resource class."""
-    most = np.full(len(rows), MOST, dtype=np.int64)
+    most = np.full(len(rows), MAX_COUNTED, dtype=np.int64)
     for name, amounts in taken.items():
         amounts = amounts[rows]
         free = hosts.resources[name].free[rows] // np.maximum(amounts, 1)
@@ -241,7 +241,7 @@ def summed(room):
                 found.setdefault(key, []).append(here)
     return {
         'total': add([0, *room.counts.tolist()]),
-        'at_least': room.cut or bool((room.counts == MOST).any()),
+        'at_least': room.cut or bool((room.counts == MAX_COUNTED).any()),
         'hosts': len(room.nodes),
         'zones': {zone: add(parts) for zone, parts in sorted(by_zone.items())},
         'aggregates': [

@@ -24,7 +24,7 @@ from nova_sched.filters.understood import Understood
 
 LOG = logging.getLogger(__name__)
 
-LONGEST = 1000  # characters of a reason
+MAX_REASON = 1000  # characters of a reason
 NAMED = 10  # removed hosts that are named for each filter
 
 
@@ -171,7 +171,7 @@ def reason(told, size, found=0, asked=1, left_out=0):
     """
     text = _reason(told, size, found, asked)
     more = f' {_left_out(left_out)}' if left_out else ''
-    most = LONGEST - len(more)
+    most = MAX_REASON - len(more)
     return (text if len(text) <= most else f'{text[: most - 1]}…') + more
 
 

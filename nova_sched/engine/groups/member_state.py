@@ -28,7 +28,7 @@ from nova_sched.groups.members import member_spec
 from nova_sched.state.request import Request
 from nova_sched.state.spec import READERS
 
-KEPT = 64  # definitions that were read last
+MAX_DEFINITIONS = 64  # definitions that were read last
 
 
 def token(group_uuid, policy, domain):
@@ -282,7 +282,7 @@ class Library:
 
     def keep(self, known):
         """Cache a LoadedGroup."""
-        while len(self._read) >= KEPT:
+        while len(self._read) >= MAX_DEFINITIONS:
             del self._read[next(iter(self._read))]
         self._read[known.uuid, known.record.generation] = known
 

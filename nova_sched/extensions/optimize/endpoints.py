@@ -20,12 +20,12 @@ from nova_sched.db.rebalances import STATES
 from nova_sched.extensions.optimize.moves import settings
 from nova_sched.extensions.optimize.planning.move_planner import view_of
 from nova_sched.extensions.optimize.planning.snapshot import Scope
-from nova_sched.extensions.optimize.rebalance import LONGEST_SEARCH_S, read_goal, read_moves
+from nova_sched.extensions.optimize.rebalance import MAX_SEARCH_S, read_goal, read_moves
 from nova_sched.rpc import translate
 from nova_sched.rpc.failures import expected
 
-MOST_SIZES = 100  # sizes, or hosts, in an answer
-LONGEST_S = 31536000  # for which hosts may be closed
+MAX_SIZES = 100  # sizes, or hosts, in an answer
+MAX_CLOSED_S = 31536000  # for which hosts may be closed
 
 
 class PlansEndpoint:
@@ -47,8 +47,8 @@ class PlansEndpoint:
             None if one is None else words.name(one, 'zone or aggregate')
             for one in (zone, aggregate)
         ]
-        if type(most) is not int or not 1 <= most <= MOST_SIZES:
-            raise errors.InvalidRequest('most', f'it is not a number from 1 to {MOST_SIZES}')
+        if type(most) is not int or not 1 <= most <= MAX_SIZES:
+            raise errors.InvalidRequest('most', f'it is not a number from 1 to {MAX_SIZES}')
         return self._optimizer.fragmentation(*names, most)
 
     @expected
@@ -98,7 +98,7 @@ class PlansEndpoint:
         if spec_obj is not None:
             wanted = translate.requests(translate.spec(spec_obj))[0]
         if thorough_s is not None:
-            words.number(thorough_s, 'thorough_s', LONGEST_SEARCH_S)
+            words.number(thorough_s, 'thorough_s', MAX_SEARCH_S)
         planner = self._optimizer.planner
         return view_of(planner.plan(scope, moves, wanted, thorough_s=thorough_s))
 
@@ -127,7 +127,7 @@ class RebalancesEndpoint:
         """
         made, wanted = words.uuid(uuid, 'uuid'), read_moves(moves)
         if close_s is not None:
-            words.number(close_s, 'close_s', LONGEST_S)
+            words.number(close_s, 'close_s', MAX_CLOSED_S)
         if self._reads_nova and not self._optimizer.moves_servers:
             why = 'Nova moves the servers of its cloud, and [nova_api] of the scheduler is not set'
             raise errors.InvalidRequest('moves', why)

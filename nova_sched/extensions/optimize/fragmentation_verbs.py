@@ -16,7 +16,7 @@ import argparse
 from nova_sched.cmd.manage import arguments, asking, output, tables
 from nova_sched.cmd.manage.arguments import TIMEOUT, option
 
-MOST = 10
+MAX_ROWS = 10
 LIMIT = 100  # of a scheduler's answer
 
 
@@ -110,8 +110,8 @@ VERBS = (
             '--limit',
             metavar='N',
             type=_limit,
-            default=MOST,
-            help=f'how many sizes and hosts to show ({MOST})',
+            default=MAX_ROWS,
+            help=f'how many sizes and hosts to show ({MAX_ROWS})',
         ),
         TIMEOUT,
     ),

@@ -28,7 +28,7 @@ from nova_sched.extensions.optimize.rebalance import (
     EMPTY,
     FIT,
     GOALS,
-    LONGEST_SEARCH_S,
+    MAX_SEARCH_S,
     SEARCH_S,
     read_goal,
     read_moves,
@@ -342,7 +342,7 @@ PLANNING = (
         metavar='SECONDS',
         type=arguments.from_1,
         default=SEARCH_S,
-        help=f'the most seconds that --thorough takes, up to {LONGEST_SEARCH_S} ({SEARCH_S})',
+        help=f'the most seconds that --thorough takes, up to {MAX_SEARCH_S} ({SEARCH_S})',
     ),
     TIMEOUT,
 )

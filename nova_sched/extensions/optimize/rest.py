@@ -16,7 +16,7 @@ import uuid
 from nova_sched import errors
 from nova_sched.api.handlers import reply
 from nova_sched.api.views import moment
-from nova_sched.extensions.optimize.rebalance import LONGEST_SEARCH_S, SEARCH_S
+from nova_sched.extensions.optimize.rebalance import MAX_SEARCH_S, SEARCH_S
 from nova_sched.rpc.client import ExplainClient, RebalancesClient
 
 MOVE = ('uuid', 'server', 'source', 'destination', 'state', 'why')
@@ -24,7 +24,7 @@ MOVE = ('uuid', 'server', 'source', 'destination', 'state', 'why')
 
 def handlers(api):
     """Return the handlers of the tag `rebalances`."""
-    search_s = api.conf.api.rpc_timeout + LONGEST_SEARCH_S
+    search_s = api.conf.api.rpc_timeout + MAX_SEARCH_S
     plan = api.client_of(ExplainClient, search_s).plan_moves
     rebalances = api.client_of(RebalancesClient)
     return {'rebalances': RebalanceHandlers(plan, rebalances, api.policy, api.conf.api.max_limit)}

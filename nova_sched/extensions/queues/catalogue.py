@@ -31,7 +31,7 @@ from nova_sched.groups.definition import Member, MemberFlavor
 from nova_sched.groups.members import member_spec, pci_aliases
 from nova_sched.hardware import pci
 from nova_sched.objects import RequestSpec
-from nova_sched.state.report import LARGEST
+from nova_sched.state.report import MAX_AMOUNT
 from nova_sched.state.request import Request
 from nova_sched.state.spec import READERS
 from nova_sched.state.traits import HYPERTHREADING
@@ -140,7 +140,7 @@ FORM = 1  # version of the to_plain format
 
 AMOUNTS = ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap')
 # A list is made of a flavor's CPUs, so its length must be limited.
-MAX_AMOUNTS = dict.fromkeys(AMOUNTS, LARGEST // 1024) | {'vcpus': 2**16}
+MAX_AMOUNTS = dict.fromkeys(AMOUNTS, MAX_AMOUNT // 1024) | {'vcpus': 2**16}
 
 Alias = tuple[str, Sequence[Mapping[str, str]]]  # NUMA policy, and the matching devices
 

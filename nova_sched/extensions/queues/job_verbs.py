@@ -16,7 +16,7 @@ from nova_sched.cmd.manage import arguments, output, store, tables
 from nova_sched.cmd.manage.arguments import option
 from nova_sched.db.jobs import CREATE, STATES, SqlJobTable
 
-MOST = 1000
+MAX_JOBS = 1000
 
 
 def list_jobs(args, conf):
@@ -143,7 +143,7 @@ VERBS = (
         option('--state', choices=STATES, help='only jobs in this state'),
         option('--instance', metavar='UUID', help='only jobs for this instance'),
         option('--marker', metavar='UUID', help='only jobs after this one'),
-        arguments.limit(MOST),
+        arguments.limit(MAX_JOBS),
     ),
     ('show', show, UUID),
     ('cancel', cancel, UUID),

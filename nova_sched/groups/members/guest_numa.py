@@ -153,7 +153,7 @@ def _of_cells(asked, name, read):
     return [read(asked.extra_specs[key], key) for key in keys[:said]]
 
 
-def _whole(value, where, least=0, most=words.LARGEST):
+def _whole(value, where, least=0, most=words.MAX_WHOLE):
     try:
         return words.whole(value, least, most)
     except ValueError as error:

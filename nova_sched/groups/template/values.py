@@ -173,7 +173,7 @@ def number_fault(plain):
     """Return why a number cannot be stored or sent, or None; any other value has no such fault."""
     if isinstance(plain, float) and not math.isfinite(plain):
         return 'is not finite'
-    if isinstance(plain, int) and not -words.LARGEST <= plain <= words.LARGEST:
+    if isinstance(plain, int) and not -words.MAX_WHOLE <= plain <= words.MAX_WHOLE:
         return 'has more than 64 bits'
     return None
 

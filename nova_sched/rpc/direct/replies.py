@@ -22,7 +22,7 @@ from nova_sched.rpc.direct import wire
 LOG = logging.getLogger(__name__)
 
 RESEND_S = 0.25  # between attempts to send an answer to a queue that does not exist
-GONE, GONE_S = 200, 60.0  # reply queues that are known to be missing, and for how long
+MAX_GONE, GONE_S = 200, 60.0  # reply queues that are known to be missing, and for how long
 
 
 class ReplySender:
@@ -124,7 +124,7 @@ class ReplySender:
             call.reply_q,
         )
         self._gone[call.reply_q] = now_s + GONE_S
-        if len(self._gone) > GONE:
+        if len(self._gone) > MAX_GONE:
             self._gone.popitem(last=False)
         self._forget(call)
 

@@ -34,9 +34,9 @@ LOG = logging.getLogger(__name__)
 
 PREFETCH = 256  # messages of each queue that are handled at the same time
 THREADS = 64  # the default of executor_thread_pool_size
-KNOWN = 1000  # handled messages that are recognised when they are delivered again
-LET_S = 0.01  # for the loop to handle a batch, before more messages are read
-TOGETHER = 64  # messages to pass to the loop as one batch
+MAX_HANDLED = 1000  # handled messages that are recognised when they are delivered again
+MAX_NAP_S = 0.01  # for the loop to handle a batch, before more messages are read
+MAX_BATCH = 64  # messages to pass to the loop as one batch
 ENDING_S = 10.0  # for a broker that is away when the server ends
 
 
@@ -178,7 +178,7 @@ class DirectServer:
         """Wait until the loop has handled its batch, but not long: of two threads that compute at
         the same time, each waits for the other one all the time."""
         self._is_napping = True
-        self._bus.nap(LET_S)
+        self._bus.nap(MAX_NAP_S)
         self._is_napping = False
 
     # Messages.
@@ -188,7 +188,7 @@ class DirectServer:
         if not arrived:
             return
         with self._gathering():
-            for _ in range(min(len(arrived), TOGETHER)):
+            for _ in range(min(len(arrived), MAX_BATCH)):
                 self._take(session, arrived.popleft())
 
     def _take(self, session, found):
@@ -300,5 +300,5 @@ class DirectServer:
         if self._calls.get(call.unique_id) is call:
             del self._calls[call.unique_id]
             self._handled[call.unique_id] = None
-            if len(self._handled) > KNOWN:
+            if len(self._handled) > MAX_HANDLED:
                 self._handled.popitem(last=False)

@@ -21,7 +21,7 @@ from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
 from nova_sched.rpc import rabbit
-from nova_sched.rpc.dispatcher import LONGEST_S
+from nova_sched.rpc.dispatcher import MAX_WAIT_S
 
 CONTEXT = '_context_'
 # The same text as oslo.messaging's; to make an encoder for each message takes longer.
@@ -29,7 +29,7 @@ _encode = json.JSONEncoder(default=jsonutils.to_primitive).encode
 _encode_plain = json.JSONEncoder().encode
 
 PERSISTENT = 2
-LONGEST_NAME = 255  # bytes of a name in AMQP
+MAX_NAME_BYTES = 255  # bytes of a name in AMQP
 
 
 def read(found):
@@ -58,9 +58,9 @@ def split(message):
 
 def _name_of(message, word):
     value = message.pop(word, None)
-    if value is None or (isinstance(value, str) and len(value.encode()) <= LONGEST_NAME):
+    if value is None or (isinstance(value, str) and len(value.encode()) <= MAX_NAME_BYTES):
         return value
-    raise ValueError(f'{word} of the message is no text of at most {LONGEST_NAME} bytes')
+    raise ValueError(f'{word} of the message is no text of at most {MAX_NAME_BYTES} bytes')
 
 
 def answer(msg_id, result=None, failure=None, ending=True):
@@ -148,6 +148,6 @@ class Call:
 
 def _interval_s(client_timeout):
     """The interval at which oslo.messaging's server sends signs of life, if it sends any."""
-    if type(client_timeout) not in (int, float) or not 2 <= client_timeout <= LONGEST_S:
+    if type(client_timeout) not in (int, float) or not 2 <= client_timeout <= MAX_WAIT_S:
         return None
     return int(client_timeout) / 2

@@ -21,7 +21,7 @@ from nova_sched import words
 from nova_sched.engine.deferred import Deferred
 from nova_sched.rpc import reports, translate
 from nova_sched.rpc.failures import begins, expected
-from nova_sched.state.report import LARGEST
+from nova_sched.state.report import MAX_AMOUNT
 
 VERSION = '1.2'
 
@@ -87,7 +87,7 @@ class StatsEndpoint:
         the node has reported or got claims since; and without it, if it has confirmed claims.
         """
         if generation is not None:
-            words.number(generation, 'generation', LARGEST, least=0)
+            words.number(generation, 'generation', MAX_AMOUNT, least=0)
         node = words.name(name, 'name'), words.name(nodename, 'nodename')
         self._scheduler.call(self._scheduler.state_sync.remove_node, *node, generation)
 

@@ -29,7 +29,7 @@ from nova_sched import errors, words
 from nova_sched.suggestion import suggestion
 
 EMPTY, DRAIN, FIT, SPREAD = GOALS = ('empty', 'drain', 'fit', 'spread')
-SEARCH_S, LONGEST_SEARCH_S = 60, 600  # that a thorough plan takes: usually, and at most
+SEARCH_S, MAX_SEARCH_S = 60, 600  # that a thorough plan takes: usually, and at most
 MAX_NAMES = 1000  # of what a plan drains
 NAMED = {DRAIN: 'hosts, aggregates or zones, with commas', FIT: 'a flavor'}
 MAX_MOVES = 10_000  # moves of one plan: more of them are several plans

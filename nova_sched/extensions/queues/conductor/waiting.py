@@ -132,7 +132,7 @@ class Waiting:
     no answer arrives.
     """
 
-    LONGEST_S = 15.0
+    MAX_PAUSE_S = 15.0
 
     def __init__(self, replies: Replies, find: Callable[[str], JobEntry | None]):
         self._replies, self._find = replies, find
@@ -166,7 +166,7 @@ class Waiting:
                 raise errors.NoAnswer('jobs', f'after {timeout_s:g} s, {len(left)} of them go on')
             found = self._by_rows(self._replies.wait(left, min(look_s, remaining_s)))
             if not found:
-                look_s = min(1.5 * look_s, self.LONGEST_S)
+                look_s = min(1.5 * look_s, self.MAX_PAUSE_S)
                 found = self._look(left, unsent)
             for job_uuid, outcome in found.items():
                 left.discard(job_uuid)

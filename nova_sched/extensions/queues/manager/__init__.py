@@ -34,7 +34,7 @@ from nova_sched.extensions.queues.messages import AWAY
 LOG = logging.getLogger(__name__)
 
 WINDOW = 64  # messages that wait here behind the current one
-FIRST_S, LONGEST_S = 0.2, 30.0  # between attempts while a service is unavailable
+FIRST_S, MAX_PAUSE_S = 0.2, 30.0  # between attempts while a service is unavailable
 
 
 class QueueReader:
@@ -84,7 +84,7 @@ class QueueReader:
             except AWAY as away:
                 LOG.warning('A message of queue %s waits: %s', self._name, away)
                 self._leaving.wait(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_S)
+                pause_s = min(2 * pause_s, MAX_PAUSE_S)
                 continue
             except errors.Invalid as error:
                 self.spoilt += 1

@@ -21,7 +21,7 @@ from nova_sched.engine import time_slice
 from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.cycle import LOSSES, PLACE, Order
 from nova_sched.engine.loop import Message
-from nova_sched.engine.time_slice import LET_S, SLICE_S, TimeSlice
+from nova_sched.engine.time_slice import SLICE_S, YIELD_S, TimeSlice
 from nova_sched.filters import numa_topology
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.hardware import Undecided
@@ -56,7 +56,7 @@ def test_a_slice_begins_with_the_first_machine_of_a_batch():
         clock.now_s += SLICE_S * 0.02
         assert made.is_over()
         assert made.is_over()  # the next decision of the batch has nothing left of it
-    assert slept == [LET_S] * 2
+    assert slept == [YIELD_S] * 2
 
 
 def test_without_other_messages_another_slice_begins():
@@ -66,7 +66,7 @@ def test_without_other_messages_another_slice_begins():
         assert not made.is_over()
         clock.now_s += SLICE_S
         assert not made.is_over()
-    assert slept == [LET_S] * 3
+    assert slept == [YIELD_S] * 3
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_any_number_of_new_kinds_lets_others_through(tiny):
 
 
 def test_more_new_kinds_than_verdicts_are_kept_for_come_to_their_end(tiny, monkeypatch):
-    monkeypatch.setattr(vocab, 'MOST_KEPT', 3)
+    monkeypatch.setattr(vocab, 'MAX_KEPT', 3)
     made = world()
     monkeypatch.setattr(type(made.loop), 'has_waiting', True)
     futures = [made.send_place(asks(f'new {count}', cells=count)) for count in range(1, 9)]

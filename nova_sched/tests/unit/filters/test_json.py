@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_sched import errors
-from nova_sched.filters.json import MOST_TERMS, JsonFilter
+from nova_sched.filters.json import MAX_TERMS, JsonFilter
 from nova_sched.tests.builders import cluster, hosts, mask_of, request, spec
 from nova_sched.tests.cases import cases
 from nova_sched.tests.rows import each
@@ -131,7 +131,7 @@ def test_no_hint():
             '["=", "$host.name", 1]', r'\$host.name asks for a part', id='a part of a text'
         ),
         pytest.param(
-            json.dumps(['in', *range(MOST_TERMS + 1)]), 'more than 250 terms', id='too long'
+            json.dumps(['in', *range(MAX_TERMS + 1)]), 'more than 250 terms', id='too long'
         ),
     ],
 )
@@ -147,7 +147,7 @@ def test_no_query(query, why):
 
 
 def test_too_deep_for_what_is_left_of_the_stack():
-    query = asked('["not", ' * MOST_TERMS + '1' + ']' * MOST_TERMS)
+    query = asked('["not", ' * MAX_TERMS + '1' + ']' * MAX_TERMS)
 
     def ask(frames):
         return ask(frames - 1) if frames else JsonFilter().mask(seen(), query)
@@ -158,7 +158,7 @@ def test_too_deep_for_what_is_left_of_the_stack():
 
 
 def test_the_longest_query():
-    assert mask_of(JsonFilter, seen(), asked(['in', *['$vcpus_total'] * MOST_TERMS])) == '111'
+    assert mask_of(JsonFilter, seen(), asked(['in', *['$vcpus_total'] * MAX_TERMS])) == '111'
 
 
 def test_two_queries_are_none():

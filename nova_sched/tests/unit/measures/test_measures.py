@@ -15,7 +15,7 @@ import json
 
 import pytest
 
-from nova_sched.measures import MOST, OTHER, Counter, Gauge, Histogram, Measures
+from nova_sched.measures import MAX_SERIES, OTHER, Counter, Gauge, Histogram, Measures
 
 
 def test_a_counter_counts_by_labels():
@@ -28,10 +28,10 @@ def test_a_counter_counts_by_labels():
 
 def test_further_labels_count_together():
     made = Counter('jobs', 'Jobs.', ('state',))
-    for number in range(MOST + 5):
+    for number in range(MAX_SERIES + 5):
         made.add(f'state {number}')
     made.add('state 0')
-    assert len(made.values) == MOST + 1
+    assert len(made.values) == MAX_SERIES + 1
     assert (made.values[OTHER,], made.values['state 0',]) == (5, 2)
 
 
@@ -40,8 +40,8 @@ def test_a_gauge_that_is_replaced_forgets_other_labels():
     made.set(3, 'up')
     made.replace({('down',): 2})
     assert made.plain() == [(('down',), 2)]
-    made.replace({(str(number),): 1 for number in range(MOST + 5)})
-    assert len(made.values) == MOST
+    made.replace({(str(number),): 1 for number in range(MAX_SERIES + 5)})
+    assert len(made.values) == MAX_SERIES
 
 
 @pytest.mark.parametrize(

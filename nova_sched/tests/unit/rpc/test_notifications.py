@@ -98,7 +98,7 @@ def test_a_bus_that_is_stuck_delays_nobody(notifier, caplog):
     notifier.hold.clear()
     made = Notifications([(notifier, lambda primitive: None)])
     made.start()
-    for _ in range(notifications.MOST_WAITING + 10):
+    for _ in range(notifications.MAX_WAITING + 10):
         made.tell(START, CONTEXT, BOOT)
     assert caplog.text.count('Notifications are dropped') == 1
     notifier.hold.set()

@@ -20,7 +20,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.rpc import translate
-from nova_sched.rpc.received_spec import LARGEST, ReceivedSpec, SpecKinds
+from nova_sched.rpc.received_spec import MAX_KIND_BYTES, ReceivedSpec, SpecKinds
 from nova_sched.rpc.serializer import SchedulerSerializer, ServerSerializer
 from nova_sched.state.request import Request
 from nova_sched.state.spec import CALL_READERS, KIND_FIELDS, KIND_READERS
@@ -216,7 +216,7 @@ def test_what_is_used_last_is_kept():
 
 def test_a_large_kind_is_not_kept():
     value = sent()
-    value[DATA]['flavor'][DATA]['extra_specs'] = {'x': 'y' * LARGEST}
+    value[DATA]['flavor'][DATA]['extra_specs'] = {'x': 'y' * MAX_KIND_BYTES}
     serializer = SchedulerSerializer()
     for _ in range(2):
         assert isinstance(serializer.deserialize_entity(None, value), objects.RequestSpec)

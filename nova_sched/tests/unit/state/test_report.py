@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from nova_sched import errors
 from nova_sched.claim import VCPU
-from nova_sched.state.report import LARGEST, Inventory, Report, check
+from nova_sched.state.report import MAX_AMOUNT, Inventory, Report, check
 from nova_sched.tests.builders import hosts, report, uuid_of
 from nova_sched.tests.rows import each
 
@@ -101,7 +101,7 @@ def inventory(**fields):
         pytest.param({'vcpus': None, 'memory_mb': None, 'disk_gb': None}, id='no inventory'),
         pytest.param({'vcpus': 4, 'vcpus_used': 40_001}, id='far over its capacity'),
         pytest.param(inventory(ratio=100_000.0), id='a ratio that ends counting'),
-        pytest.param(inventory(total=LARGEST), id='the largest total'),
+        pytest.param(inventory(total=MAX_AMOUNT), id='the largest total'),
         pytest.param(inventory(reserved=8), id='all reserved'),
         pytest.param({'disk_slack_gb': -3}, id='more free on the disk than recorded'),
     ],
@@ -118,7 +118,7 @@ def test_a_report_that_can_be_true(words):
         pytest.param({'host': ''}, 'host', id='no host'),
         pytest.param({'nodename': ''}, 'nodename', id='no name'),
         pytest.param(inventory(total=-1), 'VCPU total', id='negative total'),
-        pytest.param(inventory(total=LARGEST + 1), 'VCPU total', id='huge total'),
+        pytest.param(inventory(total=MAX_AMOUNT + 1), 'VCPU total', id='huge total'),
         pytest.param(inventory(total=float('nan')), 'VCPU total', id='total that is no number'),
         pytest.param(inventory(reserved=-1), 'VCPU reserved', id='negative reserve'),
         pytest.param(inventory(reserved=9), 'VCPU reserved', id='reserve above the total'),
@@ -129,16 +129,18 @@ def test_a_report_that_can_be_true(words):
         ),
         pytest.param(inventory(ratio=float('inf')), 'VCPU allocation ratio', id='endless ratio'),
         pytest.param(
-            inventory(total=LARGEST, ratio=2.0), 'VCPU allocation ratio', id='huge capacity'
+            inventory(total=MAX_AMOUNT, ratio=2.0), 'VCPU allocation ratio', id='huge capacity'
         ),
         pytest.param(inventory(min_unit=0), 'VCPU units', id='min_unit'),
         pytest.param(inventory(max_unit=0), 'VCPU units', id='max_unit'),
         pytest.param(inventory(step_size=-1), 'VCPU units', id='step_size'),
-        pytest.param(inventory(step_size=LARGEST + 1), 'VCPU units', id='huge step_size'),
+        pytest.param(inventory(step_size=MAX_AMOUNT + 1), 'VCPU units', id='huge step_size'),
         pytest.param({'vcpus_used': -1}, 'VCPU used', id='negative use'),
-        pytest.param({'vcpus': LARGEST, 'vcpus_used': LARGEST + 1}, 'VCPU used', id='huge use'),
+        pytest.param(
+            {'vcpus': MAX_AMOUNT, 'vcpus_used': MAX_AMOUNT + 1}, 'VCPU used', id='huge use'
+        ),
         pytest.param({'num_instances': -1}, 'num_instances', id='negative instances'),
-        pytest.param({'io_workload': LARGEST + 1}, 'io_workload', id='huge workload'),
+        pytest.param({'io_workload': MAX_AMOUNT + 1}, 'io_workload', id='huge workload'),
         pytest.param({'failed_builds': -1}, 'failed_builds', id='negative failures'),
         pytest.param({'hypervisor_version': -1}, 'hypervisor_version', id='negative version'),
         pytest.param({'hypervisor_version': 2**70}, 'hypervisor_version', id='huge version'),
@@ -173,21 +175,23 @@ def test_what_is_accepted_fits_the_columns():
     """The largest of everything is stored without loss."""
     largest = {
         'inventories': {
-            VCPU: Inventory(LARGEST, step_size=LARGEST, min_unit=LARGEST, max_unit=LARGEST)
+            VCPU: Inventory(
+                MAX_AMOUNT, step_size=MAX_AMOUNT, min_unit=MAX_AMOUNT, max_unit=MAX_AMOUNT
+            )
         },
-        'used': {VCPU: LARGEST},
-        'num_instances': LARGEST,
-        'io_workload': LARGEST,
-        'failed_builds': LARGEST,
-        'hypervisor_version': LARGEST,
-        'disk_slack_gb': -LARGEST,
+        'used': {VCPU: MAX_AMOUNT},
+        'num_instances': MAX_AMOUNT,
+        'io_workload': MAX_AMOUNT,
+        'failed_builds': MAX_AMOUNT,
+        'hypervisor_version': MAX_AMOUNT,
+        'disk_slack_gb': -MAX_AMOUNT,
     }
     check(report(**largest))
     seen = hosts(1, **largest)
     cpus = seen.resources[VCPU]
     assert (cpus.total[0], cpus.used[0], cpus.step_size[0], seen.failed_builds[0]) == (
-        LARGEST,
+        MAX_AMOUNT,
     ) * 4
-    assert seen.disk_slack_mb[0] == -1024 * LARGEST
-    full = hosts(1, disk_gb=LARGEST, disk_slack_gb=-LARGEST)
-    assert full.free_disk_mb[0] == 2 * 1024 * LARGEST
+    assert seen.disk_slack_mb[0] == -1024 * MAX_AMOUNT
+    full = hosts(1, disk_gb=MAX_AMOUNT, disk_slack_gb=-MAX_AMOUNT)
+    assert full.free_disk_mb[0] == 2 * 1024 * MAX_AMOUNT

@@ -24,7 +24,7 @@ from nova_sched.state import vocab
 from nova_sched.state.facts import ChangedRows
 from nova_sched.state.vocab import (
     FEW,
-    MOST_KEPT,
+    MAX_KEPT,
     Interned,
     RowVerdicts,
     Unfinished,
@@ -197,15 +197,15 @@ def test_a_value_that_comes_after_the_question():
 def test_the_question_that_was_asked_longest_ago_is_forgotten():
     column, slots = column_of('a')
     judge = Judge()
-    for question in range(MOST_KEPT):
+    for question in range(MAX_KEPT):
         column.map_kept(slots, question, judge)
     column.map_kept(slots, 0, judge)
-    assert len(judge.asked) == MOST_KEPT
+    assert len(judge.asked) == MAX_KEPT
     column.map_kept(slots, 'one more', judge)
     column.map_kept(slots, 0, judge)
-    assert len(judge.asked) == MOST_KEPT + 1
+    assert len(judge.asked) == MAX_KEPT + 1
     column.map_kept(slots, 1, judge)
-    assert len(judge.asked) == MOST_KEPT + 2
+    assert len(judge.asked) == MAX_KEPT + 2
 
 
 lengths, words = st.integers(1, 3), st.sampled_from(['a', 'b', 'aa', 'bb', 'ccc', None])

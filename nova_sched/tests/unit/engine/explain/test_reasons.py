@@ -263,7 +263,7 @@ class TestReason:
                 return 'on and ' * 1000
 
         reason = refused(cluster(3), rules([Endless()], always_on=[])).reason
-        assert (len(reason), reason[-1]) == (reasons.LONGEST, '…')
+        assert (len(reason), reason[-1]) == (reasons.MAX_REASON, '…')
 
     def test_hosts_that_passed_only_now(self):
         # The rules leave a host, but an earlier instance's round did not.

@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
 from nova_sched.extensions.queues import jobs
-from nova_sched.state.report import LARGEST
+from nova_sched.state.report import MAX_AMOUNT
 from nova_sched.tests.builders import NOW, uuid_of
 from nova_sched.tests.unit.extensions.queues.managed_queues import CATALOGUE, TINY, job, spec
 
@@ -70,7 +70,7 @@ def test_the_quota_of_a_request():
     'resources, amounts',
     [
         pytest.param({'VCPU': 2, 'DISK_GB': 0}, {'servers': 1, 'class:VCPU': 2}, id='some'),
-        pytest.param({'VCPU': LARGEST}, {'servers': 1, 'class:VCPU': LARGEST}, id='largest'),
+        pytest.param({'VCPU': MAX_AMOUNT}, {'servers': 1, 'class:VCPU': MAX_AMOUNT}, id='largest'),
         pytest.param({}, {'servers': 1}, id='none'),
     ],
 )

@@ -17,7 +17,7 @@ import types
 import pytest
 
 from nova_sched.rpc.direct import replies
-from nova_sched.rpc.direct.replies import GONE, GONE_S, RESEND_S, ReplySender
+from nova_sched.rpc.direct.replies import GONE_S, MAX_GONE, RESEND_S, ReplySender
 
 WAIT_S = 60
 
@@ -157,7 +157,7 @@ def test_a_queue_that_stays_missing_is_given_up(made, clock, caplog):
 
 def test_only_so_many_missing_queues_are_known(made, clock):
     session = Session()
-    for number in range(GONE + 1):
+    for number in range(MAX_GONE + 1):
         one = call(queue=f'reply {number}')
         one.missing_until_s = clock.now_s
         session.returned.append(one)
