@@ -15,15 +15,14 @@ import logging
 
 from nova_sched import errors
 from nova_sched.cloud import compute_api, neutron, placement
-from nova_sched.cloud.after_look import AfterLook
 from nova_sched.cloud.allocations import AllocationWriter
 from nova_sched.cloud.candidates import CandidateLook
 from nova_sched.cloud.cells import Cells
 from nova_sched.cloud.discovery import HostDiscovery
-from nova_sched.cloud.mirror import Intervals, Mirror
+from nova_sched.cloud.mirror import Intervals, Mirror, MirrorHooks
+from nova_sched.cloud.reconciler import Reconciler
 from nova_sched.cloud.routed_networks import RoutedNetworks
 from nova_sched.cloud.service_record import ServiceRecord
-from nova_sched.cloud.settler import Settler
 from nova_sched.cloud.status import CloudStatus
 from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import nova_api as nova_api_conf
@@ -129,7 +128,7 @@ class NovaReader:
                 conf.cluster.look_interval, conf.cluster.compare_interval, conf.service_down_time
             ),
             conf.cluster.readers,
-            AfterLook(self._steps()).run,
+            MirrorHooks(self._steps()).run,
         )
         self._candidates = CandidateLook(scheduler, self.placement, self.mirror)
         self.mirror.start()
@@ -146,7 +145,7 @@ class NovaReader:
         ).read()
 
     def _steps(self):
-        """What is done after each look: see AfterLook."""
+        """What is done after each look: see MirrorHooks."""
         return {}
 
     def stop(self):
@@ -158,7 +157,7 @@ class NovaReader:
 
 
 class NovaSource(NovaReader):
-    """The same for a scheduler that claims: with the writer of its allocations, the settler of
+    """The same for a scheduler that claims: with the writer of its allocations, the reconciler of
     old claims, and its service record.
 
     ``store`` is the claim store.
@@ -178,7 +177,7 @@ class NovaSource(NovaReader):
             late_s=conf.placement.read_timeout,
             not_up=lambda nodes: self.mirror.not_up(nodes),
         )
-        self._settler = self._record = None
+        self._reconciler = self._record = None
         limits = DatabaseLimits.of(conf.database_limits)
         self._discovery = HostDiscovery(
             self.cells,
@@ -229,12 +228,12 @@ class NovaSource(NovaReader):
         self._record.write()
 
     def _settle(self, _):
-        if self._settler is None:
+        if self._reconciler is None:
             age_s = self._timeout_s + self._conf.placement.read_timeout + MARGIN_S
-            self._settler = Settler(
+            self._reconciler = Reconciler(
                 self._scheduler, self.cells, self.api, self.placement, self.mirror, age_s
             )
-        self._settler.settle()
+        self._reconciler.settle()
 
     def _discover(self, _):
         if self._scheduler.position_and_count[0] == 0 and self._discovery.run():

@@ -25,8 +25,7 @@ from random import Random
 from nova_sched import errors
 from nova_sched.cloud import allocation_write
 from nova_sched.cloud.allocation_write import AllocationWrite
-from nova_sched.cloud.doubts import Doubts
-from nova_sched.cloud.turns import Turns
+from nova_sched.cloud.uncertain_writes import UncertainWrites, WriteQueue
 from nova_sched.engine.clock import Received
 from nova_sched.engine.measuring import PLACEMENT
 from nova_sched.engine.writer import WriteOutcome
@@ -95,8 +94,8 @@ class AllocationWriter:
             AllocationWrite, client, host_of, is_evacuating, random or Random()
         )
         self._reread, self._not_up, self._timeout_s = reread, not_up, timeout_s
-        self._turns = Turns()
-        self._doubts = Doubts(client, self._turns, claims, late_s)
+        self._queue = WriteQueue()
+        self._uncertain = UncertainWrites(client, self._queue, claims, late_s)
         self._problems = Problems(LOG)
         self._leaving, self._stopped = threading.Event(), threading.Event()
         self._writing, self._idle = set[Future](), threading.Condition()
@@ -116,7 +115,7 @@ class AllocationWriter:
             self._writing.add(future)
         nodes = {one.node_uuid for chosen in answer for one in chosen}
         start = functools.partial(self._start, servers, nodes, message, future)
-        self._turns.enter([one.uuid for one in servers], start)
+        self._queue.enter([one.uuid for one in servers], start)
         return future
 
     def _start(self, servers, nodes, message, future, turn):
@@ -127,7 +126,7 @@ class AllocationWriter:
     def pending(self):
         """How many decisions are not written yet, and of how many servers it is not known whether
         they were."""
-        return len(self._writing), self._doubts.pending
+        return len(self._writing), self._uncertain.pending
 
     def leave(self, seconds):
         """Stop in so many seconds; until then writes are done, also new ones, but not repeated.
@@ -152,7 +151,7 @@ class AllocationWriter:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for future in left:
             self._end(future, WriteOutcome(won=False, refusal=STOPPING))
-        self._doubts.stop()
+        self._uncertain.stop()
         self._lookers.shutdown(wait=False)
 
     # The threads.
@@ -174,16 +173,16 @@ class AllocationWriter:
             outcome = dataclasses.replace(outcome, end=end)
         # The next write for these servers has to know whether what this one wrote stands.
         if not (self._end(future, outcome) and outcome.won):
-            self._turns.leave(turn)
+            self._queue.leave(turn)
 
     def _answered(self, turn, all_sent, is_answered):
         """The caller of a write got its answer, or it did not. Called by the loop."""
         for sent in all_sent:
             if is_answered:
-                self._doubts.forget(sent.server.uuid)
+                self._uncertain.forget(sent.server.uuid)
             else:
-                self._doubts.add(sent)
-        self._turns.leave(turn)
+                self._uncertain.add(sent)
+        self._queue.leave(turn)
 
     def _outcome(self, write, nodes, received):
         # A request takes Placement longer than a cell's database takes for its services.
@@ -223,7 +222,7 @@ class AllocationWriter:
 
     def _doubt(self, write):
         for sent in write.sent.values():
-            self._doubts.add(sent)
+            self._uncertain.add(sent)
 
     def _read_again(self, nodes):
         try:

@@ -18,6 +18,7 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Callable, Mapping
 
 from nova_sched import errors
 from nova_sched.claims import ServiceFacts
@@ -416,3 +417,34 @@ def _cell(uuid):
 def _has_task(cell, instance_uuid):
     row = cell.server(instance_uuid)
     return row is not None and row.task_state is not None
+
+
+class MirrorHooks:
+    """What a scheduler does after each look at Nova, such as to write its service record.
+
+    The steps are tried each on its own: one that fails keeps no other from its turn.
+
+    ``steps`` are called with whether the look has compared, in this order, by the names that the
+    log has for them.
+    """
+
+    def __init__(self, steps: Mapping[str, Callable[[bool], object]]):
+        self._steps = steps
+        self._problems = Problems(LOG)
+
+    def run(self, has_compared: bool) -> None:
+        """Run all steps. Raises nothing."""
+        for name, step in self._steps.items():
+            self._try(name, step, has_compared)
+
+    def _try(self, name: str, step: Callable[[bool], object], has_compared: bool) -> None:
+        try:
+            step(has_compared)
+        except errors.SchedError as error:
+            self._problems.begin(
+                name, '%s has failed: %s; it is tried again after each look', name, error
+            )
+        except Exception:
+            LOG.exception('%s has failed with an unexpected error; it is tried again', name)
+        else:
+            self._problems.end(name, '%s succeeds again', name)

@@ -16,8 +16,8 @@ import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 
-from nova_sched.cloud.choices import PLACED, REFUSED, UNKNOWN, Choice
 from nova_sched.engine.explain.standings import Standings
+from nova_sched.extensions.shadow.choices import PLACED, REFUSED, UNKNOWN, Choice
 
 # What the comparison of a call may come to, in order: that of a call is the last of its servers'.
 SAME, BOTH_REFUSED = 'same', 'both_refused'

@@ -20,11 +20,11 @@ from oslo_service import service as oslo_service
 
 from nova_sched import errors, nova_service, rpc, service
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.cloud.choices import Choices
 from nova_sched.conf.cluster import reads_nova
 from nova_sched.db import schema
 from nova_sched.extensions.optimize import Optimize
 from nova_sched.extensions.optimize.endpoints import PlansEndpoint
+from nova_sched.extensions.shadow.choices import Choices
 from nova_sched.extensions.shadow.journal import Journal
 from nova_sched.extensions.shadow.watcher import Watcher, WatchSettings
 from nova_sched.logs import MINUTE_S

@@ -21,7 +21,7 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.cloud.choices import Choice
+from nova_sched.extensions.shadow.choices import Choice
 from nova_sched.extensions.shadow.comparison import ShadowDecision, compared, moment
 from nova_sched.logs import MINUTE_S, Problems
 
@@ -59,9 +59,9 @@ class WatchSettings:
 class Watcher:
     """Two threads: one decides each copy at once, the other one looks for what the cloud did.
 
-    ``choices`` (cloud.choices) finds that. At most ``most`` copies wait to be decided, and as many
-    decisions wait for the cloud. The decisions keep no claims. ``counts`` (a Counter) has what was
-    not compared: copies that were `lost` here, and those of a CallCopies.
+    ``choices`` (extensions.shadow.choices) finds that. At most ``most`` copies wait to be decided,
+    and as many decisions wait for the cloud. The decisions keep no claims. ``counts`` (a Counter)
+    has what was not compared: copies that were `lost` here, and those of a CallCopies.
     """
 
     def __init__(

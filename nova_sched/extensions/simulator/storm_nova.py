@@ -13,9 +13,9 @@
 a storm.
 
 Real are, beside what is in a storm, the mirror with its reader of nodes, the client of Placement,
-the writer of allocations with its doubts, the settler, and the reader of a cell's database on
-SQLite. Their threads are strands. Simulated are Placement, the computes and the conductors, which
-do what Nova 34 does, in its order, and know nothing of claims.
+the writer of allocations with its uncertain writes, the reconciler, and the reader of a cell's
+database on SQLite. Their threads are strands. Simulated are Placement, the computes and the
+conductors, which do what Nova 34 does, in its order, and know nothing of claims.
 """
 
 import collections
@@ -32,12 +32,11 @@ from typing import Any
 from nova_sched import errors
 from nova_sched.claim import MEMORY_MB, VCPU
 from nova_sched.claims.values import NAMELESS, sums
-from nova_sched.cloud import allocations, doubts, mirror, node_reader, turns
-from nova_sched.cloud.after_look import AfterLook
+from nova_sched.cloud import allocations, mirror, node_reader, uncertain_writes
 from nova_sched.cloud.allocations import AllocationWriter
-from nova_sched.cloud.mirror import Intervals, Mirror
+from nova_sched.cloud.mirror import Intervals, Mirror, MirrorHooks
 from nova_sched.cloud.placement import ConsumerAllocations, PlacementClient
-from nova_sched.cloud.settler import Settler
+from nova_sched.cloud.reconciler import Reconciler
 from nova_sched.db import engine as db_engine
 from nova_sched.db import nova_cell
 from nova_sched.db.nova_cell import INSTANCES, MIGRATIONS, NODES, SERVICES, NovaCell
@@ -67,7 +66,7 @@ from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc.endpoints.nova_source import NovaSourceEndpoint
 
 THREADS = {
-    'threading': (mirror, node_reader, allocations, doubts, turns),
+    'threading': (mirror, node_reader, allocations, uncertain_writes),
     'time': (mirror, allocations, loop),
     'concurrent': (node_reader, allocations),
 }
@@ -374,7 +373,7 @@ class NovaMember(Member):
             random=random.Random(f'{cloud.seed} {self.name} {self.starts} writer'),
             not_up=lambda nodes: self.mirror.not_up(nodes),
         )
-        writer._doubts._clock = lambda: timeline.now_s
+        writer._uncertain._clock = lambda: timeline.now_s
         context.writer, context.before_refusal = writer, self._look_before_refusal
         made = Scheduler(context)
         send = made.loop.send
@@ -392,10 +391,18 @@ class NovaMember(Member):
             self._nova,
             client,
             lambda: Intervals(10 * cloud.poll_s, 120 * cloud.poll_s, DOWN_S),
-            then=lambda compared: AfterLook({'settle': lambda _: settler.settle()}).run(compared),
+            then=lambda compared: hooks.run(compared),
         )
-        settler = Settler(front, self._nova, self._nova, client, self.mirror, SETTLE_S,
-                          monotonic=lambda: timeline.now_s)  # fmt: skip
+        reconciler = Reconciler(
+            front,
+            self._nova,
+            self._nova,
+            client,
+            self.mirror,
+            SETTLE_S,
+            monotonic=lambda: timeline.now_s,
+        )
+        hooks = MirrorHooks({'settle': lambda _: reconciler.settle()})
         return made
 
     def _look_before_refusal(self, requests: Any, _refusal: Any) -> Any:

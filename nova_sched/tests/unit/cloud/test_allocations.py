@@ -161,7 +161,7 @@ def test_a_call_after_a_superseded_one_has_the_same_node(cloud, is_second_answer
     first, second = cloud.write(A), cloud.write(A)
     first.result(PATIENCE_S).end(False)
     second.result(PATIENCE_S).end(is_second_answered)
-    eventually(lambda: not cloud.writer._doubts._waiting)
+    eventually(lambda: not cloud.writer._uncertain._waiting)
     assert cloud.fake.allocated() == left
 
 
@@ -336,7 +336,7 @@ def test_allocations_are_those_of_the_claims(orders, faults):
         while not all(one.done() for one in calls):
             assert time.monotonic() < until_s, 'a call is not answered'
             world.loop.turn(0.01)
-        while writer._doubts._waiting:
+        while writer._uncertain._waiting:
             assert time.monotonic() < until_s, 'what was written is not taken back'
             time.sleep(0.005)
         writer.stop(1.0)

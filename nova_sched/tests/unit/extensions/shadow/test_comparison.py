@@ -16,7 +16,7 @@ import json
 
 import pytest
 
-from nova_sched.cloud.choices import PLACED, REFUSED, UNKNOWN, Choice
+from nova_sched.extensions.shadow.choices import PLACED, REFUSED, UNKNOWN, Choice
 from nova_sched.extensions.shadow.comparison import OUTCOMES, ShadowDecision, compared, moment
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.unit.engine.world import Named, Score, World, rules

@@ -9,13 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Requests that Placement has done, or may have done, and whose callers were refused: what they
-have written is taken back."""
+"""The order of writes to Placement, and those that it has done, or may have done, although their
+callers were refused: what they have written is taken back."""
 
 import dataclasses
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterable
 
 from nova_sched import errors
 from nova_sched.cloud.allocation_write import Sent
@@ -27,14 +28,56 @@ STOP_S = 2.0  # for a look that is under way
 LOOKS = 2  # a request may be done after the first look
 
 
+@dataclasses.dataclass(slots=True, eq=False)
+class QueuedWrite:
+    """Work about some servers, from its entry until it leaves."""
+
+    servers: frozenset[str]
+    start: 'Callable[[QueuedWrite], None]'
+    waits: int = 0
+    followers: 'list[QueuedWrite]' = dataclasses.field(default_factory=list)
+
+
+class WriteQueue:
+    """Starts work in the order of its entry, as soon as all earlier work about its servers has
+    left. May be used from any thread."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, QueuedWrite] = {}
+        self._lock = threading.Lock()
+
+    def enter(self, servers: Iterable[str], start: Callable[[QueuedWrite], None]) -> None:
+        """Call ``start`` with the QueuedWrite, now or when its turn comes. It must not wait."""
+        turn = QueuedWrite(frozenset(servers), start)
+        with self._lock:
+            earlier = {self._last[one] for one in turn.servers if one in self._last}
+            turn.waits = len(earlier)
+            for one in earlier:
+                one.followers.append(turn)
+            self._last.update(dict.fromkeys(turn.servers, turn))
+        if not earlier:
+            start(turn)
+
+    def leave(self, turn: QueuedWrite) -> None:
+        with self._lock:
+            for server in turn.servers:
+                if self._last[server] is turn:
+                    del self._last[server]
+            for one in turn.followers:
+                one.waits -= 1
+            ready = [one for one in turn.followers if not one.waits]
+        for one in ready:
+            one.start(one)
+
+
 @dataclasses.dataclass(slots=True)
-class Doubt:
+class UncertainWrite:
     sent: Sent
     due_s: float
     looks: int = LOOKS
 
 
-class Doubts:
+class UncertainWrites:
     """Takes back what requests have written after all, in a thread.
 
     Nothing is removed that is not as this request has written it: the consumer's generation says
@@ -44,13 +87,13 @@ class Doubts:
     request may be done this long after it was given up.
     """
 
-    def __init__(self, client, turns, claims, late_s, clock=time.monotonic):
-        self._client, self._turns, self._claims = client, turns, claims
+    def __init__(self, client, queue, claims, late_s, clock=time.monotonic):
+        self._client, self._queue, self._claims = client, queue, claims
         self._late_s, self._clock = late_s, clock
-        self._waiting: dict[str, list[Doubt]] = {}  # by server
+        self._waiting: dict[str, list[UncertainWrite]] = {}  # by server
         self._lock = threading.Lock()
         self._wake, self._leaving = threading.Event(), threading.Event()
-        self._thread: threading.Thread | None = None  # from the first doubt on
+        self._thread: threading.Thread | None = None  # from the first uncertain write on
 
     def add(self, sent):
         """Take back what this request has written, or may have written."""
@@ -58,13 +101,13 @@ class Doubts:
             if self._leaving.is_set():
                 _warn(sent)
                 return
-            doubts = self._waiting.setdefault(sent.server.uuid, [])
-            for earlier in doubts:
+            writes = self._waiting.setdefault(sent.server.uuid, [])
+            for earlier in writes:
                 if earlier.sent.is_in(sent.before):  # it must not come back
                     sent = dataclasses.replace(sent, before=earlier.sent.before)
-            doubts.append(Doubt(sent, self._clock()))
+            writes.append(UncertainWrite(sent, self._clock()))
             if self._thread is None:
-                name = 'nova-sched-doubts'
+                name = 'nova-sched-writes'
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
         self._wake.set()
@@ -77,7 +120,7 @@ class Doubts:
 
     @property
     def pending(self):
-        """The number of servers with doubts."""
+        """The number of servers with uncertain writes."""
         return len(self._waiting)
 
     def stop(self):
@@ -89,78 +132,78 @@ class Doubts:
         if thread is not None:
             thread.join(STOP_S)
         with self._lock:  # the thread may still end one
-            left = [one.sent for doubts in self._waiting.values() for one in doubts]
+            left = [one.sent for writes in self._waiting.values() for one in writes]
         for sent in left:
             _warn(sent)
 
     def _run(self):
         while not self._leaving.is_set():
-            due = [one for doubts in list(self._waiting.values()) for one in doubts]
+            due = [one for writes in list(self._waiting.values()) for one in writes]
             next_s = min((one.due_s for one in due), default=None)
             pause_s = None if next_s is None else next_s - self._clock()
             if pause_s is None or pause_s > 0:
                 self._wake.wait(pause_s)
                 self._wake.clear()
                 continue
-            for doubt in due:
-                if doubt.due_s <= self._clock() and not self._leaving.is_set():
-                    self._settle(doubt)
+            for write in due:
+                if write.due_s <= self._clock() and not self._leaving.is_set():
+                    self._settle(write)
 
-    def _settle(self, doubt):
+    def _settle(self, write):
         """Look at one server, while no other request for it is under way."""
-        server, started = doubt.sent.server, threading.Event()
-        turns = []
+        server, started = write.sent.server, threading.Event()
+        entered = []
 
         def start(turn):
-            turns.append(turn)
+            entered.append(turn)
             started.set()
 
-        self._turns.enter([server.uuid], start)
+        self._queue.enter([server.uuid], start)
         started.wait()
         try:
-            if doubt in self._waiting.get(server.uuid, ()):
-                self._look(doubt)
+            if write in self._waiting.get(server.uuid, ()):
+                self._look(write)
         except errors.SchedError as error:
             LOG.debug('%s', error)
-            doubt.due_s = self._clock() + RETRY_S
+            write.due_s = self._clock() + RETRY_S
         except Exception:
             LOG.exception('The allocations of instance %s cannot be checked', server.uuid)
-            self._end(doubt)
+            self._end(write)
         finally:
-            self._turns.leave(turns[0])
+            self._queue.leave(entered[0])
 
-    def _look(self, doubt):
-        server = doubt.sent.server
+    def _look(self, write):
+        server = write.sent.server
         found = self._client.allocations_of(server.uuid)
-        if not doubt.sent.is_in(found):
-            doubt.looks -= 1
-            doubt.due_s = self._clock() + self._late_s
-            if not doubt.looks:
-                self._end(doubt)
+        if not write.sent.is_in(found):
+            write.looks -= 1
+            write.due_s = self._clock() + self._late_s
+            if not write.looks:
+                self._end(write)
             return
         # The claims are read after the allocations. A later claim has a later write, and then this
         # removal or that write loses by the consumer's generation.
         others = [one for one in self._claims(server.uuid) if server.is_of_another(one)]
         if others and not any(one.is_confirmed for one in others):
-            doubt.due_s = self._clock() + self._late_s
+            write.due_s = self._clock() + self._late_s
             return
         if not others:
-            before = dataclasses.replace(found, providers=doubt.sent.before.providers)
+            before = dataclasses.replace(found, providers=write.sent.before.providers)
             self._client.put_back({server.uuid: before})
             LOG.warning(
                 'Took back the allocations of instance %s on node %s: its caller was refused',
                 server.uuid,
                 server.node_uuid,
             )
-        self._end(doubt)
+        self._end(write)
 
-    def _end(self, doubt):
+    def _end(self, write):
         with self._lock:
-            doubts = self._waiting.get(doubt.sent.server.uuid, [])
-            if doubt in doubts:
-                doubts.remove(doubt)
-            if not doubts:
-                self._waiting.pop(doubt.sent.server.uuid, None)
+            writes = self._waiting.get(write.sent.server.uuid, [])
+            if write in writes:
+                writes.remove(write)
+            if not writes:
+                self._waiting.pop(write.sent.server.uuid, None)
 
 
 def _warn(sent):

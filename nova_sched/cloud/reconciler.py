@@ -22,12 +22,12 @@ import time
 
 LOG = logging.getLogger(__name__)
 
-MOST = 100  # claims that are checked at once
+MAX_CHECKED = 100  # claims that are checked at once
 EVERY_S = 20.0  # between two looks through all claims
 BATCH = 500  # nodes whose claims are looked through at once: the loop waits for that
 
 
-class Settler:
+class Reconciler:
     """Compares old claims that are still pending, or without a server, with Placement and Nova:
     those on the nodes that this scheduler reads.
 
@@ -57,7 +57,7 @@ class Settler:
             some = dict(nodes[begin : begin + BATCH])
             find = self._scheduler.nova_hosts.unsettled_claims
             found += self._scheduler.call(find, before_s, some)
-        return sorted(found, key=lambda claim: claim.created_s)[:MOST]
+        return sorted(found, key=lambda claim: claim.created_s)[:MAX_CHECKED]
 
     def _settle(self, claim):
         """End a claim that no server will use. Returns False if its node has to be read first."""

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched.claim import CONFIRMED, PENDING
-from nova_sched.cloud.settler import EVERY_S, Settler
+from nova_sched.cloud.reconciler import EVERY_S, Reconciler
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.cloud.doubles import node_uuid
 from nova_sched.tests.unit.cloud.test_mirror import A, cloud, make
@@ -25,7 +25,7 @@ AGE_S = 60.0
 
 @pytest.fixture
 def settle(cloud):
-    settler = Settler(
+    reconciler = Reconciler(
         cloud.scheduler,
         cloud.nova,
         cloud.nova,
@@ -37,7 +37,7 @@ def settle(cloud):
 
     def after(seconds):
         cloud.world.now_s += seconds
-        settler.settle()
+        reconciler.settle()
 
     return after
 

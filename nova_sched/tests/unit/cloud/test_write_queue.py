@@ -13,24 +13,24 @@
 
 import pytest
 
-from nova_sched.cloud.turns import Turns
+from nova_sched.cloud.uncertain_writes import WriteQueue
 
 
 class Steps:
     """``started`` has the names of what has started, in order."""
 
     def __init__(self):
-        self.turns, self.started, self._taken = Turns(), [], {}
+        self.queue, self.started, self._taken = WriteQueue(), [], {}
 
     def enter(self, name, servers):
         def start(turn):
             self.started.append(name)
             self._taken[name] = turn
 
-        self.turns.enter(servers, start)
+        self.queue.enter(servers, start)
 
     def leave(self, name):
-        self.turns.leave(self._taken.pop(name))
+        self.queue.leave(self._taken.pop(name))
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_nothing_is_kept_of_work_that_has_left():
         steps.enter(name, 'ab')
     for name in range(10):
         steps.leave(name)
-    assert (steps.started, steps.turns._last) == (list(range(10)), {})
+    assert (steps.started, steps.queue._last) == (list(range(10)), {})

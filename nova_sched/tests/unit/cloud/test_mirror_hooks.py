@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.cloud.after_look import AfterLook
+from nova_sched.cloud.mirror import MirrorHooks
 
 
 class Steps:
@@ -23,7 +23,7 @@ class Steps:
     def __init__(self):
         self.problem = None
         self.seen = []
-        self.run = AfterLook({'Writing': self.write, 'Ending': self.end}).run
+        self.run = MirrorHooks({'Writing': self.write, 'Ending': self.end}).run
 
     def write(self, has_compared):
         if self.problem is not None:

@@ -17,11 +17,10 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, Claim
-from nova_sched.cloud import doubts
+from nova_sched.cloud import uncertain_writes
 from nova_sched.cloud.allocation_write import Sent, Server
-from nova_sched.cloud.doubts import Doubts
 from nova_sched.cloud.placement import ConsumerAllocations
-from nova_sched.cloud.turns import Turns
+from nova_sched.cloud.uncertain_writes import UncertainWrites, WriteQueue
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, client_of, served
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
@@ -41,8 +40,8 @@ def sent(before=NOTHING, after=None, server=A):
 
 class World:
     def __init__(self, fake, late_s):
-        self.fake, self.turns, self.claims = fake, Turns(), []
-        self.doubts = Doubts(client_of(fake), self.turns, self._read, late_s)
+        self.fake, self.queue, self.claims = fake, WriteQueue(), []
+        self.uncertain = UncertainWrites(client_of(fake), self.queue, self._read, late_s)
 
     def _read(self, uuid):
         if isinstance(self.claims, Exception):
@@ -52,7 +51,7 @@ class World:
 
     def wait(self):
         """Until no doubt is left."""
-        eventually(lambda: not self.doubts._waiting)
+        eventually(lambda: not self.uncertain._waiting)
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def world():
         fake.add(TWO, VCPU=4)
         made = World(fake, late_s=0.05)
         yield made
-        made.doubts.stop()
+        made.uncertain.stop()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_what_is_taken_back(world, held, request_sent, claims, after):
     if held:
         world.fake.consumers[A] = [held[0], dict(held[1].providers), 'p', 'u']
     world.claims = claims
-    world.doubts.add(request_sent)
+    world.uncertain.add(request_sent)
     world.wait()
     found = world.fake.consumers.get(A)
     assert (found and found[0]) == after
@@ -99,9 +98,9 @@ def test_a_later_call_has_a_claim_there(world):
     """It is about to write, or has failed to: the look is repeated until the claim has ended."""
     world.fake.consumers[A] = [1, dict(some().providers), 'p', 'u']
     world.claims = [Claim(A, ONE, {'VCPU': 1})]
-    world.doubts.add(sent())
+    world.uncertain.add(sent())
     threading.Event().wait(0.2)
-    assert (len(world.doubts._waiting), len(world.fake.allocated())) == (1, 1)
+    assert (len(world.uncertain._waiting), len(world.fake.allocated())) == (1, 1)
     world.claims = []
     world.wait()
     assert world.fake.allocated() == {}
@@ -109,8 +108,8 @@ def test_a_later_call_has_a_claim_there(world):
 
 def test_what_an_earlier_refused_call_has_written_does_not_come_back(world):
     world.fake.consumers[A] = [2, dict(some().providers), 'p', 'u']
-    world.doubts.add(sent())
-    world.doubts.add(sent(some(1), some(1)))
+    world.uncertain.add(sent())
+    world.uncertain.add(sent(some(1), some(1)))
     world.wait()
     assert world.fake.allocated() == {}
 
@@ -118,7 +117,7 @@ def test_what_an_earlier_refused_call_has_written_does_not_come_back(world):
 def test_an_evacuation_gets_back_what_it_had(world):
     before, both = some(4, TWO), some(4, TWO, **{ONE: {'VCPU': 1}})
     world.fake.consumers[A] = [5, dict(both.providers), 'p', 'u']
-    world.doubts.add(sent(before, both))
+    world.uncertain.add(sent(before, both))
     world.wait()
     assert world.fake.consumers[A] == [6, {TWO: {'VCPU': 1}}, 'p', 'u']
 
@@ -129,7 +128,7 @@ def test_it_is_done_after_the_first_look(world):
             world.fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
 
     world.fake.faults = late
-    world.doubts.add(sent())
+    world.uncertain.add(sent())
     world.wait()
     assert len(world.fake.requests) > 2
     assert world.fake.allocated() == {}
@@ -141,21 +140,21 @@ def test_what_does_not_answer_is_asked_again(world, what):
     faults = [Fault(503)] if what == 'placement' else []
     world.fake.faults = lambda method, path: faults.pop() if faults else None
     world.claims = errors.StoreUnavailable('gone') if what == 'store' else []
-    world.doubts.add(sent())
+    world.uncertain.add(sent())
     world.wait()
     assert world.fake.allocated() == {}
 
 
 def test_a_later_request_goes_first(world):
     """While another request for the server is under way there is no look; it makes them void."""
-    turns = []
-    world.turns.enter([A], turns.append)
-    world.doubts.add(sent())
+    entered = []
+    world.queue.enter([A], entered.append)
+    world.uncertain.add(sent())
     threading.Event().wait(0.05)
     assert world.fake.requests == []
     world.fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
-    world.doubts.forget(A)
-    world.turns.leave(turns[0])
+    world.uncertain.forget(A)
+    world.queue.leave(entered[0])
     world.wait()
     threading.Event().wait(0.1)
     assert (world.fake.requests, len(world.fake.allocated())) == ([], 1)
@@ -163,9 +162,9 @@ def test_a_later_request_goes_first(world):
 
 def test_what_is_not_certain_at_the_end_is_logged(world, caplog):
     world.fake.faults = lambda method, path: Fault(503)
-    world.doubts.add(sent())
+    world.uncertain.add(sent())
     threading.Event().wait(0.05)
-    world.doubts.stop()
+    world.uncertain.stop()
     assert f'Instance {A} was refused, but may have allocations on node {ONE}' in caplog.text
 
 
@@ -174,16 +173,16 @@ def test_writes_that_end_while_the_doubts_are_logged(world, caplog, monkeypatch)
     servers = [uuid_of(name) for name in 'abcd']
     world.fake.faults = lambda method, path: Fault(503)
     for server in servers[:3]:
-        world.doubts.add(sent(server=server))
-    warn = doubts._warn
+        world.uncertain.add(sent(server=server))
+    warn = uncertain_writes._warn
 
     def meanwhile(one):
-        monkeypatch.setattr(doubts, '_warn', warn)
-        writer = threading.Thread(target=world.doubts.add, args=(sent(server=servers[3]),))
+        monkeypatch.setattr(uncertain_writes, '_warn', warn)
+        writer = threading.Thread(target=world.uncertain.add, args=(sent(server=servers[3]),))
         writer.start()
         writer.join(PATIENCE_S)
         warn(one)
 
-    monkeypatch.setattr(doubts, '_warn', meanwhile)
-    world.doubts.stop()
+    monkeypatch.setattr(uncertain_writes, '_warn', meanwhile)
+    world.uncertain.stop()
     assert [caplog.text.count(f'Instance {server} was refused') for server in servers] == [1] * 4

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.cloud.choices import PLACED, REFUSED, UNKNOWN, Choice, Choices
+from nova_sched.extensions.shadow.choices import PLACED, REFUSED, UNKNOWN, Choice, Choices
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
 
