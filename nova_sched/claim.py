@@ -212,7 +212,9 @@ class Claim:
         """Returns this claim merged with a later claim of the same consumer on the same node.
 
         A pending claim is replaced. A confirmed claim is resized, unless it has that size, or gets
-        it by the open resize. The same claim again can change only its position in a group.
+        it by the open resize. An open resize may have been settled with either size, and nobody
+        has said so yet: until the later one is settled, the claim holds no less than before. The
+        same claim again can change only its position in a group.
         """
         mine = self.in_group_of(later)
         if self.uuid == later.uuid:
@@ -223,8 +225,12 @@ class Claim:
         if (sizes.new, sizes.parts) == (later.resources, later.parts):
             return mine
         resizing = Resizing(sizes.old, later.resources, later.parts, later.uuid)
+        both = resizing.together
+        if self.resizing:
+            both = {name: max(both.get(name, 0), self.resources.get(name, 0))
+                    for name in {**self.resources, **both}}  # fmt: skip
         times = {'changed_s': later.created_s, 'expires_s': later.expires_s}
-        return dataclasses.replace(mine, resources=resizing.together, resizing=resizing, **times)
+        return dataclasses.replace(mine, resources=both, resizing=resizing, **times)
 
     def is_for(self, later):
         """Returns whether this pending claim is what a later one of the same consumer on the same

@@ -15,7 +15,7 @@
 SchedError
 +- NoValidHost               nothing passed; ``steps`` lists the filters and what each removed
 |  +- TooManyConflicts       hosts passed, but other requests claimed them first, each time
-|  +- Superseded             a later request for the same instance was answered already
+|  +- Superseded             another request for the same instance was answered already
 |  +- AlreadyRunning         the instance runs on a host, and the request is no move from there
 |  +- MemberRefused          the request for a member of a group differs from its plan
 +- GroupRefused              the members of a group cannot be placed together; see ``details``
@@ -120,10 +120,10 @@ class TooManyConflicts(NoValidHost):
 
 
 class Superseded(NoValidHost):
-    """A later request for the same instance was answered before this one."""
+    """Another request for the same instance was answered before this one, and its claim stands."""
 
     def __init__(self, instance):
-        text = f'A later request for instance {instance} was answered already.'
+        text = f'Another request for instance {instance} was answered already.'
         super().__init__(text, for_tenants=text)
         self.args = (instance,)
 

@@ -430,7 +430,7 @@ def _after(old, claim, released):
         return claim
     if released and not old.is_confirmed and old.uuid != claim.uuid:
         return claim if claim.top_group else claim.in_group_of(old)
-    return old.merged_with(claim)
+    return (old.reverted() if released and old.resizing else old).merged_with(claim)
 
 
 def _serial(record):

@@ -11,6 +11,7 @@
 # under the License.
 """Claims that callers make, confirm, revert or abort one by one."""
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -21,6 +22,7 @@ from nova_sched.claims import ANY, ClaimSelector
 from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.place import is_made_by
+from nova_sched.hardware import Overdrawn
 from nova_sched.state.membership import group_now
 
 
@@ -78,7 +80,7 @@ class ClaimService:
             ):
                 what = f'A claim for instance {consumer}'
                 raise errors.Outdated(what, 'another one was made since')
-            if move in TO_ANOTHER_HOST and (arrived := self._arrived(consumer, node, move)):
+            if move and (arrived := self._arrived(request, node, move, selector)):
                 return arrived
             try:
                 made = self._try_claim(node, request, request_id, move, new, selector)
@@ -121,10 +123,11 @@ class ClaimService:
                 raise errors.AlreadyPlaced(consumer, host)
         return running[0] if running else None
 
-    def _arrived(self, consumer, node, move):
+    def _arrived(self, request, node, move, selector):
         """The claim on the node of an instance that a move has brought there already; None if it
-        runs elsewhere. Raises Outdated if something else has: a call that came late must not make
-        a resize in place of it."""
+        runs elsewhere, or is to be resized there. Raises Outdated if another move has brought it:
+        a call that came late must not make a resize in place of it."""
+        consumer = request.instance_uuid
         if not any(
             claim.is_confirmed and claim.node_uuid == node.uuid
             for claim in self._cluster.claims_of(consumer)
@@ -134,8 +137,15 @@ class ClaimService:
         here = next((claim for claim in running if claim.node_uuid == node.uuid), None)
         if here is None or any(one.order() >= here.order() for one in running if one is not here):
             return None  # it has left the node
+        is_named = here.name == selector.claim_uuid
+        if move not in TO_ANOTHER_HOST and (here.move is None or here.resizing or is_named):
+            return None
         if here.move != move:
             raise errors.Outdated(f'A move of instance {consumer}', f'it runs on {node.host}')
+        with contextlib.suppress(Overdrawn):  # its providers may be in use by the instance itself
+            if move not in TO_ANOTHER_HOST and here.resources != node.demand(request)[0]:
+                why = f'one to {node.host} in another size is not settled: confirm or revert it'
+                raise errors.Outdated(f'A resize of instance {consumer}', why)
         return here
 
     def _try_claim(self, node, request, request_id, move, new, selector):

@@ -199,7 +199,7 @@ class Placer:
         before = None
         try:
             if decision.claiming:
-                self._check_moves(requests)
+                self._check_moves(requests, decision.marks)
             self._remove_unconfirmed(decision, requests)
             for index, request in enumerate(requests):
                 request = self.grouped(request, decision.instances)
@@ -251,19 +251,22 @@ class Placer:
                     self.cluster.drop(claim)
                     decision.replaced.append(claim)
 
-    def _check_moves(self, requests):
-        """Raise AlreadyRunning for an instance with a confirmed claim, unless it moves.
+    def _check_moves(self, requests, marks):
+        """Raise AlreadyRunning for an instance with a confirmed claim, unless it moves, and
+        Superseded for one that another request moves.
 
-        A build request for such an instance is late: an earlier request has built it.
+        A build request for an instance that runs is late: an earlier request has built it. And
+        which of two moves is the later one cannot be told: the instance may be on its way.
         """
         for request in requests:
             if request.is_rebuild:
                 continue
-            there = [
-                claim
-                for claim in self.cluster.claims_of(request.instance_uuid)
-                if claim.is_confirmed
-            ]
+            claims = [*self.cluster.claims_of(request.instance_uuid)]
+            there = [claim for claim in claims if claim.is_confirmed]
+            for claim in claims:
+                is_repeat = claim.request_id == marks['request_id'] is not None
+                if claim.move and not claim.is_confirmed and not is_repeat:
+                    raise errors.Superseded(request.instance_uuid)
             nodes = [self.cluster.node(claim.node_uuid) for claim in there]
             if there and not any(map(functools.partial(_is_move, request), there, nodes)):
                 raise errors.AlreadyRunning(request.instance_uuid, nodes[0].host)

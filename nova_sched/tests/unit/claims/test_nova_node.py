@@ -43,6 +43,21 @@ def resizing(old, new, expires_s=NOW + 60):
     return dataclasses.replace(counted(both), resizing=sizes, expires_s=expires_s)
 
 
+def test_a_later_resize_of_an_open_one_holds_no_less():
+    """Nova has settled the open one, with either size, and the node was not read since."""
+    open_one = dataclasses.replace(resizing(2, 4, None), resources={VCPU: 6})
+    later = Claim('A', 'node', {VCPU: 1}, uuid='later')
+    both = open_one.merged_with(later)
+    assert (both.name, both.resizing.new, both.resources) == ('later', {VCPU: 1}, {VCPU: 6})
+    found = settle({'A': use_of({'A': 1, 'mA': 4})}, {'A': both}, lambda _: True, {})
+    assert found.claims['A'].resources == {VCPU: 5}
+
+
+def use_of(allocated):
+    amounts = {consumer: {VCPU: vcpus} for consumer, vcpus in allocated.items()}
+    return uses(amounts, MIGRATIONS, frozenset('A'))['A']
+
+
 def shown(claim):
     """The claim in words: `held` is hardware that is not in use by the row of the node."""
     if claim is None:

@@ -11,6 +11,8 @@
 # under the License.
 """Tests of the claim service: claims made on one node, confirmed, taken back and ended."""
 
+import dataclasses
+
 import pytest
 
 from nova_sched import errors
@@ -477,6 +479,35 @@ class TestConfirmAndAbort:
                 self.moved(world, move, vcpus=2)
         assert world.store.claims() == [there]
         assert there.resizing is None
+
+    @pytest.mark.parametrize(
+        'vcpus, by, why',
+        [
+            pytest.param(2, 'resize', None, id='a copy of its call'),
+            pytest.param(3, 'resize', 'another size is not settled', id='of an earlier one'),
+            pytest.param(2, 'evacuation', 'it runs on host-0', id='after another move'),
+        ],
+    )
+    def test_a_late_resize_to_the_host_where_the_instance_is(self, world, vcpus, by, why):
+        """While a move to it is open, the instance is not resized there."""
+        made = claim(A, node(), state=CONFIRMED, move=by)
+        commit(world.store, dataclasses.replace(made, resources=asks(A, vcpus=2).resources))
+        world.call(world.state_sync.refresh)
+        (there,) = world.store.claims()
+        if why is None:
+            assert self.moved(world, 'resize', vcpus=vcpus).has_uuid(there.uuid)
+        else:
+            with pytest.raises(errors.Outdated, match=why):
+                self.moved(world, 'resize', vcpus=vcpus)
+        assert world.store.claims() == [there]
+
+    def test_a_resize_that_names_the_open_move(self, world):
+        commit(world.store, claim(A, node(), state=CONFIRMED, move='resize'))
+        world.call(world.state_sync.refresh)
+        (there,) = world.store.claims()
+        place = 'host-0', 'host-0', 'req-3', None, 'resize', False, ClaimSelector(there.name)
+        made = world.call(world.claim_service.claim, asks(A, vcpus=3), *place)
+        assert made.resizing.new[VCPU] == 3
 
     def test_a_move_back_to_the_host_that_the_instance_has_left(self, world):
         """Its claim there is still to end."""

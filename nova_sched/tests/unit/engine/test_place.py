@@ -12,6 +12,7 @@
 """Tests of placing a request: several instances, groups, replaced claims, alternates, and undoing
 all of it."""
 
+import dataclasses
 import json
 import random
 
@@ -345,6 +346,30 @@ class TestRunning:
     def test_what_is_no_move_is_late(self, words):
         with pytest.raises(errors.AlreadyRunning):
             self.asks(**words)
+
+
+class TestMoving:
+    """A request for an instance that a move is to bring to host-0: nobody has confirmed that."""
+
+    def asks(self, *their_ids, move='live-migration', **words):
+        theirs, ours = their_ids
+        made = cluster(2, host=['host-0', 'host-1'])
+        moving = claim(uuid_of('instance 0'), made.hosts.nodes[0].uuid, vcpus=1)
+        made.add(dataclasses.replace(moving, move=move, request_id=theirs))
+        asked = requests(1, vcpus=1, force_hosts=['host-1'], **words)
+        decision = placer(made, rules()).decide(asked, Settings(), request_id=ours)
+        return names(made.hosts, decision.rows)
+
+    @pytest.mark.parametrize('ids', [('one', 'two'), ('one', None), (None, 'two'), (None, None)])
+    def test_another_request_does_not_take_it(self, ids):
+        with pytest.raises(errors.Superseded):
+            self.asks(*ids)
+
+    def test_its_own_request_does(self):
+        assert self.asks('one', 'one') == ['host-1']
+
+    def test_a_claim_that_is_of_no_move_gives_way(self):
+        assert self.asks('one', 'two', move=None) == ['host-1']
 
 
 class TestAlternates:

@@ -329,7 +329,7 @@ TABLE = [
 IN_PLACE = [
     pytest.param([*GROWING], TOGETHER, id='both sizes are held'),
     pytest.param(
-        [*GROWING, claims(size={VCPU: 3})], {VCPU: 3, DISK_GB: 10}, id='another size is asked for'
+        [*GROWING, claims(size={VCPU: 3})], TOGETHER, id='while another size is asked for'
     ),
     pytest.param([*GROWING, lists(HOST, A)], TOGETHER, id='until somebody settles it'),
     pytest.param([*GROWING, has()], TOGETHER, id='a message settles nothing'),
