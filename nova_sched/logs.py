@@ -82,18 +82,21 @@ class RetryFilter(logging.Filter):
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         super().__init__()
         self._clock = clock
-        self._due_s = -MINUTE_S
+        self._due_s: dict[object, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         now_s = self._clock()
+        # Several threads of a process may say it, each by the name with which its line begins.
+        args = record.args if isinstance(record.args, tuple) else ()
+        who = args[0] if args and str(record.msg).startswith('%s ') else None
         is_retry = self.RETRY.search(str(record.msg)) is not None
         BUS_RETRIES.add(by=is_retry)
         if not is_retry:
-            self._due_s = now_s
-        elif now_s < self._due_s:
+            self._due_s[who] = now_s
+        elif now_s < self._due_s.get(who, now_s):
             return False
         else:
-            self._due_s = now_s + MINUTE_S
+            self._due_s[who] = now_s + MINUTE_S
         return True
 
 

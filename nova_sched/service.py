@@ -44,6 +44,7 @@ from nova_sched.limits import limits
 from nova_sched.logs import MINUTE_S
 from nova_sched.rpc import endpoints, event_notifications, notifications, servers
 from nova_sched.rpc.direct import settings as direct_settings
+from nova_sched.rpc.direct.server import DirectServer
 from nova_sched.rpc.serializer import SchedulerSerializer
 from nova_sched.state.cluster import Cluster
 
@@ -291,6 +292,8 @@ class SchedulerService(oslo_service.ServiceBase):
                 return
             self._server = self._new_server()
         self._server.start()
+        if self._leaving.is_set():  # while it connected
+            return
         self._listening.set()
         LOG.info('Scheduling on host %s', self._conf.host)
         if self._is_reloaded:  # since the rules were built
@@ -338,8 +341,10 @@ class SchedulerService(oslo_service.ServiceBase):
             self._leaving.set()
         if self.scheduler is not None:
             self.scheduler.leave()
-        # A server that is still connecting to its bus cannot be stopped, and has taken no message.
-        if self._server is not None and self._listening.wait(START_TIMEOUT_S):
+        # oslo.messaging's server that still connects cannot be stopped, and has taken no message.
+        if self._server is not None and (
+            isinstance(self._server, DirectServer) or self._listening.wait(START_TIMEOUT_S)
+        ):
             self._server.stop()
             if self._nova is not None:
                 self._nova.leave()

@@ -42,9 +42,9 @@ OPTS = [
         help='The server that takes the calls of this daemon. Unless it is set, `direct` takes '
         'them on RabbitMQ, and `oslo` on another transport. Both use the same queues and '
         'messages, and the options of [oslo_messaging_rabbit] apply to both, so that daemons with '
-        'either may serve one cloud. `direct` takes less time for a call. It acknowledges a '
-        'message after its answer was sent: a message that a killed daemon has taken goes to '
-        'another one.',
+        'either may serve one cloud. `direct` needs RabbitMQ, and takes less time for a call. It '
+        'acknowledges a message after its answer was sent: a message that a killed daemon has '
+        'taken goes to another one.',
     ),
     cfg.IntOpt(
         'discover_hosts_in_cells_interval',

@@ -13,7 +13,6 @@
 
 import dataclasses
 import logging
-import math
 import time
 import uuid
 from typing import Any
@@ -53,7 +52,7 @@ class CopiedCall:
     since_s: float
 
 
-class CallCopies:
+class CallCopies(rabbit.User):
     """A thread that takes a copy of each call from its own queue.
 
     RabbitMQ deletes the queue with the connection; of the messages that wait there, it drops the
@@ -66,16 +65,11 @@ class CallCopies:
 
     def __init__(self, transport, take, most, counts, look_s=LOOK_S):
         found = direct_settings.of(transport)
-        beat_s = found.rabbit.heartbeat_timeout_threshold
         self._take, self._most, self._look_s = take, most, look_s
         self._serializer = SchedulerSerializer()
         self._counts = counts
         self._leaving = False
-        self._thread = rabbit.BusThread(
-            self,
-            lambda: rabbit.connect(found.cluster, 'nova-sched-shadow', beat_s),
-            'The reader of copied calls',
-        )
+        self._thread = found.thread(self, 'nova-sched-shadow', 'The reader of copied calls')
 
     def start(self):
         self._thread.start()
@@ -101,18 +95,6 @@ class CallCopies:
 
     def is_over(self):
         return self._leaving
-
-    def due_s(self):
-        return math.inf
-
-    def work(self):
-        """Nothing is left to do: a copy is passed on while it is read."""
-
-    def lost(self, session, error):
-        """RabbitMQ has deleted the queue; the next connection gets another one."""
-
-    def ended(self):
-        """The thread has ended."""
 
     def _look_at(self, channel, queue):
         """RabbitMQ does not say what it drops, but a full queue shows it."""
@@ -159,11 +141,14 @@ class _CopySession(rabbit.Session):
         self._looked_s = time.monotonic()
 
     def read(self):
-        if time.monotonic() >= self._looked_s + self._look_s:
-            self._look()
-            self._looked_s = time.monotonic()  # it may have read all; the next turn reads on
-        else:
-            super().read()
+        for _ in range(rabbit.FRAMES):
+            if time.monotonic() >= self._looked_s + self._look_s:
+                self._look()
+                self._looked_s = time.monotonic()
+                return  # its answer came after the copies that waited: all may have been read
+            self.connection.blocking_read(self._silence_s)
+            if not self.is_pending():
+                return
 
 
 def _said(error):

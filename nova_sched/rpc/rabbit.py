@@ -23,7 +23,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import amqp
 import kombu
@@ -49,7 +49,9 @@ SILENCE_S = 10.0  # a broker that sends nothing for this time counts as unavaila
 TRUE = ('1', 'true', 'yes', 'on')
 READ = 65536  # bytes to read at once
 FRAMES = 1000  # frames to read before other work is done
-AGAIN_S = 0.25  # at most, until the first attempt to connect after a loss
+AGAIN_S = (
+    0.25  # at most, until the first attempt to connect after a loss; after a failure, at least
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -162,14 +164,19 @@ def connect(broker: RabbitCluster, name: str, heartbeat_s: float = 0.0) -> amqp.
 
 
 def close(connection: amqp.Connection) -> None:
-    """Close the connection, with a handshake if the broker answers soon."""
-    with contextlib.suppress(*ERRORS):
+    """Close the connection, with a handshake if the broker answers soon. Raises nothing."""
+    try:
         if (
             connection.connected
         ):  # py-amqp would reconnect to get the socket of a closed connection
             connection.sock.settimeout(CLOSE_S)
         connection.close()
-    connection.collect()
+    except ERRORS:
+        pass
+    except Exception:  # of a callback: messages come until the broker has answered
+        LOG.exception('A message failed while its connection was closed')
+    finally:
+        connection.collect()
 
 
 def body(found: amqp.Message) -> bytes:
@@ -203,7 +210,7 @@ class Session:
         self.connection = connection
         self._fileno = connection.sock.fileno()  # also needed after it was closed
         self._silence_s = max(SILENCE_S, connection.heartbeat or 0)
-        _read_ahead(getattr(connection, 'transport', None))
+        _read_ahead(connection.transport)
 
     def fileno(self) -> int:
         return self._fileno
@@ -229,7 +236,8 @@ class Session:
 
     def is_pending(self) -> bool:
         """Whether more was read from the socket than was requested, or TLS has read more."""
-        if getattr(getattr(self.connection, 'transport', None), '_read_buffer', b''):
+        # The connection is in use: each error that closes it ends the session, too.
+        if getattr(self.connection.transport, '_read_buffer', b''):
             return True
         pending = getattr(self.connection.sock, 'pending', None)
         return bool(pending and pending())
@@ -260,29 +268,33 @@ class Pauses:
     most_s: float = 5.0
 
     def after(self, pause_s: float) -> float:
+        """Return the pause that follows one of ``pause_s``; 0: there was none."""
         return min(pause_s + self.step_s if pause_s else self.first_s, self.most_s)
 
 
 Opened = TypeVar('Opened', bound=Session)
 
 
-class User(Protocol[Opened]):
+class User(Generic[Opened]):
     """What a BusThread works for. The thread calls all of these methods."""
 
     def open(self, connection: amqp.Connection) -> Opened:
         """Declare and subscribe on a new connection. Raises ERRORS."""
+        raise NotImplementedError
+
+    def is_over(self) -> bool:
+        """Return whether the thread ends now."""
+        raise NotImplementedError
 
     def work(self) -> None:
         """Do what there is to do, without waiting. Called after each wait. Raises ERRORS."""
 
     def due_s(self) -> float:
-        """When there is work even if nothing comes, by time.monotonic."""
+        """Return when there is work even if nothing comes, by time.monotonic."""
+        return math.inf
 
     def lost(self, session: Opened | None, error: Exception) -> None:
-        """A session was lost; None: it could not be opened."""
-
-    def is_over(self) -> bool:
-        """Whether the thread ends now."""
+        """A session was lost, and is about to be closed; None: the broker refused ``open``."""
 
     def ended(self) -> None:
         """The thread has no session any more, and ends."""
@@ -293,8 +305,8 @@ class BusThread(Generic[Opened]):
 
     In turns it waits for the broker, for ``rouse`` or for a due time, reads what has come, and
     lets its user work. ``session`` is what the user has opened on the connection, None without
-    one. ``name`` begins the lines of the log. ``beats``: checks of the heartbeats in each of their
-    intervals.
+    one. ``name`` begins the lines of the log. ``beats``: how often heartbeats are checked in each
+    of their intervals.
     """
 
     def __init__(
@@ -308,7 +320,7 @@ class BusThread(Generic[Opened]):
         self.session: Opened | None = None
         self._user, self._connect, self._name = user, connect, name
         self._pauses, self._beats = pauses, beats
-        self._pause_s = self._connect_at_s = self._beat_at_s = 0.0
+        self._pause_s = self._opened_s = self._connect_at_s = self._beat_at_s = 0.0
         self._is_roused = False
         self._hear, self._wake = socket.socketpair()
         for end in (self._hear, self._wake):
@@ -316,7 +328,9 @@ class BusThread(Generic[Opened]):
         self._all, self._roused = selectors.DefaultSelector(), selectors.DefaultSelector()
         for selector in (self._all, self._roused):
             selector.register(self._hear, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f'nova-sched-bus {name}', daemon=True
+        )
 
     def start(self) -> None:
         self._thread.start()
@@ -329,7 +343,7 @@ class BusThread(Generic[Opened]):
         """Let the thread look for work. In any thread."""
         if not self._is_roused:
             self._is_roused = True
-            with contextlib.suppress(OSError):  # it has just ended
+            with contextlib.suppress(OSError):  # the thread has ended, and closed the socket
                 self._wake.send(b'.')
 
     def join(self, timeout_s: float | None = None) -> None:
@@ -339,10 +353,10 @@ class BusThread(Generic[Opened]):
         else:
             self._thread.join(timeout_s)
 
-    # In its thread.
+    # In its thread; ``open`` and ``close`` also before its start.
 
     def open(self) -> None:
-        """Connect, in its thread or before it is started. Raises BrokerUnavailable."""
+        """Connect. Raises BrokerUnavailable, and what the user raises."""
         connection = self._connect()
         try:
             session = self._user.open(connection)
@@ -355,7 +369,7 @@ class BusThread(Generic[Opened]):
             raise errors.BrokerUnavailable(why) from error
         self.session = session
         self._all.register(session, selectors.EVENT_READ)
-        self._pause_s = self._beat_at_s = 0.0
+        self._opened_s, self._beat_at_s = time.monotonic(), 0.0
         LOG.info('%s is connected to the broker', self._name)
 
     def lose(self, error: Exception) -> None:
@@ -363,18 +377,20 @@ class BusThread(Generic[Opened]):
         session, self.session = self.session, None
         if session is None:
             return
-        LOG.error(
-            '%s has lost its connection to the broker: %s',
-            self._name,
-            str(error) or type(error).__name__,
-        )
+        if isinstance(error, ERRORS):
+            why = str(error) or type(error).__name__
+            LOG.error('%s has lost its connection to the broker: %s', self._name, why)
         self._all.unregister(session)
-        session.close()
-        self._connect_at_s = time.monotonic() + random.uniform(0.0, AGAIN_S)
         self._user.lost(session, error)
+        session.close()
+        now_s = time.monotonic()
+        if now_s < self._opened_s + self._pauses.most_s:
+            self._rest()  # what ends each session soon must not repeat at once
+        else:
+            self._pause_s, self._connect_at_s = 0.0, now_s + random.uniform(0.0, AGAIN_S)
 
     def nap(self, seconds: float) -> None:
-        """Wait until ``rouse``."""
+        """Wait so long at most; ``rouse`` ends it, now or before."""
         self._roused.select(seconds)
 
     def close(self) -> None:
@@ -384,7 +400,7 @@ class BusThread(Generic[Opened]):
             self._all.unregister(session)
             try:
                 session.end()
-            except ERRORS as error:
+            except Exception as error:  # noqa: BLE001, callbacks run until the broker answers
                 LOG.warning('%s did not leave the broker in good order: %s', self._name, error)
                 session.close()
         for one in (self._all, self._roused, self._hear, self._wake):
@@ -400,31 +416,37 @@ class BusThread(Generic[Opened]):
                 except Exception as error:
                     LOG.exception('%s failed, and connects again', self._name)
                     self.lose(error)
-                    self._rest()
                     self.nap(AGAIN_S)
         finally:
-            self.close()
-            self._user.ended()
+            try:
+                self.close()
+            finally:
+                self._user.ended()
 
     def _turn(self) -> None:
         if self.session is None and time.monotonic() >= self._connect_at_s:
             try:
                 self.open()
             except errors.BrokerUnavailable as error:
-                self._rest()
                 LOG.error(
                     '%s cannot connect to the broker: %s. Trying again in %.1f s',
                     self._name,
                     error.why,
-                    self._pause_s,
+                    self._rest(),
                 )
+            except Exception:
+                self._rest()
+                raise
         self._wait()
         self._user.work()
 
-    def _rest(self) -> None:
+    def _rest(self) -> float:
+        """Make the next attempt after a pause; returns its seconds."""
         self._pause_s = self._pauses.after(self._pause_s)
         # Not all clients of a broker that comes back connect at once.
-        self._connect_at_s = time.monotonic() + self._pause_s * random.uniform(0.5, 1.5)
+        wait_s = self._pause_s * random.uniform(0.5, 1.0)
+        self._connect_at_s = time.monotonic() + wait_s
+        return wait_s
 
     def _wait(self) -> None:
         """Wait for a frame, ``rouse`` or a due time, and read what has come."""

@@ -28,7 +28,7 @@ from nova_sched.engine.deferred import Deferred
 from nova_sched.rpc.direct import settings, wire
 from nova_sched.rpc.direct.replies import ReplySender
 from nova_sched.rpc.direct.session import BrokerSession
-from nova_sched.rpc.rabbit import BusThread, Pauses, connect
+from nova_sched.rpc.rabbit import User
 
 LOG = logging.getLogger(__name__)
 
@@ -37,10 +37,11 @@ THREADS = 64  # the default of executor_thread_pool_size
 MAX_HANDLED = 1000  # handled messages that are recognised when they are delivered again
 MAX_NAP_S = 0.01  # for the loop to handle a batch, before more messages are read
 MAX_BATCH = 64  # messages to pass to the loop as one batch
+CONNECTING_S = 1.0  # for a server that is stopped while it connects
 ENDING_S = 10.0  # for a broker that is away when the server ends
 
 
-class DirectServer:
+class DirectServer(User):
     """An RPC server on RabbitMQ. It is ended with ``stop`` and ``finish``.
 
     Its thread takes what waits, and passes it to the dispatcher. Methods that do not wait run in
@@ -77,17 +78,7 @@ class DirectServer:
         if loop is not None:
             loop.follow(self._after_batch)
         name = f'{os.path.basename(sys.argv[0])}:{os.getpid()}:{target.topic}'
-        self._bus = BusThread(
-            self,
-            lambda: connect(found.cluster, name, rabbit.heartbeat_timeout_threshold),
-            'The RPC server',
-            Pauses(
-                rabbit.rabbit_retry_interval,
-                rabbit.rabbit_retry_backoff,
-                rabbit.rabbit_interval_max,
-            ),
-            max(rabbit.heartbeat_rate, 2) * 2,
-        )
+        self._bus = found.thread(self, name, 'The RPC server')
 
     # Called by other threads.
 
@@ -103,7 +94,8 @@ class DirectServer:
 
     def finish(self):
         """After ``stop``: wait until all messages that were taken are answered, and end."""
-        self._bus.join()
+        if self._listening.wait(CONNECTING_S):  # one that still connects takes no message
+            self._bus.join()
         self._pool.shutdown(wait=False)
 
     def _done(self, call):
@@ -134,6 +126,7 @@ class DirectServer:
         if session is None:
             return
         self._offsets |= session.offsets
+        self._replies.take_confirms(session)
         self._replies.take_back(session)
         for call in [*self._calls.values(), *self._nameless]:
             call.tags.clear()
@@ -189,7 +182,7 @@ class DirectServer:
             return
         with self._gathering():
             for _ in range(min(len(arrived), MAX_BATCH)):
-                self._take(session, arrived.popleft())
+                self._take(session, session.take())
 
     def _take(self, session, found):
         tag = found.delivery_tag

@@ -15,7 +15,6 @@ import collections
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable
 from typing import Any
 
 from amqp import spec
@@ -58,7 +57,7 @@ class BrokerSession(rabbit.Session):
         self._settled = 0
         self._sent: dict[int, Sent] = {}
         self._numbers = itertools.count(1)
-        self._offsets: dict[str, int] = {}  # consumer tag of a stream: its next message
+        self._offsets: dict[str, int] = {}  # queue of a stream: its next message
         connection.on_blocked = self._on_blocked
         connection.on_unblocked = self._on_unblocked
         for one in wanted:
@@ -77,9 +76,8 @@ class BrokerSession(rabbit.Session):
             arguments = dict(wanted.consumer_arguments)
             if wanted.is_stream:
                 arguments['x-stream-offset'] = offsets.get(wanted.queue, 'last')
-            take = self._take_stream(wanted.queue) if wanted.is_stream else self._take
             self._channel.basic_consume(
-                wanted.queue, str(number), callback=take, arguments=arguments or None
+                wanted.queue, str(number), callback=self._take, arguments=arguments or None
             )
 
     @property
@@ -103,6 +101,15 @@ class BrokerSession(rabbit.Session):
         self._channel.send_method(
             spec.Basic.Publish, 'Bssbb', (0, '', queue, True, False), message
         )
+
+    def take(self):
+        """Return the next message that has arrived."""
+        message = self.arrived.popleft()
+        offset = rabbit.headers(message).get('x-stream-offset')
+        if offset is not None:
+            number = int(message.delivery_info['consumer_tag'])
+            self._offsets[self._wanted[number - 1].queue] = offset + 1
+        return message
 
     def settle(self, tag):
         """Acknowledge a message with the next ``acknowledge``."""
@@ -152,15 +159,6 @@ class BrokerSession(rabbit.Session):
     def _take(self, message):
         self._held[message.delivery_tag] = False
         self.arrived.append(message)
-
-    def _take_stream(self, queue) -> Callable[[Any], None]:
-        def take(message):
-            offset = rabbit.headers(message).get('x-stream-offset')
-            if offset is not None:
-                self._offsets[queue] = offset + 1
-            self._take(message)
-
-        return take
 
     def _on_blocked(self, reason):
         LOG.error('The broker has blocked the connection: %s', reason)

@@ -23,7 +23,7 @@ from amqp.exceptions import NotFound, PreconditionFailed
 from oslo_messaging._drivers import amqpdriver, impl_rabbit
 
 from nova_sched import errors
-from nova_sched.rpc.rabbit import Host, RabbitCluster
+from nova_sched.rpc.rabbit import BusThread, Host, Pauses, RabbitCluster, connect
 
 LOG = logging.getLogger(__name__)
 
@@ -39,6 +39,20 @@ class BusSettings:
 
     cluster: RabbitCluster
     rabbit: Any
+
+    def thread(self, user, connection, name):
+        """Returns the BusThread of a user; ``connection`` is the name that RabbitMQ shows."""
+        rabbit = self.rabbit
+        pauses = Pauses(
+            rabbit.rabbit_retry_interval, rabbit.rabbit_retry_backoff, rabbit.rabbit_interval_max
+        )
+        return BusThread(
+            user,
+            lambda: connect(self.cluster, connection, rabbit.heartbeat_timeout_threshold),
+            name,
+            pauses,
+            max(rabbit.heartbeat_rate, 2) * 2,
+        )
 
 
 def of(bus):

@@ -54,6 +54,7 @@ class Session(rabbit.Session):
         self.excess: list[brokers.Delivery] = []
         self.missing: dict[str, int] = {}  # queues that do not exist, with the wanted priority
         self._channel = connection.channel()
+        self._channel.auto_decode = False  # bodies as bytes
         self._probes = connection.channel()
         self._window = window
         self._whole = whole

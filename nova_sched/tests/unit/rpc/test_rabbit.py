@@ -16,6 +16,7 @@ import logging
 import math
 import socket
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -178,6 +179,38 @@ def test_a_failure_at_work_costs_the_connection_alone(user, failure):
     user.do(lambda: None)
     eventually(lambda: len(user.connections) == 2 and user.thread.session)
     assert user.said == [(user.connections[0], str(failure))]
+
+
+def test_a_failure_while_it_closes_ends_nothing(user, caplog):
+    """Messages come until the broker has answered."""
+    user.thread.start()
+    user.do(lambda: None)
+    (connection,) = user.connections
+    close = connection.close
+
+    def closing():
+        close()
+        raise ValueError('odd message')
+
+    connection.close = closing
+    user.failures.append(ConnectionForced('shut down'))
+    user.do(lambda: None)
+    eventually(lambda: len(user.connections) == 2 and user.thread.session)
+    assert 'A message failed while its connection was closed' in caplog.text
+    assert connection.sock.fileno() == -1
+    user.connections[1].close = closing
+    user.stop()
+    assert user.said[1:] == ['ended']
+
+
+def test_a_session_that_ends_soon_is_not_opened_again_at_once(user, monkeypatch):
+    monkeypatch.setattr(rabbit.random, 'uniform', lambda _least, most: most)
+    user.thread = rabbit.BusThread(user, user.connect, 'It', rabbit.Pauses(100.0, 50.0, 200.0))
+    user.thread.start()
+    user.do(lambda: None)
+    begin_s = time.monotonic()
+    user.do(lambda: user.thread.lose(ConnectionForced('shut down')))
+    assert user.thread._connect_at_s >= begin_s + 100
 
 
 def test_without_a_start_it_may_be_opened_and_closed(user):

@@ -91,7 +91,7 @@ class Rabbit:
 class Connection:
     """Frames for the client wait in ``inbox``, each with a byte in the socket."""
 
-    connected = True
+    connected, transport = True, None
 
     def __init__(self, rabbit):
         self.rabbit, self.heartbeat = rabbit, rabbit.heartbeat_s

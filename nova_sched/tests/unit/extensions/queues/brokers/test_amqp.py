@@ -350,6 +350,7 @@ def test_an_error_at_the_first_word_is_told():
             self.inner = rabbit.connect()
             self.sock = self.inner.sock
             self.heartbeat, self.connected, self.closed = 0, True, False
+            self.transport = None
 
         def channel(self):
             raise AccessRefused('not you')
