@@ -68,7 +68,7 @@ def read(cells, api, placement):
     servers, placed, evacuated = set[str](), dict[str, str](), set[str]()
     for cell in cells:
         migrations |= cell.migrations(sorted(held))
-        servers |= cell.existing(sorted(held))
+        servers |= cell.needing(sorted(held))
         placed |= cell.placed()
         evacuated |= cell.evacuated()
     unknown = held.keys() - servers - migrations.keys()

@@ -175,7 +175,7 @@ class NodeReader:
         self._remove(view, set(uuids) - {row.uuid for row in rows}, seen)
         consumers = {one for tree in trees.values() for one in tree.held} - {NAMELESS}
         migrations = view.cell.migrations(sorted(consumers))
-        known = migrations.keys() | view.cell.existing(sorted(consumers - migrations.keys()))
+        known = migrations.keys() | view.cell.needing(sorted(consumers - migrations.keys()))
         waiting, left_out = [], {}
         for row in rows:
             tree = trees.get(row.uuid)

@@ -63,12 +63,12 @@ class Reconciler:
         """End a claim that no server will use. Returns False if its node has to be read first."""
         allocations = self._placement.allocations_of(claim.consumer_uuid)
         is_there = self._mirror.has_any(claim.node_uuid, allocations.providers)
-        if self._server_exists(claim.consumer_uuid) if is_there else claim.is_confirmed:
+        if self._is_needed(claim.consumer_uuid) if is_there else claim.is_confirmed:
             return False
         if is_there and not self._placement.remove(claim.consumer_uuid, allocations):
             return True  # the allocation has changed: the next look decides
         if self._scheduler.call(self._scheduler.nova_hosts.end_claim, claim):
-            what = 'its server does not exist' if is_there else 'it has no allocation'
+            what = 'no server is to be there' if is_there else 'it has no allocation'
             LOG.warning(
                 'Ended the claim of instance %s on node %s: %s',
                 claim.consumer_uuid,
@@ -77,7 +77,9 @@ class Reconciler:
             )
         return True
 
-    def _server_exists(self, uuid):
-        """Whether a server is being built or is there. Nova makes the server before it deletes the
-        build request, so the build request is read first."""
-        return self._api.has_build_request(uuid) or any(cell.server(uuid) for cell in self._cells)
+    def _is_needed(self, uuid):
+        """Whether a server is being built, is on a host, or may get there. Nova makes the server
+        before it deletes the build request, so the build request is read first."""
+        return self._api.has_build_request(uuid) or any(
+            row.needs_allocations for cell in self._cells if (row := cell.server(uuid))
+        )

@@ -137,7 +137,16 @@ WITH_DEVICES = (
 HOSTS_OF = sa.select(INSTANCES.c.host).where(
     INSTANCES.c.deleted == 0, INSTANCES.c.host.is_not(None), INSTANCES.c.uuid.in_(KEYS)
 )
-EXISTING = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.deleted == 0, INSTANCES.c.uuid.in_(KEYS))
+OFFLOADED = 'shelved_offloaded'
+NEEDING = sa.select(INSTANCES.c.uuid).where(
+    INSTANCES.c.deleted == 0,
+    INSTANCES.c.uuid.in_(KEYS),
+    sa.or_(
+        sa.func.coalesce(INSTANCES.c.vm_state, '') != OFFLOADED,
+        INSTANCES.c.task_state.is_not(None),
+        INSTANCES.c.host.is_not(None),
+    ),
+)
 PLACED = sa.select(INSTANCES.c.uuid, INSTANCES.c.host).where(
     INSTANCES.c.deleted == 0,
     INSTANCES.c.host.is_not(None),
@@ -208,6 +217,13 @@ class InstanceRow:
     vm_state: str | None
     task_state: str | None
     deleted: bool
+
+    @property
+    def needs_allocations(self):
+        """Whether it is on a host, or may get there: not deleted, nor offloaded while nothing
+        happens to it (Nova sets the task before it asks the scheduler for a host)."""
+        is_at_rest = self.task_state is None and self.host is None
+        return not (self.deleted or (self.vm_state == OFFLOADED and is_at_rest))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -329,9 +345,9 @@ class NovaCell:
         """The hosts of those of these instances that are not deleted."""
         return {row.host for row in self._among(HOSTS_OF, uuids)}
 
-    def existing(self, uuids):
-        """Those of these UUIDs that are instances which are not deleted."""
-        return {row.uuid for row in self._among(EXISTING, uuids)}
+    def needing(self, uuids):
+        """Those of these UUIDs that are instances which need allocations, see InstanceRow."""
+        return {row.uuid for row in self._among(NEEDING, uuids)}
 
     def placed(self):
         """Instance UUID -> host, of the built instances that nothing happens to now."""
@@ -381,7 +397,7 @@ def is_tracked(vm_state, task_state):
     """
     if vm_state == 'building':
         return task_state in ('networking', 'block_device_mapping', 'spawning')
-    return vm_state not in (None, 'shelved_offloaded')
+    return vm_state not in (None, OFFLOADED)
 
 
 def _service(row):

@@ -830,9 +830,16 @@ class NovaLife(Life):
             self._migrate(kind, host, flavor)
 
     def _unshelve(self) -> None:
-        if found := self._destinations(self._spec_within(self.server.flavor)):
-            self._build(found, 'shelved_offloaded')
+        self._task('unshelving')
+        found = self._destinations(self._spec_within(self.server.flavor))
+        if not (found and self._build(found, 'shelved_offloaded')):
+            self._task(None)
         self.cloud.ledger.forget(self.server.name)
+
+    def _task(self, state: str | None) -> None:
+        row = INSTANCES.update().where(INSTANCES.c.uuid == self.server.uuid)
+        self._cell.write(row.values(task_state=state))
+        self.cloud.take_time(self.process, 0.01)
 
     def _spec_within(self, flavor: TraceFlavor, leaving: Host | None = None) -> Any:
         """The request for another host of the cell that has the server."""

@@ -125,12 +125,14 @@ class FakeCell:
         return {uuid: self.there[name] for uuid, name in names.items()}
 
     def hosts_of(self, uuids):
-        there = self.existing(uuids)
-        return {row.host for uuid, row in self.servers.items() if uuid in there and row.host}
+        there = [row for uuid, row in self.servers.items() if uuid in uuids and not row.deleted]
+        return {row.host for row in there if row.host}
 
-    def existing(self, uuids):
+    def needing(self, uuids):
         self._check()
-        return {uuid for uuid in uuids if uuid in self.servers and not self.servers[uuid].deleted}
+        return {
+            uuid for uuid in uuids if uuid in self.servers and self.servers[uuid].needs_allocations
+        }
 
     def placed(self):
         return {

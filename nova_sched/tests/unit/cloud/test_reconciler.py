@@ -21,6 +21,7 @@ from nova_sched.tests.unit.cloud.test_mirror import A, cloud, make
 
 __all__ = ['cloud', 'make']
 AGE_S = 60.0
+AWAY = {'vm_state': 'shelved_offloaded', 'host': None, 'node': None}
 
 
 @pytest.fixture
@@ -47,6 +48,8 @@ CASES = [
     pytest.param(True, None, False, {}, id='killed after it wrote, and Nova gave up'),
     pytest.param(True, {}, True, CONFIRMED, id='Nova builds the server'),
     pytest.param(True, {'deleted': True}, False, {}, id='its server is deleted'),
+    pytest.param(True, {**AWAY, 'task_state': 'unshelving'}, True, CONFIRMED, id='on its way'),
+    pytest.param(True, AWAY, False, {}, id='Nova gave up, and its server stays offloaded'),
     pytest.param(False, {}, False, {}, id='the conductor took another host'),
 ]
 

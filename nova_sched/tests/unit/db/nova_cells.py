@@ -268,8 +268,8 @@ class NovaCells:
             writer, tables.INSTANCES, instance('a'), instance('b', None), instance('c', deleted=9)
         )
         wanted = [uuid_of(name) for name in ('a', 'b', 'c', 'none')]
-        assert cell.existing(wanted) == {uuid_of('a'), uuid_of('b')}
-        assert cell.existing([]) == frozenset()
+        assert cell.needing(wanted) == {uuid_of('a'), uuid_of('b')}
+        assert cell.needing([]) == frozenset()
 
     def test_the_hosts_of_instances(self, writer, cell):
         rows = [instance('a'), instance('b', None), instance('c', 'cmp9', deleted=9)]
@@ -286,17 +286,25 @@ class NovaCells:
         assert cell.migrations([]) == {}
 
     def test_servers_that_an_audit_looks_at(self, writer, cell):
+        away = {'host': None, 'vm_state': 'shelved_offloaded'}
         rows = {
             'built': {},
             'busy': {'task_state': 'rebooting'},
             'failed': {'vm_state': 'error'},
             'unplaced': {'host': None},
+            'without a state': {'host': None, 'vm_state': None},
             'deleted': {'deleted': 7},
+            'offloaded': away,
+            'unshelving': {**away, 'task_state': 'unshelving'},
+            'spawning': {'vm_state': 'shelved_offloaded', 'task_state': 'spawning'},
         }
         fill(writer, tables.INSTANCES, *(instance(name, **row) for name, row in rows.items()))
         assert cell.placed() == {uuid_of('built'): 'cmp1'}
         asked = [uuid_of(name) for name in (*rows, 'unknown')]
-        assert cell.existing(asked) == {uuid_of(name) for name in rows if name != 'deleted'}
+        needing = {uuid_of(name) for name in rows.keys() - {'deleted', 'offloaded'}}
+        assert cell.needing(asked) == needing
+        there = {uuid: row for uuid in asked if (row := cell.server(uuid))}
+        assert {uuid for uuid, row in there.items() if row.needs_allocations} == needing
 
     def test_servers_that_were_evacuated(self, writer, cell):
         states = {
