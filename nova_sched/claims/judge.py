@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from nova_sched import errors
-from nova_sched.claim import PENDING, PLANNED, Claim
+from nova_sched.claim import PENDING, PLANNED, TO_ANOTHER_HOST, Claim
 from nova_sched.claims import PlacementOutcome, ServerGroupPolicy, plan_quota
 from nova_sched.claims.exclusive_domains import put
 from nova_sched.state.request import AFFINITY
@@ -221,10 +221,19 @@ def changes_by(placement, held):
     return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
 
 
+def has_arrived(here, confirmed, move):
+    """Whether an instance, with these confirmed claims, is on the node of the claim ``here`` by a
+    move that is open, or is where a ``move`` to another host would only bring it: then a call for
+    the move came late, and must not make a resize in place of it."""
+    if any(one.order() >= here.order() for one in confirmed if one is not here):
+        return False  # it has left the node
+    return move in TO_ANOTHER_HOST or (here.move is not None and here.resizing is None)
+
+
 def unknown(placement, held, changes):
     """Claims by which the placement is lost, because its scheduler did not know them as they are:
-    those that its ``changes`` (of changes_by) would end or replace, and those that it knew as
-    pending and are confirmed.
+    those that its ``changes`` (of changes_by) would end or replace, those that it knew as pending
+    and are confirmed, and those of instances that its moves have brought there already.
 
     A message may arrive twice, and a delayed one may arrive after its caller has asked again.
     """
@@ -234,6 +243,16 @@ def unknown(placement, held, changes):
         for old in held.of(claim.consumer_uuid).values()
         if old.is_confirmed and old.uuid != claim.uuid and old.uuid in placement.replaces
     ]
+    for claim in placement.claims:
+        if claim.move:
+            there = [one for one in held.of(claim.consumer_uuid).values() if one.is_confirmed]
+            confirmed += [
+                here
+                for here in there
+                if here.node_uuid == claim.node_uuid
+                and here.uuid != claim.uuid
+                and has_arrived(here, there, claim.move)
+            ]
     return confirmed + [
         old
         for old, new in changes.values()
@@ -242,10 +261,12 @@ def unknown(placement, held, changes):
 
 
 def _is_lost(old, new):
-    """Whether a change takes from a caller what it was told: a pending claim or an open resize."""
+    """Whether a change takes from a caller what it was told: a pending claim, an open resize, or a
+    move that it is to settle, which nobody could do while the claim is resized on its node."""
     if old.state == PENDING:
         return new is None or new.uuid != old.uuid
-    return old.resizing is not None
+    is_resized = new is not None and new.resizing is not None
+    return old.resizing is not None or (old.keeps_source and is_resized)
 
 
 def repeats_ended(placement, held):

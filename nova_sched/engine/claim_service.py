@@ -19,6 +19,7 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.claim import RESIZE, TO_ANOTHER_HOST
 from nova_sched.claims import ANY, ClaimSelector
+from nova_sched.claims.judge import has_arrived
 from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.place import is_made_by
@@ -80,7 +81,7 @@ class ClaimService:
             ):
                 what = f'A claim for instance {consumer}'
                 raise errors.Outdated(what, 'another one was made since')
-            if move and (arrived := self._arrived(request, node, move, selector)):
+            if move and (arrived := self._arrived(request, node, move)):
                 return arrived
             try:
                 made = self._try_claim(node, request, request_id, move, new, selector)
@@ -123,10 +124,10 @@ class ClaimService:
                 raise errors.AlreadyPlaced(consumer, host)
         return running[0] if running else None
 
-    def _arrived(self, request, node, move, selector):
+    def _arrived(self, request, node, move):
         """The claim on the node of an instance that a move has brought there already; None if it
-        runs elsewhere, or is to be resized there. Raises Outdated if another move has brought it:
-        a call that came late must not make a resize in place of it."""
+        runs elsewhere, or is to be resized there. Raises Outdated if another move has brought it.
+        """
         consumer = request.instance_uuid
         if not any(
             claim.is_confirmed and claim.node_uuid == node.uuid
@@ -135,10 +136,7 @@ class ClaimService:
             return None
         running = [claim for claim in self._state_sync.claims_of(consumer) if claim.is_confirmed]
         here = next((claim for claim in running if claim.node_uuid == node.uuid), None)
-        if here is None or any(one.order() >= here.order() for one in running if one is not here):
-            return None  # it has left the node
-        is_named = here.name == selector.claim_uuid
-        if move not in TO_ANOTHER_HOST and (here.move is None or here.resizing or is_named):
+        if here is None or not has_arrived(here, running, move):
             return None
         if here.move != move:
             raise errors.Outdated(f'A move of instance {consumer}', f'it runs on {node.host}')

@@ -255,8 +255,9 @@ class Placer:
         """Raise AlreadyRunning for an instance with a confirmed claim, unless it moves, and
         Superseded for one that another request moves.
 
-        A build request for an instance that runs is late: an earlier request has built it. And
-        which of two moves is the later one cannot be told: the instance may be on its way.
+        A build request for an instance that runs is late: an earlier request has built it. So is
+        a request by which the instance has moved. And which of two moves is the later one cannot
+        be told: the instance may be on its way.
         """
         for request in requests:
             if request.is_rebuild:
@@ -265,7 +266,7 @@ class Placer:
             there = [claim for claim in claims if claim.is_confirmed]
             for claim in claims:
                 is_repeat = claim.request_id == marks['request_id'] is not None
-                if claim.move and not claim.is_confirmed and not is_repeat:
+                if claim.move and claim.is_confirmed == is_repeat:
                     raise errors.Superseded(request.instance_uuid)
             nodes = [self.cluster.node(claim.node_uuid) for claim in there]
             if there and not any(map(functools.partial(_is_move, request), there, nodes)):

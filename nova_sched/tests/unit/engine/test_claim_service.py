@@ -501,14 +501,6 @@ class TestConfirmAndAbort:
                 self.moved(world, 'resize', vcpus=vcpus)
         assert world.store.claims() == [there]
 
-    def test_a_resize_that_names_the_open_move(self, world):
-        commit(world.store, claim(A, node(), state=CONFIRMED, move='resize'))
-        world.call(world.state_sync.refresh)
-        (there,) = world.store.claims()
-        place = 'host-0', 'host-0', 'req-3', None, 'resize', False, ClaimSelector(there.name)
-        made = world.call(world.claim_service.claim, asks(A, vcpus=3), *place)
-        assert made.resizing.new[VCPU] == 3
-
     def test_a_move_back_to_the_host_that_the_instance_has_left(self, world):
         """Its claim there is still to end."""
         for host in ('host-0', 'host-1'):

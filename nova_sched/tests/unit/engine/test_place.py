@@ -19,7 +19,7 @@ import random
 import pytest
 
 from nova_sched import errors
-from nova_sched.claim import CONFIRMED, MEMORY_MB, VCPU
+from nova_sched.claim import CONFIRMED, MEMORY_MB, PENDING, VCPU
 from nova_sched.engine import Settings
 from nova_sched.engine.answer import selections
 from nova_sched.engine.place import Placer
@@ -351,12 +351,12 @@ class TestRunning:
 class TestMoving:
     """A request for an instance that a move is to bring to host-0: nobody has confirmed that."""
 
-    def asks(self, *their_ids, move='live-migration', **words):
+    def asks(self, *their_ids, move='live-migration', state=PENDING, vcpus=1):
         theirs, ours = their_ids
         made = cluster(2, host=['host-0', 'host-1'])
         moving = claim(uuid_of('instance 0'), made.hosts.nodes[0].uuid, vcpus=1)
-        made.add(dataclasses.replace(moving, move=move, request_id=theirs))
-        asked = requests(1, vcpus=1, force_hosts=['host-1'], **words)
+        made.add(dataclasses.replace(moving, move=move, state=state, request_id=theirs))
+        asked = requests(1, vcpus=vcpus, force_hosts=['host-1'])
         decision = placer(made, rules()).decide(asked, Settings(), request_id=ours)
         return names(made.hosts, decision.rows)
 
@@ -367,6 +367,14 @@ class TestMoving:
 
     def test_its_own_request_does(self):
         assert self.asks('one', 'one') == ['host-1']
+
+    @pytest.mark.parametrize('ours, is_late', [('one', True), ('two', False), (None, False)])
+    def test_a_request_by_which_the_instance_has_moved(self, ours, is_late):
+        if is_late:
+            with pytest.raises(errors.Superseded):
+                self.asks('one', ours, state=CONFIRMED, vcpus=2)
+        else:
+            assert self.asks('one', ours, state=CONFIRMED, vcpus=2) == ['host-1']
 
     def test_a_claim_that_is_of_no_move_gives_way(self):
         assert self.asks('one', 'two', move=None) == ['host-1']
