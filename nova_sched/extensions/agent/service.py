@@ -330,7 +330,10 @@ class Agent:
         smaller."""
         others = self._beside(here.uuid)
         node = self._node(others)
-        claim = node.resize_claim(request, here.claim(node.uuid))
+        held = here.claim(node.uuid)
+        if held.resizing:  # this is the machine: what it was to get before, it has not
+            held = held.reverted()
+        claim = node.resize_claim(request, held)
         # A flavor of the same size adds nothing, but its resize is to be settled like any other.
         resizing = claim.resizing or Resizing(here.resources, here.resources, here.parts)
         fields = {'resources': claim.resources, 'resizing': resizing, 'vm_state': RESIZED}
