@@ -223,11 +223,11 @@ def changes_by(placement, held):
 
 def has_arrived(here, confirmed, move):
     """Whether an instance, with these confirmed claims, is on the node of the claim ``here`` by a
-    move that is open, or is where a ``move`` to another host would only bring it: then a call for
-    the move came late, and must not make a resize in place of it."""
+    resize or migration that is to be settled, or is where a ``move`` to another host would only
+    bring it: then a call for the move came late, and must not make a resize in place of it."""
     if any(one.order() >= here.order() for one in confirmed if one is not here):
         return False  # it has left the node
-    return move in TO_ANOTHER_HOST or (here.move is not None and here.resizing is None)
+    return move in TO_ANOTHER_HOST or (here.keeps_source and here.resizing is None)
 
 
 def unknown(placement, held, changes):

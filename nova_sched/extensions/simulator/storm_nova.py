@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.claim import MEMORY_MB, VCPU
+from nova_sched.claim import MEMORY_MB, VCPU, Claim
 from nova_sched.claims.values import NAMELESS, sums
 from nova_sched.cloud import allocations, mirror, node_reader, uncertain_writes
 from nova_sched.cloud.allocations import AllocationWriter
@@ -778,9 +778,11 @@ class NovaLife(Life):
         server, cloud = self.server, self.cloud
         for place, chosen in enumerate(found):
             cloud.ledger.forget(server.name)
+            host = cloud.hosts[chosen.service_host]
             if place and not self._client.claim(server.uuid, chosen.allocation_request):
                 continue
-            host = cloud.hosts[chosen.service_host]
+            if place:
+                cloud.ledger.alternate(server.name, host)
             fails = self._chance.random() < 0.1
             if self._tell(host, lambda host=host, fails=fails: host.build_server(
                     server, vm_state, fails)):  # fmt: skip
@@ -944,7 +946,9 @@ class NovaLife(Life):
 class NovaLedger(Ledger):
     """Compares what runs with Placement, and both with the claims.
 
-    ``_known``: what is on a host, if the store has had a row for that.
+    ``_known``: what is on a host, if the store has had a row for that. ``_left``: what the store
+    had of a server when its conductor took an alternate there, which no scheduler knew of: that
+    row is of an earlier visit, and says nothing.
     """
 
     _cloud: 'NovaCloud'
@@ -952,6 +956,16 @@ class NovaLedger(Ledger):
     def __init__(self, cloud: 'NovaCloud'):
         super().__init__(cloud)
         self._known: dict[tuple[str, str], dict[str, int]] = {}
+        self._left: dict[tuple[str, str], Claim | None] = {}
+
+    def alternate(self, server: str, host: NovaHost) -> None:
+        """The conductor has allocated an alternate."""
+        self._left[server, host.name] = self._claim(server, host)
+
+    def _claim(self, server: str, host: Host) -> Claim | None:
+        facts = self._facts.get(host.uuid)
+        there = facts.claims if facts else ()
+        return next((one for one in there if one.consumer_uuid == uuid_of(server)), None)
 
     def _rows(self, host: NovaHost) -> dict[str, Mapping[str, int]]:
         """What the rows of a node have, by server."""
@@ -984,7 +998,9 @@ class NovaLedger(Ledger):
                 )  # fmt: skip
             key = server, host.name
             if not is_less(rows.get(server, {}), amounts):
-                self._known[key] = amounts
+                left = self._left.get(key)
+                if left is None or left != self._claim(server, host):
+                    self._known[key] = amounts
             elif self._known.get(key) == amounts and server not in self.expired:
                 raise Violation(
                     f'{server} has {amounts} on {host.name}, and its rows there have '
@@ -993,6 +1009,7 @@ class NovaLedger(Ledger):
         for key in [key for key in self._known if key[1] == host.name]:
             if key[0] not in host.truth:
                 del self._known[key]
+                self._left.pop(key, None)
 
     def _check_promise(self, server: str, host_name: str) -> None:
         host = self._cloud.hosts[host_name]

@@ -485,7 +485,7 @@ class TestConfirmAndAbort:
         [
             pytest.param(2, 'resize', None, id='a copy of its call'),
             pytest.param(3, 'resize', 'another size is not settled', id='of an earlier one'),
-            pytest.param(2, 'evacuation', 'it runs on host-0', id='after another move'),
+            pytest.param(2, 'migration', 'it runs on host-0', id='after another move'),
         ],
     )
     def test_a_late_resize_to_the_host_where_the_instance_is(self, world, vcpus, by, why):
@@ -500,6 +500,13 @@ class TestConfirmAndAbort:
             with pytest.raises(errors.Outdated, match=why):
                 self.moved(world, 'resize', vcpus=vcpus)
         assert world.store.claims() == [there]
+
+    @pytest.mark.parametrize('by', ['live-migration', 'evacuation'])
+    def test_a_resize_after_a_move_that_reports_are_to_settle(self, world, by):
+        """The agent of its source may be away for long."""
+        commit(world.store, claim(A, node(), state=CONFIRMED, move=by))
+        world.call(world.state_sync.refresh)
+        assert self.moved(world, 'resize', vcpus=3).resizing.new[VCPU] == 3
 
     def test_a_move_back_to_the_host_that_the_instance_has_left(self, world):
         """Its claim there is still to end."""
