@@ -501,6 +501,19 @@ class TestConfirmAndAbort:
                 self.moved(world, 'resize', vcpus=vcpus)
         assert world.store.claims() == [there]
 
+    @pytest.mark.parametrize(
+        'by, won',
+        [('resize', False), ('migration', False), ('live-migration', True), (None, True)],
+    )
+    def test_a_scheduler_that_has_not_heard_of_the_arrival(self, world, by, won):
+        """The store opens no resize on a move that somebody is to settle."""
+        commit(world.store, claim(A, node(), state=CONFIRMED, move=by))
+        (there,) = world.store.claims()
+        (outcome,) = world.store.commit([Placement((claim(A, node(), vcpus=2),))])
+        assert outcome.won == won
+        (now,) = world.store.claims()
+        assert (now.uuid, now.resizing is not None) == (there.uuid, won)
+
     @pytest.mark.parametrize('by', ['live-migration', 'evacuation'])
     def test_a_resize_after_a_move_that_reports_are_to_settle(self, world, by):
         """The agent of its source may be away for long."""
