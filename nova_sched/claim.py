@@ -227,8 +227,8 @@ class Claim:
         resizing = Resizing(sizes.old, later.resources, later.parts, later.uuid)
         both = resizing.together
         if self.resizing:
-            both = {name: max(both.get(name, 0), self.resources.get(name, 0))
-                    for name in {**self.resources, **both}}  # fmt: skip
+            held = self.resources.items()
+            both |= {name: max(amount, both.get(name, 0)) for name, amount in held}
         times = {'changed_s': later.created_s, 'expires_s': later.expires_s}
         return dataclasses.replace(mine, resources=both, resizing=resizing, **times)
 

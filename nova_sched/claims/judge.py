@@ -262,7 +262,7 @@ def unknown(placement, held, changes):
 
 def _is_lost(old, new):
     """Whether a change takes from a caller what it was told: a pending claim, an open resize, or a
-    move that it is to settle, which nobody could do while the claim is resized on its node."""
+    move that it still has to settle: it could not while the claim is resized on its node."""
     if old.state == PENDING:
         return new is None or new.uuid != old.uuid
     is_resized = new is not None and new.resizing is not None

@@ -38,8 +38,8 @@ class CloudAllocations:
 
     ``hosts``: node UUID -> host. ``held``: consumer -> node UUID -> amounts of its whole tree.
     ``migrations``: migration -> instance, of consumers that are migrations. ``servers``: those
-    that exist or are being built. ``placed``: server -> host, of servers that nothing happens to
-    now. ``evacuated``: servers whose source host has not been started again.
+    that need allocations, or are being built. ``placed``: server -> host, of servers that nothing
+    happens to now. ``evacuated``: servers whose source host has not been started again.
     """
 
     hosts: Mapping[str, str]
@@ -122,8 +122,8 @@ def _leaked(snapshot, cloud):
         if consumer not in known:
             for node, some in nodes.items():
                 words = (
-                    f'Placement has allocations of {amounts(some)}, but there is no server, '
-                    'migration or claim of that UUID'
+                    f'Placement has allocations of {amounts(some)}, but no server needs '
+                    'them, and there is no migration or claim of that UUID'
                 )
                 yield AuditFinding(LEAKED, words, dict(some), {}, **_at(cloud, node, consumer))
 

@@ -13,8 +13,9 @@
 
 A scheduler that is killed between its commit and its answer leaves a claim, and maybe an
 allocation. A conductor that takes an alternate leaves the claim on the host that failed. The
-compute node does not know of either. The mirror has confirmed a claim whose allocation it has
-read, whether there is a server or not.
+compute node does not know of either. A decision that comes after Nova has given up an unshelving
+leaves both for a server that stays offloaded. The mirror has confirmed a claim whose allocation it
+has read, whether there is a server or not.
 """
 
 import logging
@@ -68,7 +69,8 @@ class Reconciler:
         if is_there and not self._placement.remove(claim.consumer_uuid, allocations):
             return True  # the allocation has changed: the next look decides
         if self._scheduler.call(self._scheduler.nova_hosts.end_claim, claim):
-            what = 'no server is to be there' if is_there else 'it has no allocation'
+            needless = 'its server does not exist, or is offloaded'
+            what = needless if is_there else 'it has no allocation'
             LOG.warning(
                 'Ended the claim of instance %s on node %s: %s',
                 claim.consumer_uuid,

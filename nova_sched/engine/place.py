@@ -199,7 +199,7 @@ class Placer:
         before = None
         try:
             if decision.claiming:
-                self._check_moves(requests, decision.marks)
+                self._check_moves(requests, decision.marks['request_id'])
             self._remove_unconfirmed(decision, requests)
             for index, request in enumerate(requests):
                 request = self.grouped(request, decision.instances)
@@ -251,7 +251,7 @@ class Placer:
                     self.cluster.drop(claim)
                     decision.replaced.append(claim)
 
-    def _check_moves(self, requests, marks):
+    def _check_moves(self, requests, request_id):
         """Raise AlreadyRunning for an instance with a confirmed claim, unless it moves, and
         Superseded for one that another request moves.
 
@@ -265,8 +265,9 @@ class Placer:
             claims = [*self.cluster.claims_of(request.instance_uuid)]
             there = [claim for claim in claims if claim.is_confirmed]
             for claim in claims:
-                is_repeat = claim.request_id == marks['request_id'] is not None
-                if claim.move and claim.is_confirmed == is_repeat:
+                is_own = claim.request_id == request_id is not None
+                # Its own move has arrived, or the move of another request is pending.
+                if claim.move and claim.is_confirmed == is_own:
                     raise errors.Superseded(request.instance_uuid)
             nodes = [self.cluster.node(claim.node_uuid) for claim in there]
             if there and not any(map(functools.partial(_is_move, request), there, nodes)):

@@ -20,7 +20,7 @@ from nova_sched.rpc import EXCHANGE, SHADOW_TOPIC, TOPIC, try_once
 from nova_sched.rpc.failures import NovaNoValidHost, known
 from nova_sched.rpc.serializer import Serializer
 
-# Seconds: the time that a conductor waits for an answer, and for a sign of life in the meantime.
+# Seconds: the time that a conductor waits for an answer, and for a heartbeat in the meantime.
 LONG_TIMEOUT_S, MONITOR_TIMEOUT_S = 1800, 60
 
 

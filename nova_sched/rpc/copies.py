@@ -52,7 +52,7 @@ class CopiedCall:
     since_s: float
 
 
-class CallCopies(rabbit.User):
+class CallCopies(rabbit.BusUser):
     """A thread that takes a copy of each call from its own queue.
 
     RabbitMQ deletes the queue with the connection; of the messages that wait there, it drops the

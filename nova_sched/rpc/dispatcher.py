@@ -44,7 +44,7 @@ class Dispatcher(messaging.RPCDispatcher):
     """oslo.messaging's dispatcher, with checks: the original assumes that a message has the form
     that its client gives it.
 
-    The original compares names that may not be text. It starts a thread that sends signs of life
+    The original compares names that may not be text. It starts a thread that sends heartbeats
     before it selects an endpoint, ends that thread only if it found one, and fails if the timeout
     is not a number. ``pauses`` (engine.clock) tell how long the callers of messages wait.
     """
@@ -64,7 +64,7 @@ class Dispatcher(messaging.RPCDispatcher):
             _check(incoming)
         received = getattr(incoming, 'received', None) or self.received(incoming)
         if not self._is_served(incoming.message):
-            incoming.client_timeout = None  # it is refused at once: no signs of life are needed
+            incoming.client_timeout = None  # it is refused at once: no heartbeats are needed
         with handling(received):
             return super().dispatch(incoming)
 
@@ -138,7 +138,7 @@ class DirectDispatcher(Dispatcher):
     """``dispatch`` returns the answer, or a Deferred of it."""
 
     def dispatch(self, incoming):
-        # The server sends the signs of life; the original would start a thread for them.
+        # The server sends the heartbeats; the original would start a thread for them.
         incoming.client_timeout = None
         return super().dispatch(incoming)
 

@@ -275,7 +275,7 @@ class Pauses:
 Opened = TypeVar('Opened', bound=Session)
 
 
-class User(Generic[Opened]):
+class BusUser(Generic[Opened]):
     """What a BusThread works for. The thread calls all of these methods."""
 
     def open(self, connection: amqp.Connection) -> Opened:
@@ -297,7 +297,7 @@ class User(Generic[Opened]):
         """A session was lost, and is about to be closed; None: the broker refused ``open``."""
 
     def ended(self) -> None:
-        """The thread has no session any more, and ends."""
+        """The thread has closed its session, and ends."""
 
 
 class BusThread(Generic[Opened]):
@@ -311,7 +311,7 @@ class BusThread(Generic[Opened]):
 
     def __init__(
         self,
-        user: User[Opened],
+        user: BusUser[Opened],
         connect: Callable[[], amqp.Connection],
         name: str,
         pauses: Pauses = Pauses(),

@@ -26,7 +26,7 @@ MAX_GONE, GONE_S = 200, 60.0  # reply queues that are known to be missing, and f
 
 
 class ReplySender:
-    """Sends answers and signs of life. For the thread of the server.
+    """Sends answers and heartbeats. For the thread of the server.
 
     ``rabbit`` are the options of oslo_messaging_rabbit. ``forget`` is called with each Call for
     which nothing is left to send.
@@ -37,31 +37,31 @@ class ReplySender:
         self._waiting = collections.deque()  # calls with an answer to send
         self._missing = []  # (time, call): calls to answer again
         self._gone = collections.OrderedDict()  # reply queue: until when it counts as missing
-        self._beats = []  # calls that need signs of life
+        self._beats = []  # calls that need heartbeats
 
     @property
     def due_s(self):
-        """When the next answer or sign of life is due, by the monotonic clock."""
+        """When the next answer or heartbeat is due, by the monotonic clock."""
         due = [at_s for at_s, _ in self._missing]
         due += [call.beat_due_s for call in self._beats]
         return min(due, default=math.inf)
 
-    def show_life(self, call):
-        """Send signs of life to the caller until ``add`` or ``drop``."""
+    def start_heartbeats(self, call):
+        """Send heartbeats to the caller until ``add`` or ``drop``."""
         call.beat_due_s = time.monotonic() + call.beat_s
         self._beats.append(call)
 
     def add(self, call):
         """Send the answer of the call."""
-        self._end_life(call)
+        self._stop_heartbeats(call)
         self._waiting.append(call)
 
     def drop(self, call):
         """The call has no answer."""
-        self._end_life(call)
+        self._stop_heartbeats(call)
         self._forget(call)
 
-    def _end_life(self, call):
+    def _stop_heartbeats(self, call):
         if call.beat_due_s is not None:
             self._beats.remove(call)
             call.beat_due_s = None

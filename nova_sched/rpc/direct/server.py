@@ -28,7 +28,7 @@ from nova_sched.engine.deferred import Deferred
 from nova_sched.rpc.direct import settings, wire
 from nova_sched.rpc.direct.replies import ReplySender
 from nova_sched.rpc.direct.session import BrokerSession
-from nova_sched.rpc.rabbit import User
+from nova_sched.rpc.rabbit import BusUser
 
 LOG = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ CONNECTING_S = 1.0  # for a server that is stopped while it connects
 ENDING_S = 10.0  # for a broker that is away when the server ends
 
 
-class DirectServer(User):
+class DirectServer(BusUser):
     """An RPC server on RabbitMQ. It is ended with ``stop`` and ``finish``.
 
     Its thread takes what waits, and passes it to the dispatcher. Methods that do not wait run in
@@ -223,7 +223,7 @@ class DirectServer(User):
         else:
             self._pool.submit(self._handle, call)
         if call.msg_id and call.beat_s and call.text is None:
-            self._replies.show_life(call)
+            self._replies.start_heartbeats(call)
 
     def _handle(self, call):
         """Pass a message to its method. In any thread."""

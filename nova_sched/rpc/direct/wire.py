@@ -60,11 +60,11 @@ def _name_of(message, word):
     value = message.pop(word, None)
     if value is None or (isinstance(value, str) and len(value.encode()) <= MAX_NAME_BYTES):
         return value
-    raise ValueError(f'{word} of the message is no text of at most {MAX_NAME_BYTES} bytes')
+    raise ValueError(f'{word} of the message is not a text of at most {MAX_NAME_BYTES} bytes')
 
 
 def answer(msg_id, result=None, failure=None, ending=True):
-    """The text of an answer. ``failure`` is a sys.exc_info(); ``ending`` False: a sign of life."""
+    """The text of an answer. ``failure`` is a sys.exc_info(); ``ending`` False: a heartbeat."""
     told = None if failure is None else common.serialize_remote_exception(failure)
     inner = {
         'result': result,
@@ -101,10 +101,10 @@ class Call:
 
     ``message`` is the mapping of method, namespace, version and args; ``ctxt`` the context with
     the driver's words, as oslo.messaging's driver makes it. ``client_timeout`` is how many seconds
-    its caller waits for a sign of life. ``received``: see engine.clock.
+    its caller waits for a heartbeat. ``received``: see engine.clock.
 
     ``tags`` are the deliveries of it that are not acknowledged: (session, tag). ``text`` is the
-    answer as soon as there is one. ``beat_s`` is how many seconds there are between signs of life
+    answer as soon as there is one. ``beat_s`` is how many seconds there are between heartbeats
     for its caller; None: it expects none.
     """
 
@@ -147,7 +147,7 @@ class Call:
 
 
 def _interval_s(client_timeout):
-    """The interval at which oslo.messaging's server sends signs of life, if it sends any."""
+    """The interval at which oslo.messaging's server sends heartbeats, if it sends any."""
     if type(client_timeout) not in (int, float) or not 2 <= client_timeout <= MAX_WAIT_S:
         return None
     return int(client_timeout) / 2

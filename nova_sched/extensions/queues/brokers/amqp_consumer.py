@@ -47,7 +47,7 @@ class Resend(Protocol):
     ) -> bool: ...
 
 
-class AmqpConsumer(brokers.Consumer, rabbit.User[Session]):
+class AmqpConsumer(brokers.Consumer, rabbit.BusUser[Session]):
     """``connect`` opens a connection or raises BrokerUnavailable, as this constructor does.
 
     The consumer's thread does all work on the connection; other threads pass calls to it.

@@ -506,7 +506,7 @@ class TestConfirmAndAbort:
         [('resize', False), ('migration', False), ('live-migration', True), (None, True)],
     )
     def test_a_scheduler_that_has_not_heard_of_the_arrival(self, world, by, won):
-        """The store opens no resize on a move that somebody is to settle."""
+        """The store does not open a resize on a move that is not settled yet."""
         commit(world.store, claim(A, node(), state=CONFIRMED, move=by))
         (there,) = world.store.claims()
         (outcome,) = world.store.commit([Placement((claim(A, node(), vcpus=2),))])

@@ -349,7 +349,7 @@ class TestRunning:
 
 
 class TestMoving:
-    """A request for an instance that a move is to bring to host-0: nobody has confirmed that."""
+    """A request for an instance with a move to host-0."""
 
     def asks(self, *their_ids, move='live-migration', state=PENDING, vcpus=1):
         theirs, ours = their_ids

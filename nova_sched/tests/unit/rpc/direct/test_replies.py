@@ -88,7 +88,7 @@ def test_nothing_is_sent_while_the_connection_is_blocked(made, clock):
     session, one, slow = Session(), call(), call('slow')
     session.is_blocked = True
     made.add(one)
-    made.show_life(slow)
+    made.start_heartbeats(slow)
     clock.now_s += 10.0
     made.send(session)
     assert (session.sent, made.due_s) == ([], clock.now_s + 10.0)
@@ -99,7 +99,7 @@ def test_nothing_is_sent_while_the_connection_is_blocked(made, clock):
 
 def test_signs_of_life_end_with_the_answer(made, clock):
     session, one = Session(), call()
-    made.show_life(one)
+    made.start_heartbeats(one)
     assert made.due_s == clock.now_s + 10.0
     made.send(session)
     assert session.sent == []
@@ -116,7 +116,7 @@ def test_signs_of_life_end_with_the_answer(made, clock):
 
 def test_a_call_without_an_answer_is_forgotten(made):
     one = call()
-    made.show_life(one)
+    made.start_heartbeats(one)
     made.drop(one)
     assert (made.forgotten, made.due_s) == ([one], float('inf'))
 
