@@ -36,7 +36,6 @@ from nova_sched.claims import (
     changed_claims,
     sql_domains,
     sql_new,
-    sql_nodes,
     sql_plans,
     sql_reports,
 )
@@ -169,7 +168,7 @@ class SqlClaimStore(ClaimStore):
             }
             if lost and not ask and sql.CONSUMERS_WITH_CLAIMS.run(connection, lost):
                 raise _Lost
-            sql_nodes.write(connection, usages, held)
+            sql.write(connection, usages, held)
             sql_new.refuse_confirmed(connection, placements, held)
             if steps:
                 sql_domains.write(connection, usages, exclusive_domains)
@@ -191,7 +190,7 @@ class SqlClaimStore(ClaimStore):
 
     def _lock(self, connection, nodes):
         """The usages of nodes, and the time."""
-        usages, now_s = sql_nodes.lock_at(connection, nodes)
+        usages, now_s = sql.lock_at(connection, nodes)
         return usages, now_s if self.clock is None else self.clock()
 
     def _refreshed(self, placements, outcomes, wanted):
@@ -203,7 +202,7 @@ class SqlClaimStore(ClaimStore):
         if not (nodes or changed):
             return outcomes
         with self._sessions.transaction(reads=True) as connection:
-            facts = {one.report.node_uuid: one for one in sql_nodes.facts(connection, nodes)[0]}
+            facts = {one.report.node_uuid: one for one in sql.facts(connection, nodes)[0]}
             records = {uuid: groups.read_record(connection, uuid) for uuid in changed}
         told = []
         for one, outcome, some in zip(placements, outcomes, wanted, strict=True):
@@ -262,7 +261,7 @@ class SqlClaimStore(ClaimStore):
             sql.WRITE_EXPIRIES.run(connection, [sql.claim_row(one) for one in renewed])
             for one in renewed:
                 usages[one.node_uuid].changed = True
-            sql_nodes.write(connection, usages)
+            sql.write(connection, usages)
         return bool(renewed)
 
     def expire(self, now_s=None, unwatched_s=None):
@@ -329,7 +328,7 @@ class SqlClaimStore(ClaimStore):
             found = [claim for claim in read(connection) if claim.node_uuid in usages]
             held = Held(found)
             changed = amend(found, changing(found), usages, held, now_s)
-            sql_nodes.write(connection, usages, held)
+            sql.write(connection, usages, held)
         self._tell_held(cause, held, now_s, usages)
         return ClaimEdit(changed, held.claims)
 
@@ -368,11 +367,11 @@ class SqlClaimStore(ClaimStore):
     def _spread(self, wanted, token):
         with self._sessions.transaction() as connection:
             read = sql_domains.DomainReader(connection, self.locator, [wanted], token)
-            usages = sql_nodes.lock(connection, read.nodes)
+            usages = sql.lock(connection, read.nodes)
             exclusive_domains = read.exclusive_domains(connection, usages)
             (closed,) = read.placements[0].guard.closed_domains
             exclusive_domains.adopt(exclusive_domains.spread(closed))
-            sql_nodes.write(connection, usages)
+            sql.write(connection, usages)
             sql_domains.write(connection, usages, exclusive_domains)
         return sorted(exclusive_domains.changed)
 
@@ -449,9 +448,9 @@ class SqlClaimStore(ClaimStore):
             else:
                 written = (claim.changed_at for claim in claims)
                 is_meant = max(row.reported_at, *written, 0) <= generation
-            gone = sql_nodes.forget(connection, NODES.c.uuid == uuid) if is_meant else []
+            gone = sql.forget(connection, NODES.c.uuid == uuid) if is_meant else []
             now_s = clock.read(connection) if self.clock is None else self.clock()
-            sql_nodes.free_sources(connection, claims if gone else (), now_s, self.lifetime_s())
+            sql.free_sources(connection, claims if gone else (), now_s, self.lifetime_s())
         self._tell_removed(gone, now_s)
         return bool(gone)
 
@@ -489,14 +488,14 @@ class SqlClaimStore(ClaimStore):
                 return []
             hosts = moved_hosts(*(one and sql.aggregate(one) for one in (there, row)))
             come = sql_domains.entering(connection, self.locator, hosts)
-            usages = sql_nodes.lock(connection, come)
+            usages = sql.lock(connection, come)
             sql_domains.hold(connection)
             come = sql_domains.entering(connection, self.locator, hosts)
             if not come.keys() <= usages.keys():
                 raise sql_domains.NodesChanged
             exclusive_domains = ExclusiveDomains(usages)
             exclusive_domains.adopt(Change({}, come))
-            sql_nodes.write(connection, usages)
+            sql.write(connection, usages)
             sql_domains.write(connection, usages, exclusive_domains)
         return sorted(exclusive_domains.changed)
 
@@ -547,7 +546,7 @@ class SqlClaimStore(ClaimStore):
     def look(self, nodes):
         with self._sessions.transaction(reads=True) as connection:
             revisions = dict(connection.execute(sql.READ_REVISIONS).all())
-            facts, odd = sql_nodes.facts(connection, nodes)
+            facts, odd = sql.facts(connection, nodes)
             there = odd.keys() | {one.report.node_uuid for one in facts}
             changes = Changes(
                 nodes=facts,

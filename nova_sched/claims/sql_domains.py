@@ -25,7 +25,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Domain, sql_nodes
+from nova_sched.claims import Domain
 from nova_sched.claims import exclusive_domains as domains
 from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import ExclusiveDomains
@@ -183,11 +183,11 @@ def _end_once(sessions):
         return []
     with sessions.transaction() as connection:
         read = DomainReader(connection, None, (), ending)
-        usages = sql_nodes.lock(connection, read.nodes)
+        usages = sql.lock(connection, read.nodes)
         # A claim may have entered since; after the lock, none can before this transaction ends.
         exclusive_domains = read.exclusive_domains(connection, usages)
         exclusive_domains.adopt(exclusive_domains.swept())
-        sql_nodes.write(connection, usages)
+        sql.write(connection, usages)
         write(connection, usages, exclusive_domains)
     return sorted(exclusive_domains.changed)
 

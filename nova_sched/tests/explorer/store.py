@@ -248,7 +248,7 @@ class ExplorerStore(ChangeFeed):
         return dataclasses.replace(self._facts(uuid), ended=settled.ended)
 
     def _free_sources(self, ended):
-        """See ``sql_nodes.free_sources``."""
+        """See ``statements.free_sources``."""
         found = self._of({claim.consumer_uuid for claim in ended if claim.keeps_source})
         held, usages = Held(found), self._usages({claim.node_uuid for claim in found})
         for claim in found:
