@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claim import PLANNED
+from nova_sched.claim import CONFIRMED, PENDING, PLANNED
 from nova_sched.claims import (
     ANY,
     Changes,
@@ -35,7 +35,6 @@ from nova_sched.claims import (
     ServiceFacts,
     changed_claims,
     sql_domains,
-    sql_new,
     sql_plans,
     sql_reports,
 )
@@ -52,7 +51,7 @@ from nova_sched.claims.lifecycle import (
     reverting,
 )
 from nova_sched.claims.reconcile import newest
-from nova_sched.db import clock, quotas
+from nova_sched.db import bulk, clock, quotas
 from nova_sched.db import engine as db_engine
 from nova_sched.db.tables import (
     AGGREGATES,
@@ -169,7 +168,7 @@ class SqlClaimStore(ClaimStore):
             if lost and not ask and sql.CONSUMERS_WITH_CLAIMS.run(connection, lost):
                 raise _Lost
             sql.write(connection, usages, held)
-            sql_new.refuse_confirmed(connection, placements, held)
+            refuse_confirmed(connection, placements, held)
             if steps:
                 sql_domains.write(connection, usages, exclusive_domains)
                 steps.write(connection, held)
@@ -564,3 +563,58 @@ class SqlClaimStore(ClaimStore):
     def _if_new(self, revisions, name, read, connection):
         """Returns a small table, or None if its revision did not rise since the last call."""
         return None if revisions.get(name) == self._seen_revisions.get(name) else read(connection)
+
+
+# A claim of a consumer that is confirmed already, if the validation did not know that.
+#
+# Two events must not both happen: a pending claim becomes confirmed on one node, and a request
+# that is no move claims the same consumer on another node. A consumer has no row that both
+# transactions could lock, and a transaction that has read that there is no claim may be wrong a
+# moment later. Both do meet in the unique index of the column ``unconfirmed``: each claim that is
+# not confirmed has its consumer there.
+#
+# So the new claim is written first. Then, in the same transaction, every confirmed claim of its
+# consumer gets that entry too, which the index refuses: the transaction is rolled back, and the
+# placement is validated again with all claims of the consumer. Nearly always there is no confirmed
+# claim, and the statement finds no row. It returns no rows, so on PostgreSQL it is sent with the
+# other statements. By the time that it runs,
+#
+# - no other transaction has a pending claim of the consumer, and none can make one before this
+#   one has ended. A claim is confirmed only from an unconfirmed one, so no claim of this
+#   consumer becomes confirmed any more;
+# - a transaction that was about to confirm one had taken its entry out of the index, and this
+#   transaction has waited for its end to write its own entry. If it committed, the statement
+#   sees the confirmed claim: each statement sees the data committed by then (READ COMMITTED, see
+#   db.engine). If it did not, the pending claim still exists, and the new one was refused as the
+#   second of its consumer.
+#
+# On Galera, no transaction waits for one on another server. There the entry in the index is a key
+# of both: of the transaction that removes it and of the one that adds it. Of two transactions that
+# did not see each other, the second is rolled back.
+#
+# A claim that this transaction removes itself is protected by the lock of its node: a transaction
+# that would confirm it waits for that, reads again, and finds it gone. On SQLite, transactions
+# that write run one after the other.
+
+IS_CONFIRMED = f"state = '{CONFIRMED}'"
+ENTER_CONFIRMED = bulk.Mark(
+    CLAIMS, 'unconfirmed', 'consumer_uuid', 'uq_claims_consumer_uuid', IS_CONFIRMED
+)
+
+
+def refuse_confirmed(connection, placements, held):
+    """Make the database refuse claims of placements that are not moves for consumers confirmed on
+    other nodes.
+
+    All changes of the placements (Held) must be written before. Raises DBDuplicateEntry or
+    IntegrityError.
+    """
+    firm = {
+        claim.uuid
+        for one in placements
+        if not one.may_move
+        for claim in one.claims
+        if claim.state == PENDING
+    }
+    made = {claim.consumer_uuid for claim in held.added.values() if claim.uuid in firm}
+    ENTER_CONFIRMED.run(connection, sorted(made))
