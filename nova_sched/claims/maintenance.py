@@ -30,7 +30,6 @@ from nova_sched.claims.findings import AuditedMove, AuditedNode, Snapshot
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.values import sums
 from nova_sched.db import rebalances
-from nova_sched.db.engine import Sessions
 from nova_sched.db.rebalances import IN_FLIGHT
 from nova_sched.db.tables import (
     CLAIMS,
@@ -41,6 +40,7 @@ from nova_sched.db.tables import (
     SERVER_GROUPS,
     SERVICES,
 )
+from nova_sched.db.transactions import Sessions
 from nova_sched.state.report import Inventory, Report
 
 # Schedulers need each statement to see data committed before it. Here all statements must see the

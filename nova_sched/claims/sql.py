@@ -51,8 +51,7 @@ from nova_sched.claims.lifecycle import (
     reverting,
 )
 from nova_sched.claims.reconcile import newest
-from nova_sched.db import bulk, clock, quotas
-from nova_sched.db import engine as db_engine
+from nova_sched.db import bulk, clock, quotas, transactions
 from nova_sched.db.tables import (
     AGGREGATES,
     CLAIMS,
@@ -89,7 +88,7 @@ class SqlClaimStore(ClaimStore):
     """Claims and node facts in the tables of nova_sched.db."""
 
     def __init__(self, engine, clock=None):
-        self._sessions = db_engine.sessions(engine)
+        self._sessions = transactions.sessions(engine)
         self.clock = clock
         self._seen_revisions = {}
 

@@ -23,9 +23,8 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import bulk, clock, quotas
-from nova_sched.db.engine import Sessions, repeated
-from nova_sched.db.faults import THERE
 from nova_sched.db.tables import JOBS, QUOTA_HOLDS, QUOTA_USAGE
+from nova_sched.db.transactions import THERE, Sessions, repeated
 
 QUEUED, DONE, FAILED, CANCELLED = 'queued', 'done', 'failed', 'cancelled'
 ENDS = (DONE, FAILED, CANCELLED)

@@ -24,8 +24,8 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import bulk
-from nova_sched.db.faults import THERE
 from nova_sched.db.tables import QUOTA_HOLDS, QUOTA_LIMITS, QUOTA_USAGE
+from nova_sched.db.transactions import THERE
 
 NO_LIMIT = -1
 

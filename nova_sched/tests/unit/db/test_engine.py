@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.db import engine
+from nova_sched.db import engine, transactions
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def path(tmp_path):
 )
 def database(request, path):
     made = request.param(f'sqlite:///{path}')
-    with engine.transaction(made) as connection:
+    with transactions.transaction(made) as connection:
         connection.execute(sa.text('CREATE TABLE t (n INTEGER PRIMARY KEY)'))
     yield made
     made.dispose()
@@ -68,7 +68,7 @@ def count(connection):
     ],
 )
 def test_sqlite_is_set_up(database, pragma, value):
-    with engine.transaction(database) as connection:
+    with transactions.transaction(database) as connection:
         assert connection.execute(sa.text(f'PRAGMA {pragma}')).scalar() == value
 
 
@@ -78,7 +78,7 @@ def test_a_connection_that_is_forgotten_gives_no_other_thread_a_turn(database, m
     turns = []
     monkeypatch.setattr(time, 'sleep', turns.append)
     forgotten = database.connect()
-    with engine.transaction(database):
+    with transactions.transaction(database):
         del forgotten
         gc.collect()
     assert turns == []
@@ -86,7 +86,7 @@ def test_a_connection_that_is_forgotten_gives_no_other_thread_a_turn(database, m
 
 def test_a_transaction_that_has_only_read_has_the_lock_already(database, rival):
     for _ in range(2):  # on the same connection too
-        with engine.transaction(database) as connection:
+        with transactions.transaction(database) as connection:
             assert count(connection) == 0
             with pytest.raises(sqlite3.OperationalError, match='locked'):
                 rival.execute('INSERT INTO t VALUES (1)')
@@ -94,11 +94,14 @@ def test_a_transaction_that_has_only_read_has_the_lock_already(database, rival):
 
 
 def test_a_transaction_is_done_or_undone(database):
-    with engine.transaction(database) as connection:
+    with transactions.transaction(database) as connection:
         connection.execute(sa.text('INSERT INTO t VALUES (1)'))
-    with pytest.raises(db_error.DBDuplicateEntry), engine.transaction(database) as connection:
+    with (
+        pytest.raises(db_error.DBDuplicateEntry),
+        transactions.transaction(database) as connection,
+    ):
         a_duplicate(connection)
-    with engine.transaction(database) as connection:
+    with transactions.transaction(database) as connection:
         assert count(connection) == 1
 
 
@@ -230,10 +233,14 @@ NAMES = [fail.__name__ for fail, *_ in KINDS]
 @pytest.mark.parametrize('opened', ['transaction', 'session'])
 def test_errors_are_told_apart(database, opened, fail, error, _kept):
     """Each undoes the transaction; the next one works."""
-    sessions = engine.Sessions(database)
+    sessions = transactions.Sessions(database)
 
     def begin():
-        return engine.transaction(database) if opened == 'transaction' else sessions.transaction()
+        return (
+            transactions.transaction(database)
+            if opened == 'transaction'
+            else sessions.transaction()
+        )
 
     with pytest.raises(error) as raised, begin() as connection:
         fail(connection)
@@ -244,7 +251,7 @@ def test_errors_are_told_apart(database, opened, fail, error, _kept):
 
 @pytest.mark.parametrize('fail, _error, kept', KINDS, ids=NAMES)
 def test_a_thread_goes_on_with_a_connection_that_is_sound(database, fail, _error, kept):
-    sessions = engine.Sessions(database)
+    sessions = transactions.Sessions(database)
     with pytest.raises(_error), sessions.transaction() as before:
         fail(before)
     with sessions.transaction() as after:
@@ -255,7 +262,7 @@ def test_a_thread_goes_on_with_a_connection_that_is_sound(database, fail, _error
 @pytest.fixture
 def brief(database):
     """Threads' connections to the same file; who finds it locked gives up at once."""
-    sessions = engine.Sessions(database)
+    sessions = transactions.Sessions(database)
     with sessions.transaction() as connection:
         connection.connection.driver_connection.execute('PRAGMA busy_timeout = 1')
     return sessions
@@ -277,7 +284,7 @@ def test_a_file_that_another_one_writes(brief, rival):
 
 def test_a_file_on_a_disk_that_may_only_be_read(path, database):
     made = engine.create(f'sqlite:///file:{path}?mode=ro&uri=true')
-    sessions = engine.Sessions(made)
+    sessions = transactions.Sessions(made)
     with sessions.transaction(reads=True) as connection:
         assert count(connection) == 0
     with (
@@ -290,7 +297,7 @@ def test_a_file_on_a_disk_that_may_only_be_read(path, database):
 
 
 def test_a_thread_keeps_its_own_connection(database):
-    sessions, seen = engine.Sessions(database), []
+    sessions, seen = transactions.Sessions(database), []
 
     def look():
         for _ in range(2):
@@ -307,7 +314,7 @@ def test_a_thread_keeps_its_own_connection(database):
 
 @pytest.fixture
 def shared():
-    sessions = engine.sessions(engine.in_memory())
+    sessions = transactions.sessions(engine.in_memory())
     with sessions.transaction() as connection:
         connection.execute(sa.text('CREATE TABLE t (n INTEGER PRIMARY KEY)'))
     return sessions
@@ -342,12 +349,12 @@ def test_threads_use_a_database_in_memory_in_turn(shared):
 def test_stores_on_one_database_in_memory_share_its_connection():
     """The collector may end an unused one at any moment; that rolled back what another one did."""
     made = engine.in_memory()
-    sessions = engine.sessions(made)
+    sessions = transactions.sessions(made)
     with sessions.transaction() as connection:
         connection.execute(sa.text('CREATE TABLE t (n INTEGER PRIMARY KEY)'))
     with sessions.transaction() as connection:
         connection.execute(sa.text('INSERT INTO t VALUES (1)'))
-        engine.sessions(made)
+        transactions.sessions(made)
         gc.collect()
         assert count(connection) == 1
     with sessions.transaction(reads=True) as connection:

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.db import faults
+from nova_sched.db import transactions
 from nova_sched.tests.rows import each
 
 Away, Busy, Full = errors.StoreUnavailable, errors.StoreBusy, errors.StoreFull
@@ -167,7 +167,7 @@ def in_sqlalchemy(error):
 @each('error, kind', TABLE)
 @each('wrapped', [lambda error: error, in_sqlalchemy], ids=['bare', 'in SQLAlchemy'])
 def test_what_an_error_means(error, kind, wrapped):
-    assert faults.meaning(wrapped(error), dialect_of(error)) is kind
+    assert transactions.meaning(wrapped(error), dialect_of(error)) is kind
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_what_an_error_means(error, kind, wrapped):
     ],
 )
 def test_errors_above_the_driver(error, kind):
-    assert faults.meaning(error) is kind
+    assert transactions.meaning(error) is kind
 
 
 @pytest.mark.parametrize(
@@ -221,6 +221,6 @@ def test_errors_above_the_driver(error, kind):
     ],
 )
 def test_errors_are_told_apart(error, kind, words):
-    with pytest.raises(kind, match=words) as raised, faults.told_apart():
+    with pytest.raises(kind, match=words) as raised, transactions.told_apart():
         raise error
     assert type(raised.value) is kind
