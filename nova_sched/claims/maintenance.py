@@ -174,7 +174,7 @@ class ClaimMaintenance:
             claims = sql.read_claims(connection, sql.CLAIMS_ON, node_uuids)
             if claims and not force:
                 raise HasClaims(host, len(claims))
-            sql.forget(connection, NODES.c.uuid.in_(node_uuids))
+            sql.forget_nodes(connection, NODES.c.uuid.in_(node_uuids))
             for table, name in ((SERVICES, 'services'), (HOST_INSTANCES, 'host_instances')):
                 connection.execute(sql.RAISE_REVISION, {'table': name})
                 connection.execute(sa.delete(table).where(table.c.host == host))

@@ -183,11 +183,11 @@ def _end_once(sessions):
         return []
     with sessions.transaction() as connection:
         read = DomainReader(connection, None, (), ending)
-        usages = sql.lock(connection, read.nodes)
+        usages, _ = sql.lock_nodes(connection, read.nodes)
         # A claim may have entered since; after the lock, none can before this transaction ends.
         exclusive_domains = read.exclusive_domains(connection, usages)
         exclusive_domains.adopt(exclusive_domains.swept())
-        sql.write(connection, usages)
+        sql.write_changes(connection, usages)
         write(connection, usages, exclusive_domains)
     return sorted(exclusive_domains.changed)
 

@@ -182,7 +182,7 @@ def claim_row(claim):
     row['image_properties'] = _json(dict(image)) if image else None
     row['parts'] = claim.parts and claim.parts.to_json()
     row['resizing'] = claim.resizing and claim.resizing.to_json()
-    row['fences'] = fences_text(claim.fences)
+    row['fences'] = fences_text(claim.fences) if claim.fences else None
     row['life'] = None
     row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
     return row
@@ -210,13 +210,6 @@ def fences_text(tokens):
 def tokens(text):
     """The tokens of exclusive domains in a row's text."""
     return frozenset(json.loads(text)) if text else frozenset()
-
-
-def usage(inventories, used, generation, host, pieces_at, fences, foreign_instances):
-    """A node's usage, from the texts in its row: the columns JUDGED_BY."""
-    made = NodeUsage(_inventories(inventories), json.loads(used), generation, host, pieces_at)
-    made.fences, made.foreign_instances = tokens(fences), foreign_instances
-    return made
 
 
 # Nodes of one type have the same text, and it seldom changes.
@@ -255,25 +248,28 @@ def read_instances(connection):
 # Nodes, together with their claims.
 
 
-def lock(connection, nodes):
-    """UUID -> NodeUsage: the usage of the nodes, which are locked until this transaction ends."""
-    return lock_at(connection, nodes)[0]
+def lock_nodes(connection, nodes, clock=None):
+    """Lock nodes until this transaction ends. Returns (UUID -> NodeUsage, the time in seconds when
+    the last of them was locked): by the database, 0 without nodes, or by ``clock``."""
+    usages, now_s = {}, 0.0
+    for row in LOCK_USAGES.run(connection, nodes):
+        uuid, inventories, used, generation, host, pieces_at, fences, foreign, read_s = row
+        usages[uuid] = NodeUsage(
+            _inventories(inventories), json.loads(used), generation, host, pieces_at
+        )
+        usages[uuid].foreign_instances = foreign
+        if fences:
+            usages[uuid].fences = tokens(fences)
+        now_s = max(now_s, read_s)
+    return usages, now_s if clock is None else clock()
 
 
-def lock_at(connection, nodes):
-    """Lock nodes until this transaction ends. Returns (UUID -> NodeUsage, the database's time in
-    seconds when the last of them was locked; 0 without nodes)."""
-    found, now_s = {}, 0.0
-    for uuid, *rest, read_s in LOCK_USAGES.run(connection, nodes):
-        found[uuid], now_s = usage(*rest), max(now_s, read_s)
-    return found, now_s
-
-
-def write(connection, usages, held=None):
+def write_changes(connection, usages, held=None):
     """Write the changes of claims (Held), and of the usages of nodes."""
     added = {} if held is None else held.added
-    if held is not None:
-        replace_claims(connection, held.removed.values(), added.values())
+    if held is not None and held.removed:
+        END_CLAIMS.run(connection, sorted(claim.uuid for claim in held.removed.values()))
+    PUT_CLAIMS.run(connection, [claim_row(claim) for claim in added.values()])
     changed = [{'uuid': uuid, 'used': use_text(usage.used)}
                for uuid, usage in sorted(usages.items()) if usage.changed]  # fmt: skip
     WRITE_USES.run(connection, changed)
@@ -289,32 +285,26 @@ def free_sources(connection, ended, now_s, lifetime_s):
     if not consumers:
         return
     nodes = {claim.node_uuid for claim in read_claims(connection, CLAIMS_OF, consumers)}
-    usages = lock(connection, nodes)
+    usages, _ = lock_nodes(connection, nodes)
     found = read_claims(connection, CLAIMS_OF, consumers)
     held = Held(claim for claim in found if claim.node_uuid in usages)
     for claim in held.claims:
         held.put(claim.key, claim.returning(now_s + lifetime_s))
     held.stamp(now_s, usages)
-    write(connection, usages, held)
+    write_changes(connection, usages, held)
 
 
-def replace_claims(connection, gone, come):
-    """End claims, and make other claims."""
-    END_CLAIMS.run(connection, sorted(claim.uuid for claim in gone))
-    PUT_CLAIMS.run(connection, [claim_row(claim) for claim in come])
-
-
-def texts(connection, uuids):
+def read_texts(connection, uuids):
     """UUID -> the node's last report, as text."""
     return dict(READ_TEXTS.run(connection, uuids))
 
 
-def facts(connection, uuids):
+def read_facts(connection, uuids):
     """All stored data of nodes; only of those that exist. Returns also why the others of them
     cannot be read, by UUID: another release, or a hand, has written a row of theirs."""
     # The nodes first: a generation that is older than the claims is found stale by the next read.
     nodes = read_nodes(connection, uuids).values()
-    reports = texts(connection, uuids)
+    reports = read_texts(connection, uuids)
     claims: dict[str, list] = {}
     for row in CLAIMS_ON.run(connection, uuids):
         claims.setdefault(row[NODE], []).append(row)
@@ -349,7 +339,7 @@ class Forgotten(NamedTuple):
     claims: list
 
 
-def forget(connection, *condition):
+def forget_nodes(connection, *condition):
     """Remove nodes and their claims. Returns a Forgotten for each."""
     columns = NODES.c.uuid, NODES.c.host, NODES.c.generation
     nodes = connection.execute(sa.select(*columns).where(*condition).with_for_update()).all()

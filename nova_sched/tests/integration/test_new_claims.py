@@ -98,7 +98,8 @@ def test_it_is_being_confirmed_while_it_is_claimed_for(store, another, database,
     with futures.ThreadPoolExecutor(1) as pool, database.connect() as connection:
         begun = connection.begin()
         lock(connection, node(HERE))
-        sql.replace_claims(connection, [waits], [waits.finished()])
+        sql.END_CLAIMS.run(connection, [waits.uuid])
+        sql.PUT_CLAIMS.run(connection, [sql.claim_row(waits.finished())])
         running = pool.submit(asked, another(), wanted(replaces=[waits.uuid], word=word))
         waiting(database, 1)
         assert not running.done()

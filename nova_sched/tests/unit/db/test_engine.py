@@ -236,11 +236,9 @@ def test_errors_are_told_apart(database, opened, fail, error, _kept):
     sessions = transactions.Sessions(database)
 
     def begin():
-        return (
-            transactions.transaction(database)
-            if opened == 'transaction'
-            else sessions.transaction()
-        )
+        if opened == 'transaction':
+            return transactions.transaction(database)
+        return sessions.transaction()
 
     with pytest.raises(error) as raised, begin() as connection:
         fail(connection)
