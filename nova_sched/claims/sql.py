@@ -50,7 +50,7 @@ from nova_sched.claims.lifecycle import (
     reverting,
 )
 from nova_sched.claims.reconcile import newest
-from nova_sched.db import bulk, clock, quotas, transactions
+from nova_sched.db import clock, quotas, transactions
 from nova_sched.db.tables import (
     AGGREGATES,
     CLAIMS,
@@ -60,6 +60,7 @@ from nova_sched.db.tables import (
     SERVICES,
     TOP_GROUPS,
 )
+from nova_sched.db.transactions import MarkRows
 
 LOG = logging.getLogger(__name__)
 
@@ -607,7 +608,7 @@ class SqlClaimStore(ClaimStore):
 # that write run one after the other.
 
 IS_CONFIRMED = f"state = '{CONFIRMED}'"
-ENTER_CONFIRMED = bulk.Mark(
+ENTER_CONFIRMED = MarkRows(
     CLAIMS, 'unconfirmed', 'consumer_uuid', 'uq_claims_consumer_uuid', IS_CONFIRMED
 )
 

@@ -24,8 +24,9 @@ from nova_sched.claims import GroupRecord, plan_quota, sql_domains
 from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import dropped
 from nova_sched.claims.guards import Guards, ServerGroupMembers
-from nova_sched.db import bulk, quotas
+from nova_sched.db import quotas
 from nova_sched.db.tables import CLAIMS, EXCLUSIVE_DOMAINS, SERVER_GROUPS, TOP_GROUPS
+from nova_sched.db.transactions import DeleteRows, InsertRows, SelectRows, UpdateRows
 from nova_sched.hardware.machine import HardwareAllocation
 
 # A definition is long, so it is read only on request.
@@ -34,10 +35,10 @@ SHORT = tuple(
 )
 CHANGING = tuple(name for name in SHORT if name != 'uuid')
 
-LOCK_RECORDS = bulk.Select(TOP_GROUPS, *SHORT, lock=True)
-NEW_RECORDS = bulk.Insert(TOP_GROUPS)
-CHANGE_RECORDS = bulk.Update(TOP_GROUPS, *CHANGING)
-CHANGE_DEFINITIONS = bulk.Update(TOP_GROUPS, 'definition')
+LOCK_RECORDS = SelectRows(TOP_GROUPS, *SHORT, lock=True)
+NEW_RECORDS = InsertRows(TOP_GROUPS)
+CHANGE_RECORDS = UpdateRows(TOP_GROUPS, *CHANGING)
+CHANGE_DEFINITIONS = UpdateRows(TOP_GROUPS, 'definition')
 ALL_BUT_DEFINITIONS = sa.select(*(TOP_GROUPS.c[name] for name in SHORT))
 IN_ORDER = TOP_GROUPS.c.created_s, TOP_GROUPS.c.uuid
 
@@ -212,18 +213,18 @@ class GroupStatements(NamedTuple):
     with members, and delete groups."""
 
     empty: sa.Select
-    lock: bulk.Select
+    lock: SelectRows
     in_use: sa.Select
-    end: bulk.Delete
+    end: DeleteRows
 
 
 def _kind(table, column, *condition):
     empty = sa.select(table.c.uuid).where(~sa.exists().where(column == table.c.uuid), *condition)
     return GroupStatements(
         empty.order_by(table.c.uuid).limit(sql.CHUNK),
-        bulk.Select(table, 'uuid', lock=True),
+        SelectRows(table, 'uuid', lock=True),
         sa.select(column).where(column.in_(sql.GIVEN)).distinct(),
-        bulk.Delete(table),
+        DeleteRows(table),
     )
 
 

@@ -25,7 +25,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, Claim, Resizing
 from nova_sched.claims import NodeFacts, ServiceFacts
 from nova_sched.claims.judge import Held, NodeUsage
-from nova_sched.db import bulk, clock
+from nova_sched.db import clock
 from nova_sched.db.tables import (
     AGGREGATES,
     CLAIMS,
@@ -36,6 +36,7 @@ from nova_sched.db.tables import (
     SERVER_GROUPS,
     SERVICES,
 )
+from nova_sched.db.transactions import DeleteRows, InsertRows, SelectRows, UpdateRows
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory, Report
@@ -47,17 +48,17 @@ CLAIM_FIELDS = tuple(field.name for field in dataclasses.fields(Claim))
 
 # For many rows, one statement for all of them.
 JUDGED_BY = 'inventories', 'used', 'generation', 'host', 'pieces_at', 'fences', 'foreign_instances'
-LOCK_USAGES = bulk.Select(NODES, 'uuid', *JUDGED_BY, lock=True, clock=True)
-CONSUMERS_WITH_CLAIMS = bulk.Select(CLAIMS, 'consumer_uuid', key='consumer_uuid')
-PUT_CLAIMS, END_CLAIMS = bulk.Insert(CLAIMS), bulk.Delete(CLAIMS)
-WRITE_EXPIRIES = bulk.Update(CLAIMS, 'expires_s', 'changed_s', 'changed_at')
-WRITE_USES = bulk.Update(NODES, 'used', also='generation = generation + 1')
-WRITE_FENCES = bulk.Update(NODES, 'fences')
-WRITE_PIECES = bulk.Update(NODES, 'pieces_at')
-NEW_NODES, NEW_TEXTS = bulk.Insert(NODES), bulk.Insert(REPORTS)
-CHANGE_NODES = bulk.Update(NODES, *(name for name in NODES.columns.keys() if name != 'uuid'))  # noqa: SIM118
-SEE_NODES = bulk.Update(NODES, 'seen_s', 'boot', 'sequence', 'reported_at')
-CHANGE_TEXTS = bulk.Update(REPORTS, 'report')
+LOCK_USAGES = SelectRows(NODES, 'uuid', *JUDGED_BY, lock=True, clock=True)
+CONSUMERS_WITH_CLAIMS = SelectRows(CLAIMS, 'consumer_uuid', key='consumer_uuid')
+PUT_CLAIMS, END_CLAIMS = InsertRows(CLAIMS), DeleteRows(CLAIMS)
+WRITE_EXPIRIES = UpdateRows(CLAIMS, 'expires_s', 'changed_s', 'changed_at')
+WRITE_USES = UpdateRows(NODES, 'used', also='generation = generation + 1')
+WRITE_FENCES = UpdateRows(NODES, 'fences')
+WRITE_PIECES = UpdateRows(NODES, 'pieces_at')
+NEW_NODES, NEW_TEXTS = InsertRows(NODES), InsertRows(REPORTS)
+CHANGE_NODES = UpdateRows(NODES, *(name for name in NODES.columns.keys() if name != 'uuid'))  # noqa: SIM118
+SEE_NODES = UpdateRows(NODES, 'seen_s', 'boot', 'sequence', 'reported_at')
+CHANGE_TEXTS = UpdateRows(REPORTS, 'report')
 
 # Built once: building a statement costs more than running it on SQLite.
 GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
@@ -85,12 +86,12 @@ OVERDUE = (
     .order_by(CLAIMS.c.state == CONFIRMED, CLAIMS.c.expires_s, CLAIMS.c.uuid)
     .limit(CHUNK)
 )
-CLAIMS_OF = bulk.Select(CLAIMS, *CLAIMS.columns.keys(), key='consumer_uuid')
-CLAIMS_ON = bulk.Select(CLAIMS, *CLAIMS.columns.keys(), key='node_uuid')
-CLAIMS_BY_UUID = bulk.Select(CLAIMS, *CLAIMS.columns.keys())
-READ_NODES = bulk.Select(NODES, *NODES.columns.keys())
-LOCK_NODES = bulk.Select(NODES, *NODES.columns.keys(), lock=True, clock=True)
-READ_TEXTS = bulk.Select(REPORTS, 'node_uuid', 'report')
+CLAIMS_OF = SelectRows(CLAIMS, *CLAIMS.columns.keys(), key='consumer_uuid')
+CLAIMS_ON = SelectRows(CLAIMS, *CLAIMS.columns.keys(), key='node_uuid')
+CLAIMS_BY_UUID = SelectRows(CLAIMS, *CLAIMS.columns.keys())
+READ_NODES = SelectRows(NODES, *NODES.columns.keys())
+LOCK_NODES = SelectRows(NODES, *NODES.columns.keys(), lock=True, clock=True)
+READ_TEXTS = SelectRows(REPORTS, 'node_uuid', 'report')
 
 # A row of NODES; ``now_s`` is the database's time at which it was locked, or None.
 _COLUMNS = [*NODES.columns.keys(), 'now_s']

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched.db import engine
-from nova_sched.db.bulk import ROWS, Update
+from nova_sched.db.transactions import ROWS, UpdateRows
 from nova_sched.tests.unit.db import bulk
 from nova_sched.tests.unit.db.bulk import DELETE, INSERT, MARK, TABLE, key, row, sent
 
@@ -37,7 +37,7 @@ class TestBulk(bulk.Bulk):
     pass
 
 
-UPDATE = Update(TABLE, 'number', 'words', also='flag = NULL')
+UPDATE = UpdateRows(TABLE, 'number', 'words', also='flag = NULL')
 KINDS = [
     pytest.param(INSERT, lambda number: row(number + 1000), id='insert'),
     pytest.param(UPDATE, lambda number: row(number, number=0, words='w'), id='update'),

@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched.db import engine
-from nova_sched.db.bulk import LETTERS, ROWS, _chunks
+from nova_sched.db.transactions import LETTERS, ROWS, _chunks
 from nova_sched.tests.unit.db import bulk
 
 
