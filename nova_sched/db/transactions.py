@@ -184,8 +184,19 @@ class Sessions:
     def brief(self, reads=False):
         """A transaction only for the statements below, in the shortest time; raises the same
         errors."""
-        with self._kept() as connection, _brief(connection, reads) as made:
-            yield made
+        with self._kept() as connection:
+            kind = _InFewMessages if connection.dialect.driver == 'psycopg2' else _Brief
+            brief = kind(connection, reads)
+            try:
+                yield brief
+                brief.commit()
+            except BaseException:
+                try:
+                    brief.rollback()
+                except connection.dialect.dbapi.Error:
+                    # The error that is being raised describes the fault better than this one.
+                    connection.invalidate()
+                raise
 
     @contextlib.contextmanager
     def _kept(self):
@@ -243,38 +254,20 @@ def _begin_sqlite(connection, reads):
 # `claims` show it).
 
 
-@contextlib.contextmanager
-def _brief(connection, reads):
-    """A transaction on the driver's connection below an SQLAlchemy connection that has none;
-    ``reads``: it only reads."""
-    kind = {'psycopg2': _InFewMessages, 'pysqlite': _OnSqlite}.get(
-        connection.dialect.driver, _Brief
-    )
-    made = kind(connection)
-    made.begin(reads)
-    try:
-        yield made
-        made.commit()
-    except BaseException:
-        try:
-            made.rollback()
-        except connection.dialect.dbapi.Error:
-            # The error that is being raised describes the fault better than this one.
-            connection.invalidate()
-        raise
-
-
 class _Brief:
-    """Runs statements as far as those below need it, like SQLAlchemy's connection and with its
-    errors."""
+    """A transaction on the driver's connection below an SQLAlchemy connection that has none;
+    ``reads``: it only reads.
 
-    def __init__(self, connection):
+    Runs statements as far as those below need it, like SQLAlchemy's connection and with its
+    errors.
+    """
+
+    def __init__(self, connection, reads):
         self.dialect = connection.dialect
         self._driver = connection.connection.driver_connection
         self._cursor = self._driver.cursor()
-
-    def begin(self, reads):
-        """Begin, where the driver does not."""
+        if self.dialect.name == 'sqlite':  # other drivers begin it
+            self.exec_driver_sql('BEGIN' if reads else 'BEGIN IMMEDIATE')
 
     def exec_driver_sql(self, text, given=()):
         """Run a statement, for each of a list of rows."""
@@ -300,11 +293,6 @@ class _Brief:
             raise sa.exc.DBAPIError.instance(given and given[0], None, error, base) from error
 
 
-class _OnSqlite(_Brief):
-    def begin(self, reads):
-        self.exec_driver_sql('BEGIN' if reads else 'BEGIN IMMEDIATE')
-
-
 class _InFewMessages(_Brief):
     """Delays statements without rows to fetch until one has rows, or until the end.
 
@@ -312,8 +300,8 @@ class _InFewMessages(_Brief):
     handling is switched off.
     """
 
-    def __init__(self, connection):
-        super().__init__(connection)
+    def __init__(self, connection, reads):
+        super().__init__(connection, reads)
         self._driver.autocommit = True
         self._texts, self._given = ['BEGIN'], []
 
@@ -350,9 +338,11 @@ class _InFewMessages(_Brief):
 
 # A server searches for a row's case from the first on, so more of them cost more than another
 # round trip.
-ROWS = 128
+MAX_ROWS = 128
 # A server refuses a message that is too long: longer than 4 MiB by default.
-LETTERS = 1_000_000
+MAX_LETTERS = 1_000_000
+# Its names: it gets hints where it would read, and lock, more rows than it needs.
+MYSQL = 'mysql', 'mariadb'
 
 
 class InsertRows:
@@ -365,7 +355,8 @@ class InsertRows:
     def run(self, connection, rows):
         values = _values(rows, *self._columns)
         if connection.dialect.name == 'sqlite':
-            _each(connection, self._head + _marks('?', self._columns), values)
+            if values:
+                connection.exec_driver_sql(self._head + _marks('?', self._columns), values)
             return
         for chunk in _chunks(values):
             text = self._head + ', '.join([_marks('%s', self._columns)] * len(chunk))
@@ -382,9 +373,10 @@ class UpdateRows:
 
     def run(self, connection, rows):
         if connection.dialect.name == 'sqlite':
-            sets = ', '.join([f'{name} = ?' for name in self._columns] + self._also)
-            text = f'UPDATE {self._table} SET {sets} WHERE {self._key} = ?'
-            _each(connection, text, _values(rows, *self._columns, self._key))
+            if rows:
+                sets = ', '.join([f'{name} = ?' for name in self._columns] + self._also)
+                text = f'UPDATE {self._table} SET {sets} WHERE {self._key} = ?'
+                connection.exec_driver_sql(text, _values(rows, *self._columns, self._key))
             return
         for chunk in _chunks(_values(rows, self._key, *self._columns)):
             self._run_at_once(connection, chunk)
@@ -395,7 +387,7 @@ class UpdateRows:
         cases = f'CASE {self._key} {"WHEN %s THEN %s " * len(keys)}ELSE '
         sets = ', '.join([f'{name} = {cases}{name} END' for name in self._columns] + self._also)
         # Otherwise MySQL may read all of a table of a few hundred rows.
-        by = ' FORCE INDEX (PRIMARY)' if _is_mysql(connection) else ''
+        by = ' FORCE INDEX (PRIMARY)' if connection.dialect.name in MYSQL else ''
         text = f'UPDATE {self._table}{by} SET {sets} WHERE {self._key} IN {_marks("%s", keys)}'
         pairs = [
             value
@@ -417,12 +409,13 @@ class MarkRows:
         self._rest = f'SET {column} = {source} WHERE {condition} AND {source}'
 
     def run(self, connection, keys):
-        one = [(key,) for key in keys]
+        rows = [(key,) for key in keys]
         if connection.dialect.name == 'sqlite':
-            _each(connection, f'UPDATE {self._table} {self._rest} = ?', one)
+            if rows:
+                connection.exec_driver_sql(f'UPDATE {self._table} {self._rest} = ?', rows)
             return
-        by = f' FORCE INDEX ({self._index})' if _is_mysql(connection) else ''
-        for chunk in _chunks(one):
+        by = f' FORCE INDEX ({self._index})' if connection.dialect.name in MYSQL else ''
+        for chunk in _chunks(rows):
             text = f'UPDATE {self._table}{by} {self._rest} IN {_marks("%s", chunk)}'
             connection.exec_driver_sql(text, tuple(key for (key,) in chunk))
 
@@ -434,16 +427,17 @@ class DeleteRows:
         self._table, self._key = table.name, _key_of(table)
 
     def run(self, connection, keys):
-        one = [(key,) for key in keys]
+        rows = [(key,) for key in keys]
+        plain = f'DELETE FROM {self._table} WHERE {self._key}'
         if connection.dialect.name == 'sqlite':
-            _each(connection, f'DELETE FROM {self._table} WHERE {self._key} = ?', one)
+            if rows:
+                connection.exec_driver_sql(f'{plain} = ?', rows)
             return
-        for chunk in _chunks(one):
-            text = self._from_keys(chunk) if _is_mysql(connection) else self._among(chunk)
+        for chunk in _chunks(rows):
+            text = f'{plain} IN {_marks("%s", chunk)}'
+            if connection.dialect.name in MYSQL:
+                text = self._from_keys(chunk)
             connection.exec_driver_sql(text, tuple(key for (key,) in chunk))
-
-    def _among(self, keys):
-        return f'DELETE FROM {self._table} WHERE {self._key} IN {_marks("%s", keys)}'
 
     def _from_keys(self, keys):
         """For MySQL: a join from the keys to the rows, in this order.
@@ -471,34 +465,25 @@ class SelectRows:
         self._by_primary, self._lock, self._clock = key is None, lock, clock
 
     def run(self, connection, keys):
-        found = []
-        for chunk in _chunks([(key,) for key in sorted(keys)]):
-            given = tuple(key for (key,) in chunk)
-            found += connection.exec_driver_sql(self._text(connection, given), given).fetchall()
-        return found
-
-    def _text(self, connection, keys):
-        on_sqlite = connection.dialect.name == 'sqlite'
-        columns = (
-            f'{self._columns}, {clock.TEXTS[connection.dialect.name]}'
-            if self._clock
-            else self._columns
-        )
+        dialect, columns = connection.dialect.name, self._columns
+        if self._clock:
+            columns = f'{columns}, {clock.TEXTS[dialect]}'
         # MySQL locks all that it reads.
-        by = ' FORCE INDEX (PRIMARY)' if self._by_primary and _is_mysql(connection) else ''
-        among = f'{self._key} IN {_marks("?" if on_sqlite else "%s", keys)}'
+        by = ' FORCE INDEX (PRIMARY)' if self._by_primary and dialect in MYSQL else ''
+        head = f'SELECT {columns} FROM {self._table}{by} WHERE {self._key} IN '
         # SQLite has one lock, which each transaction takes at its beginning.
-        last = f' ORDER BY {self._key} FOR UPDATE' if self._lock and not on_sqlite else ''
-        return f'SELECT {columns} FROM {self._table}{by} WHERE {among}{last}'
+        last = f' ORDER BY {self._key} FOR UPDATE' if self._lock and dialect != 'sqlite' else ''
+        mark, rows = '?' if dialect == 'sqlite' else '%s', []
+        for chunk in _chunks([(key,) for key in sorted(keys)]):
+            text = f'{head}{_marks(mark, chunk)}{last}'
+            given = tuple(key for (key,) in chunk)
+            rows += connection.exec_driver_sql(text, given).fetchall()
+        return rows
 
 
 def _key_of(table):
     (column,) = table.primary_key.columns
     return column.name
-
-
-def _is_mysql(connection):
-    return connection.dialect.name in ('mysql', 'mariadb')
 
 
 def _values(rows, *names):
@@ -511,17 +496,12 @@ def _marks(mark, values):
     return f'({", ".join([mark] * len(values))})'
 
 
-def _each(connection, text, rows):
-    if rows:
-        connection.exec_driver_sql(text, rows)
-
-
 def _chunks(rows):
     """Returns lists of rows, each of them small enough for one statement."""
     chunk, letters = [], 0
     for row in rows:
         size = sum(len(value) for value in row if isinstance(value, str))
-        if chunk and (len(chunk) == ROWS or letters + size > LETTERS):
+        if chunk and (len(chunk) == MAX_ROWS or letters + size > MAX_LETTERS):
             yield chunk
             chunk, letters = [], 0
         chunk.append(row)

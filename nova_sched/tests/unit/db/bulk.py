@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from nova_sched.db import clock
 from nova_sched.db.tables import JSON_TEXT, MYSQL, NAME, SECONDS, UUID
 from nova_sched.db.transactions import (
-    ROWS,
+    MAX_ROWS,
     DeleteRows,
     InsertRows,
     MarkRows,
@@ -45,7 +45,7 @@ TABLE = sa.Table(
 )
 INSERT, DELETE = InsertRows(TABLE), DeleteRows(TABLE)
 MARK = MarkRows(TABLE, 'name', 'uuid', 'PRIMARY', 'flag IS NOT NULL')
-MANY = 2 * ROWS + 1
+MANY = 2 * MAX_ROWS + 1
 
 
 def row(number, /, **facts):
