@@ -214,11 +214,12 @@ class Claim:
         A pending claim is replaced. A confirmed claim is resized, unless it has that size, or gets
         it by the open resize. An open resize may have been settled with either size, and nobody
         has said so yet: until the later one is settled, the claim holds no less than before. The
-        same claim again can change only its position in a group.
+        same claim again can change only its position in a group, and that it is of several
+        requests.
         """
         mine = self.in_group_of(later)
         if self.uuid == later.uuid:
-            return mine
+            return mine if later.request_id == self.request_id else mine.asked_by(None)
         if not self.is_confirmed:
             return later if later.top_group else later.in_group_of(self)
         sizes = self.resizing or Resizing(self.resources, self.resources, self.parts)
@@ -246,6 +247,13 @@ class Claim:
             and all(getattr(self, name) == getattr(later, name) for name in names)
             and (is_repeat or self.parts == later.parts)
         )
+
+    def asked_by(self, request_id):
+        """Returns the claim as one that this request asks for, too: it is of no single request
+        then, so that no late call of the other one ends it as its own."""
+        if self.request_id == request_id is not None:
+            return self
+        return dataclasses.replace(self, request_id=None)
 
     def in_group_of(self, other):
         """Returns the claim with the other claim's position in a group, if that has one."""

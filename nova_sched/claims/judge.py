@@ -16,7 +16,7 @@ What only placements with guards are validated by is in claims.guards.
 
 import dataclasses
 
-from nova_sched.claim import PENDING, TO_ANOTHER_HOST, Claim
+from nova_sched.claim import PENDING, Claim
 from nova_sched.claims import PlacementOutcome
 
 
@@ -140,7 +140,7 @@ def _apply(placement, changes, usages, held, guards, not_freed):
 
     ``not_freed``: nodes where placements have lost that would have freed CPUs or devices.
     """
-    if elsewhere(placement, held):
+    if moved(placement, held):
         return False
     # Is nothing left to do, because its claims exist?
     if guards.was_done(placement, changes) if placement.guard else not changes:
@@ -148,7 +148,7 @@ def _apply(placement, changes, usages, held, guards, not_freed):
     # Does the state that it was decided from still hold?
     if (
         (placement.guard and not guards.admit(placement, held))
-        or unknown(placement, held, changes)
+        or unknown(placement, changes)
         or (placement.replaces and repeats_ended(placement, held))
         or (placement.generations and not _is_current(placement, usages, not_freed))
     ):
@@ -233,8 +233,6 @@ def changes_by(placement, held):
             changes[consumer, node] = (old, old.reverted() if old.resizing else None)
     for claim in placement.claims:
         old = held.of(claim.consumer_uuid).get(claim.node_uuid)
-        if placement.new and old is not None and old.is_confirmed:
-            continue
         for node, other in held.of(claim.consumer_uuid).items():
             if node != claim.node_uuid and not other.is_confirmed:
                 changes[claim.consumer_uuid, node] = (other, None)
@@ -251,39 +249,13 @@ def _after(old, claim, released):
     return (old.reverted() if released and old.resizing else old).merged_with(claim)
 
 
-def has_arrived(here, confirmed, move):
-    """Whether an instance, with these confirmed claims, is on the node of the claim ``here`` by a
-    resize or migration that is to be settled, or is where a ``move`` to another host would only
-    bring it: then a call for the move came late, and must not make a resize in place of it."""
-    if any(one.order() >= here.order() for one in confirmed if one is not here):
-        return False  # it has left the node
-    return move in TO_ANOTHER_HOST or (here.keeps_source and here.resizing is None)
-
-
-def unknown(placement, held, changes):
-    """Claims by which the placement is lost, because its scheduler did not know them as they are:
-    those that its ``changes`` (of changes_by) would end or replace, those that it knew as pending
-    and are confirmed, and those of instances that its moves have brought there already.
+def unknown(placement, changes):
+    """Claims by which the placement is lost, because its ``changes`` (of changes_by) would end or
+    replace them and its scheduler did not know them as they are.
 
     A message may arrive twice, and a delayed one may arrive after its caller has asked again.
     """
-    confirmed = [
-        old
-        for claim in placement.claims
-        for old in held.of(claim.consumer_uuid).values()
-        if old.is_confirmed and old.uuid != claim.uuid and old.uuid in placement.replaces
-    ]
-    for claim in placement.claims:
-        if claim.move:
-            there = [one for one in held.of(claim.consumer_uuid).values() if one.is_confirmed]
-            confirmed += [
-                here
-                for here in there
-                if here.node_uuid == claim.node_uuid
-                and here.uuid != claim.uuid
-                and has_arrived(here, there, claim.move)
-            ]
-    return confirmed + [
+    return [
         old
         for old, new in changes.values()
         if old is not None and _is_lost(old, new) and old.name not in placement.replaces
@@ -309,17 +281,26 @@ def repeats_ended(placement, held):
     )
 
 
-def elsewhere(placement, held):
-    """Confirmed claims that consumers of a new placement must not have: on other nodes, or on any
-    node."""
-    return [
-        old
-        for claim in (placement.claims if placement.new or placement.unplaced else ())
-        for old in held.of(claim.consumer_uuid).values()
-        if old.is_confirmed
-        and old.uuid != claim.uuid
-        and (placement.unplaced or old.node_uuid != claim.node_uuid)
-    ]
+def moved(placement, held):
+    """The nodes where consumers of a placement are confirmed, or are not, otherwise than its
+    scheduler knew.
+
+    It may have decided about a move from a node that the consumer has left, or a resize on one
+    that it has come to since.
+    """
+    if placement.runs is None:
+        return set()
+    running = {
+        claim.uuid: claim.node_uuid
+        for consumer in {claim.consumer_uuid for claim in placement.claims}
+        for claim in held.of(consumer).values()
+        if claim.is_confirmed
+    }
+    if not (running or placement.runs):
+        return set()
+    repeated = {claim.uuid for claim in placement.claims}
+    both = running | placement.runs
+    return {both[uuid] for uuid in (running.keys() ^ placement.runs.keys()) - repeated}
 
 
 def enters(changes, usages, marks):
@@ -343,9 +324,9 @@ def enters(changes, usages, marks):
 
 def stale(placement, held, guards):
     """Nodes whose data may have been outdated for a placement that lost."""
-    others = unknown(placement, held, changes_by(placement, held))
+    others = unknown(placement, changes_by(placement, held))
     nodes = {claim.node_uuid for claim in (*placement.claims, *others)}
-    nodes |= {old.node_uuid for old in elsewhere(placement, held)}
+    nodes |= moved(placement, held)
     if (guard := placement.guard) is None:
         return nodes
     nodes |= {node for _, node in guard.planned_releases}
@@ -360,6 +341,7 @@ def only_short(placement, usages, held):
         placement.guard is None
         and not placement.releases
         and not placement.generations
+        and not placement.runs
         and not repeats_ended(placement, held)
         and all(
             claim.node_uuid in usages

@@ -71,9 +71,7 @@ class _Lost(Exception):
 
 def _may_move(placement):
     """Whether a pending claim of the placement may be the target of a move."""
-    return not (placement.new or placement.unplaced) and any(
-        claim.state == PENDING for claim in placement.claims
-    )
+    return placement.runs != {} and any(claim.state == PENDING for claim in placement.claims)
 
 
 def _by_key(claims):

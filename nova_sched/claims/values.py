@@ -152,14 +152,14 @@ class Placement:
     by one, so they are valid only while no other claim takes any on the node. ``generations`` are
     the generations at which they were picked, for each node of a claim with a hardware allocation.
     ``replaces`` are the names (Claim.name) of the pending claims and open resizes that the
-    scheduler knows of. The placement loses if it would end or replace another one, if one that was
-    pending is confirmed, or if one that it repeats, with its UUID, has ended; it ends no confirmed
-    claim. It also loses if one of its claims enters a node and does not have exactly the tokens of
-    exclusive domains that the node carries.
+    scheduler knows of. The placement loses if it would end or replace another one, or if one that
+    it repeats, with its UUID, has ended; it ends no confirmed claim. It also loses if one of its
+    claims enters a node and does not have exactly the tokens of exclusive domains that the node
+    carries.
 
-    ``new``: its consumers have no claim yet. It loses if one of them has a confirmed claim on a
-    node other than the claimed one. A claim that is confirmed on the claimed node stays as it is
-    and is not resized. ``unplaced``: the same, but it loses wherever a confirmed claim is.
+    ``runs`` are the confirmed claims that the scheduler knows of its consumers: UUID -> node UUID.
+    The placement loses if others are confirmed, or one of them is not: its consumer may have moved
+    since. None: they are not compared.
     """
 
     claims: tuple[Claim, ...]
@@ -167,8 +167,7 @@ class Placement:
     generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
     replaces: frozenset[str] = frozenset()
     guard: GroupGuard | None = None
-    new: bool = False
-    unplaced: bool = False
+    runs: Mapping[str, str] | None = None
 
     @property
     def record_uuid(self):

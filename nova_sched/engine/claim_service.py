@@ -19,11 +19,11 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.claim import RESIZE, TO_ANOTHER_HOST
 from nova_sched.claims import ANY, ClaimSelector
-from nova_sched.claims.judge import has_arrived
 from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.place import is_made_by
 from nova_sched.hardware import Overdrawn
+from nova_sched.state.cluster import Consumption
 from nova_sched.state.membership import group_now
 
 
@@ -84,7 +84,7 @@ class ClaimService:
             if move and (arrived := self._arrived(request, node, move)):
                 return arrived
             try:
-                made = self._try_claim(node, request, request_id, move, new, selector)
+                made = self._try_claim(node, request, request_id, move, selector)
             except errors.ComputeResourcesUnavailable:
                 # The instance may have this capacity itself: another scheduler may have placed it.
                 if new and (running := self._running(consumer, node)):
@@ -136,7 +136,7 @@ class ClaimService:
             return None
         running = [claim for claim in self._state_sync.claims_of(consumer) if claim.is_confirmed]
         here = next((claim for claim in running if claim.node_uuid == node.uuid), None)
-        if here is None or not has_arrived(here, running, move):
+        if here is None or not _has_arrived(here, running, move):
             return None
         if here.move != move:
             raise errors.Outdated(f'A move of instance {consumer}', f'it runs on {node.host}')
@@ -146,7 +146,7 @@ class ClaimService:
                 raise errors.Outdated(f'A resize of instance {consumer}', why)
         return here
 
-    def _try_claim(self, node, request, request_id, move, new, selector):
+    def _try_claim(self, node, request, request_id, move, selector):
         """The claim; None if it was lost, and the host state knows more now."""
         request = self._resolve_member(node, request)
         lifetime_s, ended = self._settings().pending_ttl_s, self._of_member(request)
@@ -174,9 +174,7 @@ class ClaimService:
             # The instance may run: what it uses must not count against itself.
             if before and is_made_by(request, {**marks, 'move': move}, before, node):
                 self._undo(None, ended)
-                # It may not be pending any more: the host state has the present one then.
-                is_kept = self.renew_claim(before)
-                return node.claims.get(request.instance_uuid) if is_kept else None
+                return self._renewed(before, node)
             self._check_policy(node, request)
             consumption = self._cluster.consume(node, request, lifetime_s, move, **marks)
             if (
@@ -189,11 +187,19 @@ class ClaimService:
                     f'A resize of instance {before.consumer_uuid}',
                     'another one is open: name that, or revert it',
                 )
-            is_other = before is not None and before.resources != consumption.claim.resources
-            if is_other and not before.is_confirmed and before.name != selector.claim_uuid:
-                self._check_move(before, request_id, move)  # the instance may run already
+            if (
+                before is not None
+                and not before.is_confirmed
+                and before.name != selector.claim_uuid
+            ):
+                is_for_it = before.is_for(consumption.claim) and before.move in (None, move)
+                is_own = before.request_id == request_id is not None
+                if is_for_it and not is_own:
+                    consumption = self._shared(before, consumption)
+                elif not is_for_it:  # the instance may run already
+                    self._check_move(before, request_id, move)
             placement = self._state_sync.placement(
-                [consumption.claim], [request], ended, [before] if before else (), new
+                [consumption.claim], [request], ended, [before] if before else ()
             )
             (outcome,) = self._store.commit([placement])
         except Exception:
@@ -205,9 +211,25 @@ class ClaimService:
             return None
         self._state_sync.committed([outcome])
         (made,) = outcome.claims
-        if made.resizing and not made.has_uuid(consumption.claim.uuid):
-            self.renew_claim(made)  # the same resize was asked for before
+        if made.is_provisional and before is not None and made.name == before.name:
+            self.renew_claim(made)  # the same was asked for before
         return made
+
+    def _shared(self, pending, consumption):
+        """The consumption of a claim of two requests: the pending one there, unless the later one
+        says that it is of a move."""
+        self._cluster.release(consumption)
+        both = pending.asked_by(consumption.claim.request_id)
+        if pending.move != consumption.claim.move:
+            both = consumption.claim.asked_by(pending.request_id)
+        self._cluster.adopt(both)
+        return Consumption(both, both, pending)
+
+    def _renewed(self, pending, node):
+        """The pending claim on the node, renewed: it is what the call asks for. None if it is not
+        pending any more: the host state has the present one then."""
+        is_kept = self.renew_claim(pending)
+        return node.claims.get(pending.consumer_uuid) if is_kept else None
 
     def _check_move(self, pending, request_id, move):
         """Raise Outdated if the pending claim of another request would end by a move that does not
@@ -325,6 +347,15 @@ class ClaimService:
         self._state_sync.dropped(edit.ended, 'were aborted')
         self._state_sync.caught_up_with(edit.claims)
         return edit.changed
+
+
+def _has_arrived(here, confirmed, move):
+    """Whether an instance, with these confirmed claims, is on the node of the claim ``here`` by a
+    resize or migration that is to be settled, or is where a ``move`` to another host would only
+    bring it: then a call for the move came late, and must not make a resize in place of it."""
+    if any(claim.order() >= here.order() for claim in confirmed if claim is not here):
+        return False  # it has left the node
+    return move in TO_ANOTHER_HOST or (here.keeps_source and here.resizing is None)
 
 
 def _refusal(claims, name, what):

@@ -15,7 +15,6 @@ Orders that wait at the same time share a batch.
 """
 
 import dataclasses
-import itertools
 import logging
 import time
 from typing import Any
@@ -302,14 +301,11 @@ class Cycle:
         )
 
     def _placement(self, decision):
-        known = (self._cluster.claims_of(request.instance_uuid) for request in decision.requests)
-        unplaced = not any(claim.is_confirmed for claim in itertools.chain(*known))
         return self._state_sync.placement(
             decision.claims,
             decision.requests,
             decision.replaced,
             [one.before for one in decision.consumptions if one.before],
-            unplaced=unplaced,
         )
 
     # After the commit.

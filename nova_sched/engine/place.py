@@ -78,17 +78,19 @@ class Decision:
     @property
     def repeated(self):
         """Those of its claims that earlier requests have made."""
-        return [claim for claim in self.claims if any(claim is old for old in self.replaced)]
+        before = {claim.uuid for claim in self.replaced}
+        return [claim for claim in self.claims if claim.uuid in before]
 
     @property
     def superseded(self):
         """The pending claims of other requests that end with it: nothing tells which of them is
         the later one."""
-        kept, mine = self.repeated, self.marks.get('request_id')
+        mine = self.marks.get('request_id')
+        kept = {claim.uuid for claim in self.repeated}
         return [
             claim
             for claim in (self.replaced if self.claiming else ())
-            if claim.state == PENDING and claim.request_id != mine and claim not in kept
+            if claim.state == PENDING and claim.request_id != mine and claim.uuid not in kept
         ]
 
 
@@ -401,8 +403,9 @@ class Placer:
         for claim in decision.replaced:
             if claim.key == consumption.claim.key and claim.is_for(consumption.claim):
                 self.cluster.release(consumption)
-                self.cluster.add(claim)
-                return Consumption(claim, claim, None)
+                kept = claim.asked_by(consumption.claim.request_id)
+                self.cluster.add(kept)
+                return Consumption(kept, kept, None)
         return consumption
 
     def _with_device(self, request, row):

@@ -213,12 +213,12 @@ class StateSync:
             elif before != after:
                 self._mark_stale([uuid])
 
-    def placement(self, claims, requests, ended=(), known=(), new=False, unplaced=False):
+    def placement(self, claims, requests, ended=(), known=()):
         """The Placement for the store: the claims, the generations at which their CPUs and devices
         were picked, and the policies of their server groups.
 
         The claims ``ended`` end with it; it changes no other pending claim or open resize than
-        these and those ``known``. ``new`` and ``unplaced``: as in Placement.
+        these and those ``known``.
         """
         planned = [claim for claim in ended if claim.state == PLANNED]
         # Hardware of a planned claim was not picked now: no other claim has it.
@@ -248,14 +248,19 @@ class StateSync:
             closed_domains=tuple(closed_domains.values()),
         )
         replaced = (one for one in (*ended, *known) if one.is_provisional)
+        runs = {
+            there.uuid: there.node_uuid
+            for consumer in {claim.consumer_uuid for claim in claims}
+            for there in self._cluster.claims_of(consumer)
+            if there.is_confirmed
+        }
         return Placement(
             tuple(claims),
             tuple(claim.key for claim in ended),
             generations,
             frozenset(claim.name for claim in replaced),
             None if guard == GroupGuard() else guard,
-            new=new,
-            unplaced=unplaced,
+            runs=runs,
         )
 
     def look_again(self):

@@ -83,7 +83,7 @@ class StoreClaim:
         node = self._nodes[self._turn * 7919 % len(self._nodes)]
         return Placement(
             (Claim(str(uuid.uuid4()), node, RESOURCES, created_s=time.time(), expires_s=2e9),),
-            unplaced=True,
+            runs={},
         )
 
 

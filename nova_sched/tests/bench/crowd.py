@@ -87,7 +87,7 @@ class Ours:
         self._store = SqlClaimStore(db_engine.create(url))
 
     def prepare(self, claims):
-        return [Placement((claim,), unplaced=True) for claim in claims]
+        return [Placement((claim,), runs={}) for claim in claims]
 
     def commit(self, placements):
         """The node of each claim that was lost, and how often the database was busy."""

@@ -236,7 +236,7 @@ def builds(store):
 
 MOVES = claims(confirmed(A), claim(A, node(OTHER), move=RESIZE))
 PENDING_HERE = claim(A, node())
-NEW_THERE = Placement((claim(A, node(OTHER)),), new=True)
+NEW_THERE = Placement((claim(A, node(OTHER)),), runs={})
 NEWER_WEB = planned(fences=(TOKEN,), host=THIRD)
 
 CLAIMS = [

@@ -68,7 +68,7 @@ NOW_S, NEVER, OVER = 100.0, 1e9, -1.0
 ABOVE_ALL = 10**6  # the generation above which new nodes start: above all that was seen
 UNREAD = 0  # the position of a generation that a scheduler does not know
 BY_NODE = ('_pieces_at', '_made_at', '_reported_at')  # generations that the store has by node
-BOOT = types.SimpleNamespace(request_id='boot')
+BOOT = 'boot'  # the ID of a request
 
 # What a consumer may want beside a CPU: the device of its node, one of two CPUs for itself, a node
 # without another member of its server group.
@@ -147,12 +147,17 @@ class Prefers(Weigher):
 
 
 class Row(NamedTuple):
-    """A claim in plain values: its UUIDs, and the names of its pieces."""
+    """A claim in plain values: its UUIDs, the ID of its request, and the names of its pieces."""
 
     names: tuple
     is_confirmed: bool
     cpus: int
     pieces: tuple
+    request: str | None
+
+    @property
+    def all_names(self):
+        return (*self.names, self.request)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -324,14 +329,14 @@ class Books:
         return self._view_id(dataclasses.replace(facts, claims=claims))
 
     def names_in(self, view, consumer):
-        """The UUIDs of a consumer's claim in a view."""
+        """The UUIDs of a consumer's claim in a view, and the ID of its request."""
         facts = self.views[view]
         claims = () if facts is None else facts.claims
         return [
             name
             for one in claims
             if one.consumer_uuid == str(consumer)
-            for name in _row(one).names
+            for name in _row(one).all_names
         ]
 
     def _scheduler(self, store, view):
@@ -384,23 +389,33 @@ class Books:
 
     def do_boot(self, scheduler, consumer, wants, prefers):
         """The node that the server gets, and its Row."""
-        order = Order([_request(consumer, 1, wants)], context=BOOT)
-        ((chosen,),) = scheduler.place(order, self._chains[prefers])
-        node = self.hosts.index(chosen.host)
+        node = self._placed(scheduler, _request(consumer, 1, wants), BOOT, prefers)
         (claim,) = (one for one in scheduler.claim_service.claims_of(str(consumer))
                     if self.lives[one.node_uuid][0] == node)  # fmt: skip
         return node, _row(claim)
 
-    def do_resize(self, scheduler, consumer, wants, size, node, move):
+    def _placed(self, scheduler, request, request_id, prefers):
+        """The node that a scheduler places a request on, if it prefers this one."""
+        order = Order([request], context=types.SimpleNamespace(request_id=request_id))
+        ((chosen,),) = scheduler.place(order, self._chains[prefers])
+        return self.hosts.index(chosen.host)
+
+    def do_select(self, scheduler, consumer, wants, size, leaving, request_id, prefers):
+        """The node for a server that leaves one (None: it may stay there)."""
+        hosts = () if leaving is None else (self.hosts[leaving],)
+        request = _request(consumer, size, wants, hosts)
+        return self._placed(scheduler, request, request_id, prefers)
+
+    def do_resize(self, scheduler, consumer, wants, size, node, request_id, move):
         """The UUID that its caller is told."""
         request, host = _request(consumer, size, wants), self.hosts[node]
         work = scheduler.claim_service.claim
-        return work(request, host, host, f'{move} {node}', move=move).name
+        return work(request, host, host, request_id, move=move).name
 
     def do_alternate(self, scheduler, consumer, wants, failed, node, name):
         """The Row of the claim."""
         request, host = _request(consumer, 1, wants), self.hosts[node]
-        how = BOOT.request_id, self.hosts[failed]
+        how = BOOT, self.hosts[failed]
         work = scheduler.claim_service.claim
         return _row(work(request, host, host, *how, selector=ClaimSelector(name)))
 
@@ -444,8 +459,9 @@ def _answer(name, work, *args):
 
 
 @functools.cache
-def _request(consumer, vcpus, wants):
-    return builders.request(instance_uuid=str(consumer), vcpus=vcpus, **WANTS[wants])
+def _request(consumer, vcpus, wants, ignored=()):
+    about = {'instance_uuid': str(consumer), 'vcpus': vcpus, 'ignore_hosts': [*ignored]}
+    return builders.request(**about, **WANTS[wants])
 
 
 @functools.cache
@@ -479,7 +495,8 @@ def _row(claim):
         pieces += [DEVICE for _ in parts.devices]
         for cell in parts.cells.cells if parts.cells else ():
             pieces += [CPUS[cpu] for cpu in sorted(cell.pinning.values())]
-    return Row(names, claim.is_confirmed, claim.resources[VCPU], tuple(pieces))
+    amount = claim.resources[VCPU]
+    return Row(names, claim.is_confirmed, amount, tuple(pieces), claim.request_id)
 
 
 def _unclaimed(one):

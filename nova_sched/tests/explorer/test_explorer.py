@@ -53,6 +53,13 @@ GROUP = Scope(
 ALTERNATES = Scope(consumers=1, nodes=2, alternates=True, aborts=False, double_reports=False)
 RESIZES = Scope(consumers=2, resize=True, deletes=False, aborts=False)
 MOVES = Scope(consumers=1, nodes=2, moves=('migration',), aborts=False)
+
+
+def placed(move, **more):
+    how = {'aborts': False, 'deletes': False, 'reports': 0, **more}
+    return Scope(consumers=1, runs=True, nodes=2, schedulers=2, moves=(move,), selects=True, **how)
+
+
 THREE = Scope(consumers=3, nodes=2, schedulers=2, wants=(DEVICE,))
 TWO_NODES = dataclasses.replace(THREE, consumers=1)
 REBUILD = Scope(consumers=1, rebuilds=1, reports=2, aborts=False, **QUIET)
@@ -81,6 +88,9 @@ SCOPES = {
         Scope(consumers=1, nodes=2, moves=('live-migration',), aborts=False, **QUIET),
         60_000,
     ),
+    'migrations where schedulers choose the node': (placed('migration'), 60_000),
+    'live migrations where they do': (placed('live-migration'), 60_000),
+    'resizes where they do': (placed('resize', resize=True), 100_000),
     'a node is rebuilt': (REBUILD, 12_000),
     'a node is removed': (Scope(consumers=1, stops=1, removals=1, doubles=False), 80_000),
     'two schedulers read a node': (
@@ -137,6 +147,8 @@ PLANTED = [
     (judge.NodeUsage, 'take', subtract_twice, dataclasses.replace(RESIZES, schedulers=2, **QUIET)),
     (reconcile.Before, 'has_seen', lambda self, report, claim: True, ONE),
     (ReportOrder, 'is_of_later_life', lambda self, boot, made_at: True, REBUILD),
+    (judge, 'moved', lambda placement, held: set(), placed('live-migration', resize=True)),
+    (place.Placer, '_check_moves', lambda self, *known: None, placed('live-migration')),
     (ClaimSelector, 'covers', lambda self, claim: True, ONE),
     (place, 'is_made_by', lambda request, request_id, claim, node: False, TWO_NODES),
     (Claim, 'keeps_source', False, dataclasses.replace(MOVES, **QUIET)),
@@ -146,5 +158,5 @@ PLANTED = [
 @pytest.mark.parametrize('of, name, wrong, scope', PLANTED, ids=[one[1] for one in PLANTED])
 def test_a_rule_that_is_taken_out_is_missed(of, name, wrong, scope):
     with mock.patch.object(of, name, wrong):
-        found = explore(World(scope), 100_000)
+        found = explore(World(scope), 150_000)
     assert found.wrong, f'{found.states} worlds, and nothing is wrong without {name}'

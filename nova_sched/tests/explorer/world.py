@@ -21,16 +21,18 @@ import functools
 from typing import NamedTuple
 
 from nova_sched.claim import KEEPING_THE_SOURCE
+from nova_sched.claim import RESIZE as RESIZE_MOVE
 from nova_sched.tests.explorer.books import APART, MIRROR, NUMBERED, SEEN, UNREAD, Books
 
 # What a caller waits for, or has.
 (IDLE, ASKED, TOLD, BUILT, RUNS, GONE, ABORTS, ASKED_RESIZE, TOLD_RESIZE, GROWN, KEEPS, REVERTS,
- ASKED_MOVE, TOLD_MOVE, MOVED, SETTLES, ASKED_ALTERNATE, REFUSED) = range(18)  # fmt: skip
+ ASKED_MOVE, TOLD_MOVE, MOVED, SETTLES, ASKED_ALTERNATE, REFUSED, ASKED_SELECT,
+ TOLD_SELECT) = range(20)  # fmt: skip
 
 
 class Caller(NamedTuple):
     """A server: the UUID by which its claim on ``here`` is named, its size and its pieces there;
-    the other node, the UUID and the size of its move or resize."""
+    the other node, the UUID and the size of its move or resize, and the number of its request."""
 
     phase: int = IDLE
     here: int = 0
@@ -40,6 +42,7 @@ class Caller(NamedTuple):
     there: int = 0
     other: str | None = None
     larger: int = 0
+    request: int = 0
 
     def now(self, phase, **changes):
         return self._replace(phase=phase, **changes)
@@ -49,17 +52,23 @@ class Caller(NamedTuple):
         rest = {'name': None, 'there': 0, 'other': None, 'larger': 0}
         return self._replace(phase=phase, **{**rest, **changes})
 
+    @property
+    def size_there(self):
+        return self.larger or self.size
+
 
 EXACT = SEEN, NUMBERED, MIRROR  # senders after whose reports nothing stays
 AT_REST = frozenset([IDLE, RUNS, GONE])
 WAITS = frozenset([ASKED, ABORTS, ASKED_RESIZE, KEEPS, REVERTS, ASKED_MOVE, SETTLES, BUILT,
-                   ASKED_ALTERNATE])  # fmt: skip
-HAS_TIME = AT_REST | {ASKED, ASKED_RESIZE, ASKED_MOVE}
+                   ASKED_ALTERNATE, ASKED_SELECT])  # fmt: skip
+HAS_TIME = AT_REST | {ASKED, ASKED_RESIZE, ASKED_MOVE, ASKED_SELECT}
 NOTHING, DONE = Caller(), Caller(GONE)
 
+CHOSEN = 'chosen'  # instead of a UUID: a scheduler has chosen the node where it moves to
 LAST = 999  # a generation above all that there are
 
-BOOT, CONFIRM, ABORT, RESIZE, MOVE, REVERT, REMOVE, ALTERNATE = range(8)
+BOOT, CONFIRM, ABORT, RESIZE, MOVE, REVERT, REMOVE, ALTERNATE, SELECT, STAY = range(10)
+BY_REQUEST = frozenset([RESIZE, MOVE, SELECT, STAY])  # calls that have its ID, not a UUID
 REFUSALS = 'ComputeResourcesUnavailable', 'Outdated', 'NodeNotFound', 'ClaimNotFound'
 TEXTS = {
     BOOT: 'boot',
@@ -70,6 +79,8 @@ TEXTS = {
     REVERT: 'revert_claim',
     REMOVE: 'remove_node',
     ALTERNATE: 'claim_alternate',
+    SELECT: 'select_destinations for a move',
+    STAY: 'select_destinations for a resize on any node',
 }
 
 
@@ -78,6 +89,7 @@ class Scope:
     """What there is in a world, and what may happen."""
 
     consumers: int = 2
+    runs: bool = False  # the first consumer runs at first
     nodes: int = 1
     schedulers: int = 1
     capacity: int = 2
@@ -89,6 +101,7 @@ class Scope:
     reports: int = 1  # of a node, in flight at once
     resize: bool = False
     moves: tuple = ()
+    selects: bool = False  # schedulers choose where a server moves to
     alternates: bool = False
     aborts: bool = True
     deletes: bool = True
@@ -166,7 +179,7 @@ class World:
             event = 'report', node, 0, listed, (), scope.sender, True, 0
             at, _, _ = self.books.step(at, event)
         views = tuple(self._view(at, node) for node in range(scope.nodes))
-        return Parts(
+        first = Parts(
             at,
             callers=(NOTHING,) * scope.consumers,
             calls=(),
@@ -176,6 +189,13 @@ class World:
             lives=((0, 1),) * scope.nodes,
             luck=(scope.stranger, scope.time_passes, scope.rebuilds, scope.stops, scope.removals),
         )
+        return self._running(first) if scope.runs else first
+
+    def _running(self, world):
+        for begin in '{c} calls boot', 'boot of {c}', '{c} is built', 'confirm_claim of {c}':
+            steps = [*self._by_callers(world), *self._by_calls(world)]
+            world = next(after for (text, *_), after in steps if text.startswith(begin))
+        return world._replace(moved=None)
 
     def _memory(self):
         """What the sender of a node's reports keeps at first.
@@ -211,7 +231,8 @@ class World:
                 continue
             here = caller.there if caller.phase in (MOVED, SETTLES) else caller.here
             if here == node:
-                size = caller.larger if caller.phase in (GROWN, KEEPS) else caller.size
+                is_new = caller.phase in (GROWN, KEEPS, MOVED, SETTLES)
+                size = caller.size_there if is_new else caller.size
                 found.append((consumer, size))
                 pieces += caller.pieces
         return (*found, *self._strangers(node, (stranger,))), tuple(sorted(pieces))
@@ -224,7 +245,7 @@ class World:
         facts, scope = self.books.look(at), self.scope
         needs, pieces = [0] * scope.nodes, [[] for _ in range(scope.nodes)]
         for consumer, caller in enumerate(callers):
-            phase, here, name, size, mine, there, other, larger = caller
+            phase, here, name, size, mine, there, other, larger, _ = caller
             if phase in (IDLE, ASKED, GONE, ABORTS):
                 continue
             if phase == ASKED_ALTERNATE:
@@ -235,19 +256,23 @@ class World:
                 continue
             if phase == REFUSED:
                 return f'{_C[consumer]} is refused what it was told'
-            places = ()
+            places, sized = (), caller.size_there
             if phase in (TOLD, BUILT):
                 places = ((here, name, size),)
+            elif phase == TOLD_SELECT and there == here:
+                places = ((here, None, max(size, larger)),)
             elif phase in (TOLD_RESIZE, GROWN):
                 places = ((here, other, max(size, larger)),)
             elif phase == KEEPS:
                 places = ((here, None, larger),)
             elif phase == MOVED and not self.keeps_source:
-                places = ((there, other, size),)
+                places = ((there, other, sized),)
+            elif phase == TOLD_SELECT:
+                places = ((here, None, size), (there, None, sized))
             elif phase in (TOLD_MOVE, MOVED):
-                places = ((here, None, size), (there, other, size))
+                places = ((here, None, size), (there, other, sized))
             elif phase == SETTLES:
-                places = ((there, None, size),)
+                places = ((there, None, sized),)
             else:
                 places = ((here, None, size),)
             for node, named, least in places:
@@ -257,7 +282,7 @@ class World:
                     pieces[node].append('place of the group')
                 row = facts[node] and facts[node].claims.get(consumer)
                 if row is None:
-                    if phase in (TOLD, TOLD_MOVE):
+                    if phase in (TOLD, TOLD_MOVE, TOLD_SELECT):
                         return f'{_C[consumer]} was told {_N[node]}, and has no claim there'
                     return f'{_C[consumer]} runs on {_N[node]}, and has no claim there'
                 if named is not None and scope.names and named not in row.names:
@@ -370,7 +395,7 @@ class World:
         used.update(call[3] for call in world.calls)
         for facts in self.books.look(world.at):
             if facts is not None and consumer in facts.claims:
-                used.update(facts.claims[consumer].names)
+                used.update(facts.claims[consumer].all_names)
         for view in world.views:
             for _, number in view:
                 used.update(self._names_in(number, consumer))
@@ -431,7 +456,7 @@ class World:
 
     def _by_caller(self, world, consumer, caller, found):
         scope, calls = self.scope, world.calls
-        phase, here, name, size, _, there, other, _ = caller
+        phase, here, name, size, _, there, other, larger, _ = caller
         said = name if scope.names else None
         said_other = other if scope.names else None
         room = len(calls) < scope.calls
@@ -439,6 +464,10 @@ class World:
         def send(text, after, kind, node, uuid, amount=0):
             if not room:
                 return
+            if phase == RUNS and scope.selects:
+                after = after._replace(request=after.request + 1)
+            if kind in BY_REQUEST and scope.selects:
+                uuid = f'request {after.request}'
             sent = self._send(world, consumer, after, kind, node, uuid, amount)
             if after.phase == BUILT != phase:
                 sent = self._comes(sent, consumer, node)
@@ -476,9 +505,22 @@ class World:
                 text = '{c} calls resize_claim to 2 on {n}'
                 send(text, caller.now(ASKED_RESIZE), RESIZE, here, None, 2)
             if scope.moves:
-                text = '{c} calls resize_claim for a move to {n}'
-                after = caller.now(ASKED_MOVE, there=1 - here)
-                send(text, after, MOVE, 1 - here, None, size)
+                size = 3 - size if scope.resize and RESIZE_MOVE in scope.moves else size
+                after = caller.now(ASKED_MOVE, there=1 - here, larger=size)
+                send(f'{{c}} calls {TEXTS[MOVE]} to {{n}}', after, MOVE, 1 - here, None, size)
+                if scope.selects:
+                    after = caller.now(ASKED_SELECT, there=1 - here, larger=size)
+                    send(f'{{c}} calls {TEXTS[SELECT]}', after, SELECT, here, None, size)
+                    if size != caller.size:
+                        send(f'{{c}} calls {TEXTS[STAY]}', after, STAY, here, None, size)
+        elif phase == TOLD_SELECT:
+            change('{c} does not leave {n}, and nobody says so', caller.settled(RUNS))
+            if there == here:
+                after = caller.now(ASKED_RESIZE)
+                send('{c} calls resize_claim on {n}', after, RESIZE, here, None, larger)
+            else:
+                after = caller.now(ASKED_MOVE)
+                send(f'{{c}} calls {TEXTS[MOVE]} to {{n}}', after, MOVE, there, None, larger)
         elif phase == TOLD_RESIZE:
             change('{c} grows to its new size on {n}', caller.now(GROWN))
             text = '{c} keeps its size, and calls revert_claim'
@@ -522,7 +564,10 @@ class World:
             self._alternate(rest, number, call, found, late)
             return
         if kind in (RESIZE, MOVE):
-            self._resize(rest, number, consumer, node, size, kind == MOVE, live, found, late)
+            self._resize(rest, number, call, found, late)
+            return
+        if kind in (SELECT, STAY):
+            self._select(rest, number, call, found, late)
             return
         if kind == REMOVE:
             after, answer = self._handled(rest, number, None, 'remove', node, size)
@@ -554,7 +599,7 @@ class World:
         elif phase == REVERTS and (answer is True or is_gone):
             after = caller.settled(RUNS)
         elif phase == SETTLES and answer is True:
-            after = caller.settled(RUNS, here=caller.there)
+            after = caller.settled(RUNS, here=caller.there, size=caller.size_there)
         else:
             after = caller.now(REFUSED)
         return self._set(world, consumer, after)
@@ -596,15 +641,42 @@ class World:
         facts = self.books.look(world.at)[node]
         return up and (facts is None or facts.life == life)
 
-    def _resize(self, world, number, consumer, node, size, is_move, live, found, late):
-        move = self.scope.moves[0] if is_move else 'resize'
-        how = consumer, self.wants[consumer], size, node, move
+    def _select(self, world, number, call, found, late):
+        """A scheduler chooses where a server moves to, or is resized."""
+        kind, consumer, here, request, size, live, _ = call
+        name, caller = self._name(world, consumer), world.callers[consumer]
+        leaving, told = here if kind == SELECT else None, []
+        for prefers in range(self.scope.nodes) if kind == STAY else (1 - here,):
+            how = consumer, self.wants[consumer], size, leaving, request, prefers
+            after, answer = self._handled(world, number, name, 'select', *how)
+            if answer in told:
+                continue
+            told.append(answer)
+            if isinstance(answer, str):
+                text, caller_after, node = f'refused, {answer}', caller.settled(RUNS), here
+            else:
+                text, node = '{n}', answer
+                caller_after = caller.now(TOLD_SELECT, there=node, larger=size, name=CHOSEN)
+            if live:
+                after = self._set(after, consumer, caller_after)
+            text = f'{TEXTS[kind]} of {{c}} arrives at {{s}}{late}: {text}'
+            found.append(((text, consumer, node, number), after))
+
+    def _resize(self, world, number, call, found, late):
+        kind, consumer, node, request, size, live, _ = call
+        is_move = kind == MOVE
+        move = self.scope.moves[0] if is_move else RESIZE_MOVE
+        request = request or f'{move} {node}'
+        how = consumer, self.wants[consumer], size, node, request, move
         after, answer = self._handled(world, number, self._name(world, consumer), 'resize', *how)
         caller = world.callers[consumer]
         if answer in REFUSALS:
-            text, told = f'refused, {answer}', caller.settled(RUNS)
+            was_told = caller.name == CHOSEN
+            text = f'refused, {answer}'
+            told = caller.now(REFUSED) if was_told else caller.settled(RUNS)
         elif is_move:
-            text, told = 'done', caller.settled(TOLD_MOVE, there=node, other=answer)
+            told = caller.settled(TOLD_MOVE, there=node, other=answer, larger=size)
+            text = 'done'
         else:
             text, told = 'done', caller.settled(TOLD_RESIZE, other=answer, larger=size)
         if live:

@@ -448,7 +448,7 @@ def test_how_many_messages_claims_of_new_instances_take(store, database, count):
         claim(uuid_of(f'instance {number}'), node(f'host-{number % 2}')) for number in range(count)
     ]
     with counted() as messages:
-        outcomes = store.commit([Placement((one,), unplaced=True) for one in wanted])
+        outcomes = store.commit([Placement((one,), runs={}) for one in wanted])
     assert all(outcome.won for outcome in outcomes)
     assert len(messages) == {'postgresql': 2, 'mysql': 5}[database.dialect.name]
 

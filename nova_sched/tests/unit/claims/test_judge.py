@@ -129,7 +129,7 @@ KNOWN = claim(A, 'm', 3, state=CONFIRMED)
         ),
         pytest.param(
             [KNOWN],
-            [Placement((claim(A, 'n'),), replaces=names(KNOWN))],
+            [Placement((claim(A, 'n'),), replaces=names(KNOWN), runs={})],
             {(A, 'm'): 3},
             [False],
             id='one that was pending',

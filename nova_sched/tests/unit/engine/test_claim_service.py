@@ -564,11 +564,24 @@ class TestConfirmAndAbort:
         assert made.uuid == before.uuid
         assert made.expires_s == pytest.approx(before.expires_s + 5)
         assert [made] == world.store.claims()
-        for request_id, move in (('req-3', None), ('req-3', MOVE)):
-            place = asks(A), 'host-0', 'host-0', request_id, None, move
-            another = world.call(world.claim_service.claim, *place)
-            assert (another.uuid != made.uuid, another.move) == (True, move)
-            made = another
+
+    def test_a_pending_claim_that_two_requests_ask_for_is_of_neither(self, world):
+        """A late call of either one must not end it as its own."""
+
+        def ask(request_id, move=None, host='host-0'):
+            place = asks(A), host, host, request_id, None, move
+            return world.call(world.claim_service.claim, *place)
+
+        first = ask('req-1')
+        both = ask('req-2')
+        assert (both.uuid, both.request_id) == (first.uuid, None)
+        moving = ask('req-2', MOVE)
+        assert (moving.uuid != both.uuid, moving.move, moving.request_id) == (True, MOVE, None)
+        assert ask('req-1', MOVE).uuid == moving.uuid
+        for request_id in ('req-1', 'req-2'):
+            with pytest.raises(errors.Outdated, match='another place or size is pending'):
+                ask(request_id, MOVE, 'host-1')
+        assert [claim.uuid for claim in world.store.claims()] == [moving.uuid]
 
     def test_abort_what_another_scheduler_claimed(self, world):
         commit(world.store, claim(A, node()))

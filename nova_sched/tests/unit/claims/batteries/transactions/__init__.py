@@ -16,17 +16,15 @@ from nova_sched.tests.unit.claims.batteries.transactions import (
     ends,
     hardware,
     lifecycle,
-    new,
     renewals,
+    runs,
     times,
     told,
-    unplaced,
 )
 
 BATTERY = (
     commit.Commit,
-    new.New,
-    unplaced.Unplaced,
+    runs.Runs,
     hardware.HardwareAllocation,
     lifecycle.Lifecycle,
     times.Times,

@@ -276,7 +276,8 @@ class Commit:
         if state == CONFIRMED:
             store.confirm([A], [node()])
         before = store.claims()
-        wanted = Placement((claim(A, node(host), vcpus=2),), replaces=frozenset([made.uuid]))
+        names = frozenset([made.uuid])
+        wanted = Placement((claim(A, node(host), vcpus=2),), replaces=names, runs={})
         (outcome,) = store.commit([wanted])
         assert outcome.won == won
         assert won or store.claims() == before

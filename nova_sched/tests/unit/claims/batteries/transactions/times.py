@@ -254,13 +254,6 @@ class Times:
         assert [one.claims for one in outcomes] == [(there[A], there[B]), (), (there[C],)]
         assert there[A].resizing.new[VCPU] == 3
 
-    def test_the_winner_is_told_of_the_confirmed_claim_that_stays(self, store):
-        ready(store)
-        settled(store)
-        (outcome,) = store.commit([Placement((claim(A, node(), vcpus=3),), new=True)])
-        assert outcome.claims == tuple(store.claims())
-        assert outcome.claims[0].is_confirmed
-
 
 class OwnClock:
     """Without another clock, a store in a database goes by the clock of that."""

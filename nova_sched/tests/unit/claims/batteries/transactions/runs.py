@@ -28,6 +28,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     node,
     place,
     ready,
+    resize,
     settled,
     waiting,
 )
@@ -46,8 +47,54 @@ def both(store):
     place(store, claim(A, node(THIRD), move=RESIZE))
 
 
-class Unplaced:
-    """Consumers that are nowhere: a confirmed claim of theirs is in the way, wherever it is."""
+def running(store):
+    return {one.uuid: one.node_uuid for one in store.claims(A) if one.is_confirmed}
+
+
+def arrived(store):
+    move(store)
+    store.confirm([A], [node(OTHER)])
+
+
+def left(store):
+    both(store)
+    store.finish(A, [node(THIRD)])
+
+
+def gone(store):
+    store.release([(A, node())])
+
+
+class Runs:
+    """The consumers must be confirmed where their scheduler knew: nowhere, or on these nodes."""
+
+    @pytest.mark.parametrize(
+        'since, won',
+        [
+            pytest.param(lambda store: None, True, id='nothing'),
+            pytest.param(lambda store: resize(store, 3), True, id='a resize is open'),
+            pytest.param(both, True, id='it is on its way to another node'),
+            pytest.param(arrived, False, id='it has come there'),
+            pytest.param(left, False, id='it has left'),
+            pytest.param(gone, False, id='it is gone'),
+        ],
+    )
+    @pytest.mark.parametrize('host', [OTHER, HOST], ids=['a move', 'a resize'])
+    def test_a_change_of_what_runs_is_lost_if_that_has_changed(self, store, since, won, host):
+        ready(store, HOST, OTHER, THIRD)
+        settled(store)
+        known = running(store)
+        since(store)
+        now = running(store)
+        before = store.claims()
+        made = claim(A, node(host), vcpus=4, move=RESIZE)
+        (outcome,) = store.commit([Placement((made,), replaces=waiting(store), runs=known)])
+        assert outcome.won == won
+        if not won:
+            assert store.claims() == before
+            told = {one.report.node_uuid for one in outcome.fresh}
+            differ = dict(known.items() ^ now.items())
+            assert told >= {node(host), *differ.values()}
 
     @pytest.mark.parametrize(
         'before, won',
@@ -71,7 +118,7 @@ class Unplaced:
         known = waiting(store) | waiting(store, B)
         releases = ((B, node(THIRD)),) if beside else ()
         made = claim(A, node(OTHER), vcpus=3)
-        (outcome,) = store.commit([Placement((made,), releases, replaces=known, unplaced=True)])
+        (outcome,) = store.commit([Placement((made,), releases, replaces=known, runs={})])
         assert outcome.won == won
         assert [one.uuid for one in store.claims(A)] == (
             [made.uuid] if won else [one.uuid for one in there]
@@ -84,7 +131,7 @@ class Unplaced:
         ready(store, HOST, OTHER)
         settled(store)
         there = tuple(store.claims())
-        (outcome,) = store.commit([Placement((claim(A, node(host)),), unplaced=True)])
+        (outcome,) = store.commit([Placement((claim(A, node(host)),), runs={})])
         assert not outcome.won
         assert {one.report.host: one.claims for one in outcome.fresh}[HOST] == there
 
@@ -92,7 +139,7 @@ class Unplaced:
     def test_the_same_claim_again_is_won(self, store, another, confirms):
         """The answer was lost, and meanwhile the claim may have been confirmed."""
         ready(store)
-        placement = Placement((claim(A, node()),), unplaced=True)
+        placement = Placement((claim(A, node()),), runs={})
         assert store.commit([placement])[0].won
         if confirms:
             store.confirm([A], [node()])
@@ -103,7 +150,7 @@ class Unplaced:
 
     def test_the_same_claim_again_once_it_is_confirmed_elsewhere(self, store):
         ready(store, HOST, OTHER)
-        placement = Placement((claim(A, node()),), unplaced=True)
+        placement = Placement((claim(A, node()),), runs={})
         store.commit([placement])
         store.release([(A, node())])
         settled(store, host=OTHER)
@@ -112,7 +159,7 @@ class Unplaced:
 
     def test_the_same_claim_again_leaves_a_move_alone(self, store):
         ready(store, HOST, OTHER)
-        placement = Placement((claim(A, node()),), unplaced=True)
+        placement = Placement((claim(A, node()),), runs={})
         store.commit([placement])
         store.confirm([A], [node()])
         move(store)
@@ -125,24 +172,23 @@ class Unplaced:
         pending(store)
         before = store.claims()
         for host in (HOST, OTHER):
-            assert not store.commit([Placement((claim(A, node(host)),), unplaced=True)])[0].won
+            assert not store.commit([Placement((claim(A, node(host)),), runs={})])[0].won
         assert store.claims() == before
 
     def test_one_of_several_consumers_is_confirmed(self, store):
         ready(store, HOST, OTHER)
         settled(store)
-        placement = Placement((claim(B, node(OTHER)), claim(A, node())), unplaced=True)
+        placement = Placement((claim(B, node(OTHER)), claim(A, node())), runs={})
         assert not store.commit([placement])[0].won
         assert kept(store) == {(A, node()): CONFIRMED}
 
-    @pytest.mark.parametrize('word', ['new', 'unplaced'])
     @pytest.mark.parametrize('first', [True, False], ids=['behind it', 'before it'])
-    def test_a_move_in_the_same_batch_is_won(self, store, word, first):
+    def test_a_move_in_the_same_batch_is_won(self, store, first):
         """What one request must not do, another one of its batch may."""
         ready(store, HOST, OTHER, THIRD)
         settled(store)
         moves = Placement((claim(A, node(OTHER), move=RESIZE),))
-        late = Placement((claim(A, node(THIRD)),), **{word: True})
+        late = Placement((claim(A, node(THIRD)),), runs={})
         batch = [moves, late] if first else [late, moves]
         won = [outcome.won for outcome in store.commit(batch)]
         assert won == ([True, False] if first else [False, True])
