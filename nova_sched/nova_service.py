@@ -37,7 +37,7 @@ from nova_sched.rpc.servers import TIMEOUT_S
 LOG = logging.getLogger(__name__)
 
 DRAIN_S = 10.0  # that writes of allocations may take when the scheduler stops
-SIGNS = 2  # signs of life that a nova-scheduler service may miss
+MISSED_HEARTBEATS = 2  # that a nova-scheduler service may miss
 MARGIN_S = 10.0  # between the last moment of a write and the check of its claim
 
 
@@ -76,7 +76,7 @@ def unshared(conf, sharing):
     limits = DatabaseLimits.of(conf.database_limits)
     cell = NovaCell(db_engine.reader(conf.database.connection, limits))
     # A service that was stopped before a switch is up in Nova for service_down_time.
-    down_s = SIGNS * conf.report_interval
+    down_s = MISSED_HEARTBEATS * conf.report_interval
     try:
         return sorted(set(cell.schedulers_up(down_s)) - {conf.host, *sharing})
     finally:

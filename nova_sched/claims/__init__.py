@@ -354,7 +354,7 @@ class ChangeFeed(StoreTransactions):
 
     @abc.abstractmethod
     def heads(self) -> dict[str, tuple[int, float]]:
-        """Returns each node's generation and the time of its last sign of life."""
+        """Returns each node's generation and the time of its last heartbeat."""
 
     @abc.abstractmethod
     def look(self, nodes: Sequence[str]) -> Changes:

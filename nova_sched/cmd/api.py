@@ -74,10 +74,10 @@ def _monitored(served, bus, systemd):
     from nova_sched import rpc
     from nova_sched.cmd import monitor
 
-    signs = monitor.ApiSigns(served.bind_addr, lambda: rpc.try_once(bus))
+    heartbeats = monitor.ApiHeartbeats(served.bind_addr, lambda: rpc.try_once(bus))
     if systemd.is_there:
-        signs.start()
-    made = monitor.Monitor(systemd, signs, 1)
+        heartbeats.start()
+    made = monitor.Monitor(systemd, heartbeats, 1)
     made.start()
     return made
 

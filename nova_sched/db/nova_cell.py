@@ -169,7 +169,7 @@ MOVING = sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.instance_uuid).where(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceRow:
-    """A compute service; ``seen_s`` is its last sign of life, 0 if it never gave one."""
+    """A compute service; ``seen_s`` is its last heartbeat, 0 if it never sent one."""
 
     host: str
     disabled: bool
@@ -272,7 +272,7 @@ class NovaCell:
 
     def services_not_up(self, down_time_s, hosts=None):
         """ServiceRows of the compute services, or of those on these hosts, that are disabled,
-        forced down, or without a sign of life in ``down_time_s`` by the database's clock."""
+        forced down, or without a heartbeat in ``down_time_s`` by the database's clock."""
         if hosts is None:
             return [_service(row) for row in self._rows(NOT_UP, down_s=down_time_s)]
         found = self._among(NOT_UP_ON_HOSTS, hosts, down_s=down_time_s)
@@ -284,7 +284,7 @@ class NovaCell:
         return self._rows(OLDEST)[0][0]
 
     def schedulers_up(self, down_time_s):
-        """The hosts of the nova-scheduler services that gave a sign of life in ``down_time_s``."""
+        """The hosts of the nova-scheduler services that sent a heartbeat in ``down_time_s``."""
         return sorted(row.host for row in self._rows(SCHEDULERS_UP, down_s=down_time_s))
 
     # Compute nodes.

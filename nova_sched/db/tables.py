@@ -203,7 +203,7 @@ CANDIDATE_REQUESTS = _table(
     sa.Column('spec', JSON_TEXT, nullable=False),
 )
 
-# Scheduler processes, each with its last sign of life and its metrics.
+# Scheduler processes, each with its last heartbeat and its metrics.
 SCHEDULERS = _table(
     'schedulers',
     sa.Column('uuid', UUID, primary_key=True),

@@ -169,7 +169,7 @@ class Pauses:
         """The Received of a message that was just taken off the bus.
 
         Its caller waits for ``timeout_s`` seconds in total, and for ``silence_s`` seconds after
-        the last sign of life of this process; None: without a limit. A message that is taken soon
+        the last heartbeat of this process; None: without a limit. A message that is taken soon
         after a pause may have waited since its beginning.
         """
         taken = self.tick()

@@ -95,7 +95,7 @@ class Scheduler:
             context, self.place, self._until_done, self.state_sync, self.claim_service
         )
         self._store_poller = StorePoller(
-            context, self._ask, self._forget, self._sign, self.state_sync.wake
+            context, self._ask, self._forget, self._heartbeat, self.state_sync.wake
         )
         self._minute = MinuteLog(context.figures)
         self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
@@ -133,7 +133,7 @@ class Scheduler:
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
         self._look_at_clock()
-        self.context.membership.sign(self._figures())
+        self.context.membership.heartbeat(self._figures())
         self.state_sync.refresh()
         self.pauses.start()
         self.loop.start()
@@ -306,11 +306,11 @@ class Scheduler:
         self._store.forget_groups()
         self.groups.mend_domains()
 
-    def _sign(self):
-        """Write a sign of life, for the store poller. Once a minute, log the figures if anything
+    def _heartbeat(self):
+        """Write a heartbeat, for the store poller. Once a minute, log the figures if anything
         happened."""
         self._look_at_clock()
-        self.context.membership.sign(self._figures())
+        self.context.membership.heartbeat(self._figures())
         self._minute.tell(self.position_and_count)
 
     def _look_at_clock(self):

@@ -35,9 +35,9 @@ def list_hosts(args, conf):
 
     A host has one node, unless it manages bare metal. Columns:
 
-      State      up; down (no sign of life for service_down_time seconds); disabled; forced down;
+      State      up; down (no heartbeat for service_down_time seconds); disabled; forced down;
                  unknown, where hosts are read from Nova: 'cloud status' shows it there
-      Seen       time since the last report or other sign of life; not where hosts are read from
+      Seen       time since the last report or other heartbeat; not where hosts are read from
                  Nova
       vCPU, ...  used / capacity (total x allocation ratio); used is claims and unclaimed usage,
                  capacity does not include the reserved amount

@@ -48,7 +48,7 @@ def nodes(known, hosts=(), zone=None):
 
 
 def node(known, facts):
-    """One node; ``last_seen`` is the last sign of life of its host, None if it is not known."""
+    """One node; ``last_seen`` is the last heartbeat of its host, None if it is not known."""
     host = facts.report.host
     states = collections.Counter(one.state for one in facts.claims)
     return {

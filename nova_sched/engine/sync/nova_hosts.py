@@ -221,7 +221,7 @@ class NovaHosts:
         if hosts.forced_down[node.row]:
             return FORCED_DOWN, 'its service is forced down'
         if silent_s > self._settings().service_down_time_s:
-            return SILENT, f'the last sign of life of its service is {silent_s:.0f} s old'
+            return SILENT, f'the last heartbeat of its service is {silent_s:.0f} s old'
         return UP, None
 
     def cell_is_disabled(self, cell_uuid):

@@ -55,7 +55,7 @@ class StateSync:
         self._stale.clear()
 
     def catch_up(self, nodes, seen):
-        """Apply the stored state of these nodes and of the small tables, and the signs of life in
+        """Apply the stored state of these nodes and of the small tables, and the heartbeats in
         ``seen``."""
         self._take_over(dataclasses.replace(self._store.look(nodes), seen=seen))
 
@@ -296,7 +296,7 @@ class StateSync:
     def set_service(
         self, host, disabled, disabled_reason, forced_down, seen_s, may=lambda stored: True
     ):
-        """Store an operator's settings of a host (None: unchanged), and its last sign of life, if
+        """Store an operator's settings of a host (None: unchanged), and its last heartbeat, if
         ``may`` allows it (see ClaimStore)."""
         word = ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s)
         self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word, may)))

@@ -36,7 +36,7 @@ from nova_sched.groups.topology import ZONE
 
 REFRESH_S = 1.0  # seconds between two looks at the database, however many pages ask
 REST = 9  # a look takes at most a tenth of the time, however many hosts there are
-HEADS_S = 10.0  # seconds between two looks at the last sign of life of all nodes
+HEADS_S = 10.0  # seconds between two looks at the last heartbeat of all nodes
 FIRST_S = 20.0  # seconds that a page waits for the first look of another one
 OLD_S = 60.0  # seconds for which the board of a new page may be old: changes follow it
 STATES = (UP, DISABLED, DOWN, FORCED_DOWN, UNKNOWN)

@@ -42,7 +42,7 @@ from nova_sched.db import nova_cell
 from nova_sched.db.nova_cell import INSTANCES, MIGRATIONS, NODES, SERVICES, NovaCell
 from nova_sched.engine import loop
 from nova_sched.engine.scheduler import Scheduler
-from nova_sched.engine.sync.membership import SIGN_S, SILENT_S
+from nova_sched.engine.sync.membership import HEARTBEAT_S, SILENT_S
 from nova_sched.extensions.simulator.storm import (
     ANSWER_S,
     FLAVORS,
@@ -355,7 +355,7 @@ class NovaMember(Member):
 
     READS_NOVA = True
     cloud: 'NovaCloud'
-    signed_s = 0.0
+    heartbeat_s = 0.0
 
     def _make(self, context: Any) -> Scheduler:
         cloud, timeline = self.cloud, self.cloud.timeline
@@ -420,22 +420,22 @@ class NovaMember(Member):
         return types.SimpleNamespace(request_id=message.request_id, timestamp=made.isoformat())
 
     def _open(self) -> None:
-        self.process.start(self._sign)
+        self.process.start(self._heartbeat)
         self.process.start(self._read_nova)
 
     def _read_nova(self) -> None:
         self.mirror.start()
         self.is_ready = True
 
-    def _sign(self) -> None:
+    def _heartbeat(self) -> None:
         """Learn which of the schedulers live, and which cells this one reads."""
         timeline, membership = self.cloud.timeline, self._context.membership
         while True:
-            self.signed_s = timeline.now_s
+            self.heartbeat_s = timeline.now_s
             alive = [one.number for one in self.cloud.members
-                     if timeline.now_s - one.signed_s < SILENT_S]  # fmt: skip
+                     if timeline.now_s - one.heartbeat_s < SILENT_S]  # fmt: skip
             membership.position_and_count = alive.index(self.number), len(alive)
-            wait(timeline, SIGN_S)
+            wait(timeline, HEARTBEAT_S)
 
 
 # Compute nodes.
@@ -482,7 +482,7 @@ class NovaHost(Host):
             for one, (serial, done) in self._serials.items()
         }
         self.force_down(False)
-        process.start(self._sign)
+        process.start(self._heartbeat)
         process.start(self._update_always)
 
     def force_down(self, is_lost: bool) -> None:
@@ -491,7 +491,7 @@ class NovaHost(Host):
         row = SERVICES.update().where(SERVICES.c.host == self.name)
         self.cell.write(row.values(forced_down=is_lost))
 
-    def _sign(self) -> None:
+    def _heartbeat(self) -> None:
         while True:
             row = SERVICES.update().where(SERVICES.c.host == self.name)
             self.cell.write(row.values(last_seen_up=self.cell.moment))

@@ -42,7 +42,7 @@ class TestCallers:
         machine.passes(passes_s)
         assert received.is_over() == is_over
 
-    def test_a_caller_that_hears_signs_of_life_waits_on(self, machine, pauses):
+    def test_a_caller_that_hears_heartbeats_waits_on(self, machine, pauses):
         """The database is away for minutes, and this process runs."""
         received = pauses.received(HOUR_S, 60.0)
         for _ in range(200):
@@ -83,7 +83,7 @@ class TestSuspended:
         assert world.scheduler.pauses.count == 1
 
     def test_a_store_that_was_away_is_no_pause(self, world, machine):
-        """A caller that hears signs of life meanwhile still waits."""
+        """A caller that hears heartbeats meanwhile still waits."""
         machine.passes(90.0)
         world.scheduler._look_at_clock()
         assert world.scheduler.pauses.count == 0

@@ -65,7 +65,7 @@ class ChangeFeed:
         last = reader.changes(known)
         assert (last.nodes, last.gone) == ((), ())
 
-    def test_a_sign_of_life_is_no_change_but_is_told(self, store, another):
+    def test_a_heartbeat_is_told_although_nothing_changed(self, store, another):
         ready(store)
         reader = another()
         known = {node(): reader.changes({}).nodes[0].generation}

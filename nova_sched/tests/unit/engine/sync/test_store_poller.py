@@ -178,14 +178,14 @@ def test_the_small_tables_are_looked_at_each_time(watched):
     assert watched.store.looks == 0
 
 
-def test_a_sign_of_life_is_told_once(eager):
+def test_a_heartbeat_is_told_once(eager):
     eager.store.report([report('host-1')], NOW + 30)
     assert eager.look() == [('catch_up', [], {node('host-1'): NOW + 30})]
     assert eager.world.cluster.hosts.seen_s.tolist() == [NOW, NOW + 30]
     assert eager.look() == [('catch_up', [], {})]
 
 
-def test_a_sign_of_life_that_did_not_get_through_is_told_again(eager):
+def test_a_heartbeat_that_did_not_get_through_is_told_again(eager):
     eager.store.report([report('host-1')], NOW + 30)
     eager.deaf = True
     with pytest.raises(ZeroDivisionError):
@@ -209,22 +209,22 @@ def test_figures_of_looks(watched):
 
 class TestThread:
     def test_it_signs_at_once_and_goes_on_when_that_fails(self, caplog):
-        signs = []
+        heartbeats = []
 
-        def sign():
-            signs.append('sign')
+        def heartbeat():
+            heartbeats.append('heartbeat')
             raise errors.StoreUnavailable('it is away')
 
         world = World()
         settings = dataclasses.replace(world.settings, refresh_interval_s=0.01)
         looks = Counting()
         context = dataclasses.replace(world.context, store=looks, settings=lambda: settings)
-        watch = StorePoller(context, lambda *args: None, sign=sign)
+        watch = StorePoller(context, lambda *args: None, heartbeat=heartbeat)
         watch.start()
-        eventually(lambda: looks.looks and signs)
+        eventually(lambda: looks.looks and heartbeats)
         watch.leave()
         watch.join()
-        assert signs == ['sign'], 'the next one is seconds away'
+        assert heartbeats == ['heartbeat'], 'the next one is seconds away'
         assert 'are not seen until it does' in caplog.text
 
     def test_a_node_that_is_known_to_be_stale_is_read_soon(self):

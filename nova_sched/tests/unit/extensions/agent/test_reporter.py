@@ -125,7 +125,7 @@ def said(caplog):
     return lines
 
 
-class TestSignsOfLife:
+class TestHeartbeats:
     def test_there_are_none_before_the_server_listens(self):
         stage = Stage()
         assert stage.made().alive_s() == 0
@@ -332,7 +332,7 @@ def test_each_distinct_refusal_is_told_until_a_report_is_accepted(said):
     assert said() == [('ERROR', f'The scheduler refuses: {REFUSED}')]
 
 
-def test_a_refusal_is_a_sign_of_life(said):
+def test_a_refusal_is_a_heartbeat(said):
     stage = Stage()
     stage.client.trouble = OSError('gone')
     stage.run(1)
