@@ -19,7 +19,7 @@
       |-- no capacity ------------------------------------------------> decided again
       |-- 400, and a provider is gone --------------------------------> decided again
       |-- 400, 401, 403 ----------------------------------------------> refused
-      `-- the consumer exists, or the outcome is not known: look
+      `-- the consumer exists, or the outcome is not known: read
             has nothing ----------- write
             has this, by us -------------------------------------------> won
             has this, by a call before ----- write it at its generation
@@ -42,7 +42,7 @@ LOG = logging.getLogger(__name__)
 ATTEMPTS = 4  # while other requests change the same providers, as in Nova
 PAUSE_S = 2.0  # the longest pause before the second attempt; each later one has as much more
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0  # while Placement does not answer
-# Looks, about 10 seconds, after which a consumer without allocations is what a failed request has
+# Reads, about 10 seconds, after which a consumer without allocations is what a failed request has
 # left: Placement makes the consumer first, in a transaction of its own.
 ABANDONED = 15
 NOT_VALID = 400  # the status of a request that names a provider which is gone
@@ -133,9 +133,9 @@ class AllocationWrite:
     def __init__(self, client, host_of, is_evacuating, random, servers, limits, is_repeat=False):
         self._client, self._host_of, self._is_evacuating = client, host_of, is_evacuating
         self._random, self._servers, self._limits = random, servers, limits
-        self._conflicts = self._looks = self._failures = 0
+        self._conflicts = self._reads = self._failures = 0
         # A request that Placement has refused may have left a consumer without allocations.
-        self._looks_before_reuse = 1 if is_repeat else ABANDONED
+        self._reads_before_reuse = 1 if is_repeat else ABANDONED
         self._why = 'the call waited too long for its turn'
         self.full, self.is_doubtful = (), False
         self.sent = {
@@ -184,10 +184,10 @@ class AllocationWrite:
 
     def _conflict(self, error):
         if error.is_about_consumer:
-            self._looks += 1
+            self._reads += 1
             self._why = 'other requests change those of the instance'
             # A request that has just made the consumer is about to give it allocations.
-            return self._after(self._look, FIRST_PAUSE_S * (self._looks - 1))
+            return self._after(self._read, FIRST_PAUSE_S * (self._reads - 1))
         if error.is_concurrent and self._conflicts < ATTEMPTS - 1:
             self._conflicts += 1
             self._why = 'other requests change those of the hosts'
@@ -198,7 +198,7 @@ class AllocationWrite:
 
     def _refuse(self, step, error):
         if step == self._write and error.status == NOT_VALID:
-            return functools.partial(self._look_for_providers, error)
+            return functools.partial(self._check_providers, error)
         return _refused(str(error))
 
     def _no_answer(self, error):
@@ -207,7 +207,7 @@ class AllocationWrite:
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**self._failures)
         self._failures += 1
         self._why = 'Placement does not answer'
-        return self._after(self._look, self._random.uniform(pause_s / 2, pause_s))
+        return self._after(self._read, self._random.uniform(pause_s / 2, pause_s))
 
     def _after(self, step, pause_s):
         return step if self._limits.wait(pause_s) else self._give_up()
@@ -215,8 +215,8 @@ class AllocationWrite:
     def _give_up(self):
         return _refused(f'The allocations could not be written in Placement: {self._why}.')
 
-    def _look_for_providers(self, error):
-        """Placement does not allow the request: look whether a provider is gone."""
+    def _check_providers(self, error):
+        """Placement does not allow the request: find out whether a provider is gone."""
         self.full = tuple({one.node_uuid for one in self._servers if self._lacks_provider(one)})
         if not self.full:
             return _refused(str(error))
@@ -228,7 +228,7 @@ class AllocationWrite:
 
     # What the servers have.
 
-    def _look(self):
+    def _read(self):
         """Read what the servers have, and prepare what is left to be written."""
         sent, elsewhere = {}, {}
         for uuid in self._left:
@@ -259,7 +259,7 @@ class AllocationWrite:
         those that it leaves.
         """
         if not found.providers:
-            generation = 0 if self._looks >= self._looks_before_reuse else None
+            generation = 0 if self._reads >= self._reads_before_reuse else None
             return dataclasses.replace(server.allocations, generation=generation), ()
         if _has(found, server.allocations):
             # At a new generation, the call before cannot take them back any more.

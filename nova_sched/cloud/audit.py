@@ -11,7 +11,7 @@
 # under the License.
 """Compares claims and Nova's servers with the allocations in Placement. Changes nothing.
 
-Nova, Placement and the claim store are not read at the same moment. So what differs is looked at
+Nova, Placement and the claim store are not read at the same moment. So what differs is read
 once more, and only what still differs is a finding.
 """
 
@@ -103,15 +103,15 @@ def compare(snapshot, cloud):
     return [*_leaked(snapshot, cloud), *_doubled(cloud), *_missing(snapshot, cloud)]
 
 
-def differences(snapshot, look, wait=time.sleep):
+def differences(snapshot, read, wait=time.sleep):
     """Returns what differs in two comparisons, and the latest CloudAllocations. ``snapshot`` and
-    ``look`` read the claims and the cloud."""
-    cloud = look()
+    ``read`` return the claims and the cloud."""
+    cloud = read()
     first = compare(snapshot(), cloud)
     if not first:
         return [], cloud
     wait(AGAIN_S)
-    before, cloud = {one.about for one in first}, look()
+    before, cloud = {one.about for one in first}, read()
     return [one for one in compare(snapshot(), cloud) if one.about in before], cloud
 
 

@@ -63,8 +63,8 @@ class Answer:
     reading: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
 
-class CandidateLook:
-    """Looks at the allocation candidates of refused requests: once a second for those of one
+class CandidateReader:
+    """Reads the allocation candidates of refused requests: once a second for those of one
     kind, whatever their number. May be used from any thread but the loop's."""
 
     def __init__(self, scheduler, placement, mirror, clock=time.monotonic):
@@ -88,7 +88,7 @@ class CandidateLook:
             found = answer.candidates.result()
         except errors.SchedError as error:
             self._problems.begin(
-                'candidates', '%s; requests are refused without a look at Placement', error
+                'candidates', '%s; requests are refused without asking Placement', error
             )
             return requests
         self._problems.end('candidates', 'Placement tells its allocation candidates again')

@@ -39,9 +39,9 @@ class CellView:
     ``stamps``: node UUID -> (host, `updated_at`), as it was read; the time is None until the store
     has applied that. ``generations``: node UUID -> generations of its providers. ``stored``: node
     UUID -> its generation in the store since then; 0 if its row does not count the hardware of all
-    confirmed claims yet. ``left_out``: node UUID -> why it gets no servers. ``looked_s`` is the
-    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. ``again``
-    are nodes to be read at the next look: their rows were new, and Nova deletes an allocation
+    confirmed claims yet. ``left_out``: node UUID -> why it gets no servers. ``polled_s`` is the
+    time of the last poll by the cell's clock, ``seen_s`` the one by the store's clock. ``again``
+    are nodes to be read at the next poll: their rows were new, and Nova deletes an allocation
     after it has written the row; or what was read was older than a claim there. ``serverless``:
     node UUID -> consumers of its allocations that are neither an instance nor a migration. Nodes
     are only read if the cell ``is_mine``; else another scheduler reads them.
@@ -52,7 +52,7 @@ class CellView:
     generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     stored: dict[str, int] = dataclasses.field(default_factory=dict)
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
-    looked_s: float | None = None
+    polled_s: float | None = None
     seen_s: float | None = None
     serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     is_mine: bool = True
@@ -87,8 +87,8 @@ class NodeReader:
 
     def __init__(self, scheduler, placement, readers):
         self._scheduler, self._placement = scheduler, placement
-        # A look does not wait for a comparison.
-        self._looks, self._surveys = (
+        # A poll does not wait for a comparison.
+        self._polls, self._surveys = (
             concurrent.futures.ThreadPoolExecutor(readers, name)
             for name in ('nova-sched-read', 'nova-sched-compare')
         )
@@ -97,7 +97,7 @@ class NodeReader:
         self._lock = threading.Lock()
 
     def stop(self):
-        for pool in (self._looks, self._surveys):
+        for pool in (self._polls, self._surveys):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def survey(self):
@@ -130,7 +130,7 @@ class NodeReader:
         PlacementError of one that Placement cannot tell, or None. Raises a SchedError if none of
         them can be read.
         """
-        run = map if alone else (self._surveys if survey else self._looks).map
+        run = map if alone else (self._surveys if survey else self._polls).map
         ordered, problem = sorted(uuids), None
         for begin in range(0, len(ordered), BATCH):
             some = ordered[begin : begin + BATCH]

@@ -16,14 +16,14 @@ from nova_sched.cloud.cells import DISABLED
 from nova_sched.cloud.placement import NOBODY
 from nova_sched.engine.sync.nova_hosts import LEFT_OUT, SILENT, UP
 
-MOST = 200  # nodes of a cell that another scheduler reads, of which the reason is looked for
+MOST = 200  # nodes of a cell that another scheduler reads, of which the reason is read
 READABLE, UNREADABLE = 'readable', 'unreadable'
 API_DATABASE = "Nova's API database"
 
 
 class CloudStatus:
     """Asks the parts of the cloud, and the mirror. ``writer`` is the AllocationWriter, or None for
-    a scheduler that only reads. ``down_s`` returns the seconds after which a look is too old."""
+    a scheduler that only reads. ``down_s`` returns the seconds after which a poll is too old."""
 
     def __init__(self, scheduler, mirror, cells, placement, writer, down_s):
         self._scheduler, self._mirror, self._cells = scheduler, mirror, cells
@@ -75,7 +75,7 @@ class CloudStatus:
         age_s = None if view.seen_s is None else self._scheduler.clock() - view.seen_s
         if problem is None and (age_s is None or age_s > self._down_s()):
             problem = (
-                'it was not looked at yet' if age_s is None else f'{age_s:.0f} s since a look'
+                'it was not polled yet' if age_s is None else f'{age_s:.0f} s since a poll'
             )
         cell = {
             'cell_uuid': uuid,

@@ -24,8 +24,8 @@ from nova_sched.cloud.allocation_write import Sent
 LOG = logging.getLogger(__name__)
 
 RETRY_S = 1.0  # while Placement or the store does not answer
-STOP_S = 2.0  # for a look that is under way
-LOOKS = 2  # a request may be done after the first look
+STOP_S = 2.0  # for a check that is under way
+CHECKS = 2  # of a request: it may be done after the first one
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -74,7 +74,7 @@ class WriteQueue:
 class UncertainWrite:
     sent: Sent
     due_s: float
-    looks: int = LOOKS
+    checks: int = CHECKS
 
 
 class UncertainWrites:
@@ -82,7 +82,7 @@ class UncertainWrites:
 
     Nothing is removed that is not as this request has written it: the consumer's generation says
     so. A later call may have written the same, or be about to: while the server has another
-    pending claim on that node, the look is repeated, and nothing is removed if it has a confirmed
+    pending claim on that node, the check is repeated, and nothing is removed if it has a confirmed
     one. ``claims`` returns the claims of a server (and may raise StoreUnavailable). ``late_s``: a
     request may be done this long after it was given up.
     """
@@ -150,7 +150,7 @@ class UncertainWrites:
                     self._settle(write)
 
     def _settle(self, write):
-        """Look at one server, while no other request for it is under way."""
+        """Check one server, while no other request for it is under way."""
         server, started = write.sent.server, threading.Event()
         entered = []
 
@@ -162,7 +162,7 @@ class UncertainWrites:
         started.wait()
         try:
             if write in self._waiting.get(server.uuid, ()):
-                self._look(write)
+                self._check(write)
         except errors.SchedError as error:
             LOG.debug('%s', error)
             write.due_s = self._clock() + RETRY_S
@@ -172,13 +172,13 @@ class UncertainWrites:
         finally:
             self._queue.leave(entered[0])
 
-    def _look(self, write):
+    def _check(self, write):
         server = write.sent.server
         found = self._client.allocations_of(server.uuid)
         if not write.sent.is_in(found):
-            write.looks -= 1
+            write.checks -= 1
             write.due_s = self._clock() + self._late_s
-            if not write.looks:
+            if not write.checks:
                 self._end(write)
             return
         # The claims are read after the allocations. A later claim has a later write, and then this

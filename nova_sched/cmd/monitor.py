@@ -261,10 +261,10 @@ class ApiHeartbeats:
 
     def _run(self):
         while True:
-            self.look()
+            self.probe()
             time.sleep(PROBE_S if self.ready else FIRST_S)
 
-    def look(self):
+    def probe(self):
         """One probe."""
         if not self._is_reached:
             with contextlib.suppress(errors.BrokerUnavailable):

@@ -39,7 +39,7 @@ MAX_IN_MEMORY = 64 * 1024  # bytes of a request or an answer; the rest is in a t
 # Seconds: for the next request of a connection, for all of a request, for the caller to read some
 # of its answer, and then to close.
 IDLE_S, WHOLE_S, ANSWER_S, CLOSE_S = 10.0, 30.0, 60.0, 2.0
-POLL_S = 0.5  # between two looks for connections that are late
+POLL_S = 0.5  # between two checks for connections that are late
 PAUSE_S = 0.01  # before the next attempt, while the process has too many files
 BLOCK = 64 * 1024
 

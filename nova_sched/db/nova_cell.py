@@ -227,8 +227,8 @@ class InstanceRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CellLook:
-    """What one look at a cell has read: the time by its database, the ServiceRows of services that
+class CellPoll:
+    """What one poll of a cell has read: the time by its database, the ServiceRows of services that
     are not up, the stamps of compute nodes that were written, and the lowest version of the
     compute services, None without any."""
 
@@ -258,15 +258,15 @@ class NovaCell:
         with transaction(self.engine) as connection:
             return clock.read(connection)
 
-    def look(self, down_time_s, since_s):
-        """A CellLook: ``services_not_up``, ``nodes_changed_since`` and ``oldest_compute_version``,
+    def poll(self, down_time_s, since_s):
+        """A CellPoll: ``services_not_up``, ``nodes_changed_since`` and ``oldest_compute_version``,
         in one transaction, which saves most of the messages to a database that is far away."""
         with transaction(self.engine) as connection:
             now_s = clock.read(connection)
             not_up = connection.execute(NOT_UP, {'down_s': down_time_s}).all()
             written = connection.execute(CHANGED, {'since': _moment(since_s)}).all()
             oldest = connection.execute(OLDEST).scalar()
-        return CellLook(now_s, [_service(row) for row in not_up], _stamps(written), oldest)
+        return CellPoll(now_s, [_service(row) for row in not_up], _stamps(written), oldest)
 
     # Services.
 

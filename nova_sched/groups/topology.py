@@ -105,7 +105,7 @@ class DomainTopology:
         of_host: Sequence[host_aggregate.HostAggregate],
         default_zone: str,
     ) -> dict[str, str]:
-        """Return the name of one node's domain at each level, as ``look`` finds it for all rows.
+        """Return the name of one node's domain at each level, as ``levels_of`` has it for all rows.
 
         ``told`` has the facts that the node reports, ``of_host`` the aggregates of its host.
         """
@@ -116,18 +116,18 @@ class DomainTopology:
             found[level] = min(names) if names else found[self.below[level]]
         return found
 
-    def look(self, hosts: Hosts, default_zone: str) -> dict[str, Level]:
+    def levels_of(self, hosts: Hosts, default_zone: str) -> dict[str, Level]:
         """Return every level by name, over all rows of the hosts; kept until a lasting fact
         changes."""
         return hosts.cache.get(
-            ('topology', self.levels, default_zone), lambda: self._look(hosts, default_zone)
+            ('topology', self.levels, default_zone), lambda: self._levels_of(hosts, default_zone)
         )
 
     def nests(self, levels: Mapping[str, 'Level']) -> frozenset[tuple[str, str]]:
         """Return the pairs of configured levels, narrow and wide, that nest on these hosts.
 
         A pair nests if each domain of the narrow level lies in one domain of the wide level.
-        ``levels`` are as returned by ``look``. Without hosts there are no pairs. The configured
+        ``levels`` are as returned by ``levels_of``. Without hosts there are no pairs. The configured
         order does not guarantee nesting: a room may span availability zones.
         """
         return frozenset(
@@ -142,7 +142,7 @@ class DomainTopology:
         while (level := self.below[level]) != HOST:
             yield level
 
-    def _look(self, hosts, default_zone):
+    def _levels_of(self, hosts, default_zone):
         rows = hosts.rows
         none = np.zeros(0, dtype=np.int64)
         names = tuple(_name(node.host, node.nodename) for node in hosts.nodes)

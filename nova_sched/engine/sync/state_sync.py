@@ -57,7 +57,7 @@ class StateSync:
     def catch_up(self, nodes, seen):
         """Apply the stored state of these nodes and of the small tables, and the heartbeats in
         ``seen``."""
-        self._take_over(dataclasses.replace(self._store.look(nodes), seen=seen))
+        self._take_over(dataclasses.replace(self._store.read_nodes(nodes), seen=seen))
 
     def heal(self):
         """Read some of the stale nodes."""
@@ -258,7 +258,7 @@ class StateSync:
             unplaced=unplaced,
         )
 
-    def look_again(self):
+    def poll_again(self):
         """Apply changes in the store, if it differs from the host state. Returns whether it
         differed."""
         if self._store.digest() == self._cluster.digest:
@@ -318,7 +318,7 @@ class StateSync:
     def node(self, host, nodename):
         """The node. One that is unknown here is read from the store. Raises NodeNotFound."""
         node = self._cluster.find(host, nodename)
-        if node is None and self.look_again():
+        if node is None and self.poll_again():
             node = self._cluster.find(host, nodename)
         if node is None:
             raise errors.NodeNotFound(f'{nodename} on host {host}')

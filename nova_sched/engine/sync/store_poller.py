@@ -24,8 +24,8 @@ LOG = logging.getLogger(__name__)
 EXPIRE_INTERVAL_S = 20.0
 # Heartbeats that other schedulers received are read this often, at least, and several times
 # before a host without them counts as down.
-FULL_LOOK_S = 15.0
-LOOKS_BEFORE_DOWN = 4
+FULL_POLL_S = 15.0
+POLLS_BEFORE_DOWN = 4
 HEAL_S = 0.05  # nodes that are known to be stale are read this often, at most
 
 
@@ -64,18 +64,18 @@ class StorePoller:
             self._thread.join()
 
     def _run(self):
-        looked_s, heartbeat_s = self._monotonic(), float('-inf')
+        polled_s, heartbeat_s = self._monotonic(), float('-inf')
         while not self._leaving.is_set():
-            next_look = looked_s + self._settings().refresh_interval_s
+            next_poll = polled_s + self._settings().refresh_interval_s
             next_heartbeat = heartbeat_s + HEARTBEAT_S
             now = self._monotonic()
-            if now >= next_look:
-                self._try(self.look)
-                looked_s = self._monotonic()
+            if now >= next_poll:
+                self._try(self.poll)
+                polled_s = self._monotonic()
             elif now >= next_heartbeat:
                 self._try(self._heartbeat)
                 heartbeat_s = self._monotonic()
-            elif self._wake.wait(min(next_look, next_heartbeat) - now) and not self._leaving.wait(
+            elif self._wake.wait(min(next_poll, next_heartbeat) - now) and not self._leaving.wait(
                 HEAL_S
             ):
                 self._try(lambda: self._tell('heal'))
@@ -92,7 +92,7 @@ class StorePoller:
             if not self._leaving.is_set():
                 LOG.exception('A poll of the store failed; it is repeated')
 
-    def look(self):
+    def poll(self):
         """One poll: the loop learns which nodes differ and which hosts sent heartbeats, and
         ends overdue claims."""
         # Commits of this scheduler raise its digest meanwhile, so changes of other schedulers may
@@ -103,17 +103,17 @@ class StorePoller:
             and self._monotonic() < self._next_full
         ):
             self._tell('catch_up', [], {})
-            self._looked(0)
+            self._polled(0)
         else:
-            enough_s = self._settings().service_down_time_s / LOOKS_BEFORE_DOWN
-            self._next_full = self._monotonic() + min(FULL_LOOK_S, enough_s)
-            self._look_at_all()
+            enough_s = self._settings().service_down_time_s / POLLS_BEFORE_DOWN
+            self._next_full = self._monotonic() + min(FULL_POLL_S, enough_s)
+            self._poll_all()
         if self._monotonic() >= self._next_expiry:
             self._next_expiry = self._monotonic() + EXPIRE_INTERVAL_S
             self._tell('expire')
             self._also()
 
-    def _look_at_all(self):
+    def _poll_all(self):
         heads = self._store.heads()
         # Read in parallel with the loop, which writes them: a node that changes at this moment is
         # found stale, and read again.
@@ -124,8 +124,8 @@ class StorePoller:
             uuid: seen_s for uuid, (_, seen_s) in heads.items() if self._seen.get(uuid) != seen_s
         }
         self._tell('catch_up', stale, seen)
-        self._looked(len(stale))
+        self._polled(len(stale))
         self._seen.update(seen)
 
-    def _looked(self, stale):
-        self._figures.stale_nodes, self._figures.looked_s = stale, self._monotonic()
+    def _polled(self, stale):
+        self._figures.stale_nodes, self._figures.polled_s = stale, self._monotonic()

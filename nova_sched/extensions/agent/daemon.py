@@ -79,7 +79,7 @@ def check(conf):
     Returns the settings. Raises BadConfig or BadMachineFacts.
     """
     chosen = settings(conf)
-    agent(chosen).look()
+    agent(chosen).read()
     rpc.transport(conf).cleanup()
     if conf.queues.enabled:
         agent_queues.check(conf, chosen.host)

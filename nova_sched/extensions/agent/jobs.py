@@ -148,7 +148,7 @@ class AgentWorker:
             claims=ClaimsClient(bus, CALL_S),
             broker=self._broker,
             driver=driver(conf, agent.host),
-            look=self._catalogue,
+            read_catalogue=self._catalogue,
             read=queue_service.read,
             settled=settled,
         )

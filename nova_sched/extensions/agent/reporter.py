@@ -34,8 +34,8 @@ from nova_sched.state.report import unsettled
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 1.0  # seconds between two reads of the machine
-LOOK_SHARE = 0.05  # of one CPU that reading may take; a large machine is read less often
+READ_S = 1.0  # seconds between two reads of the machine
+READ_SHARE = 0.05  # of one CPU that reading may take; a large machine is read less often
 RETRY_S = 2.0  # seconds before a report that was not answered is sent again
 TELLS_NOTHING = errors.NoAnswer, errors.Outdated, OSError  # of the scheduler's release
 READ, AWAY, REFUSED = 'read', 'away', 'refused'  # kinds of trouble
@@ -178,7 +178,7 @@ class Reporter:
         end_s = self._clock() + seconds
         while (left_s := end_s - self._clock()) > 0:
             self._moved_s = self._clock()
-            if self._agent.news.wait(min(left_s, LOOK_S)):
+            if self._agent.news.wait(min(left_s, READ_S)):
                 return
 
     def step(self) -> float:
@@ -188,22 +188,22 @@ class Reporter:
         """
         begin = self._moved_s = self._clock()
         seen = self._seen
-        facts = self._look()
-        looked = self._clock()
+        facts = self._read()
+        read_s = self._clock()
         if facts is not None and not self._listening:
             self._wait_for_server(facts)
-        elif facts is not None and (looked >= self._due_s or facts.tells_more_than(self._last)):
+        elif facts is not None and (read_s >= self._due_s or facts.tells_more_than(self._last)):
             self._report(facts, seen)
-        pause = max(LOOK_S, (looked - begin) / LOOK_SHARE)
+        pause = max(READ_S, (read_s - begin) / READ_SHARE)
         return min(pause, max(0.0, self._due_s - self._clock()))
 
-    def _look(self) -> Facts | None:
+    def _read(self) -> Facts | None:
         try:
-            facts = self._agent.look()
+            facts = self._agent.read()
         except Exception as error:
             LOG.debug('Reading this machine failed', exc_info=True)
             self._problems.begin(READ, 'No report is made: %s', error, reason=first_line(error))
-            self._due_s = self._clock() + LOOK_S
+            self._due_s = self._clock() + READ_S
             return None
         self._problems.end(READ, 'This machine can be read again')
         return facts

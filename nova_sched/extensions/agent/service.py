@@ -210,7 +210,7 @@ class Agent:
         for callback in self._watching:
             callback()
 
-    def look(self) -> Facts:
+    def read(self) -> Facts:
         """Read the machine again, and return the facts to report. Raise BadMachineFacts."""
         self._machine = machine.read(self._settings)
         with self._lock:
@@ -218,7 +218,7 @@ class Agent:
             return self._facts(tuple(here), self._built)
 
     def facts_with_hidden(self) -> Facts:
-        """Return the facts including hidden instances, on the machine as of the last ``look``."""
+        """Return the facts including hidden instances, on the machine as of the last ``read``."""
         with self._lock:
             return self._facts(tuple(self._instances))
 

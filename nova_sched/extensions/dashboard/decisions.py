@@ -46,7 +46,7 @@ class DecisionPages:
         self._parts.demand(RULE)
         args = flask.request.args
         text, outcome = args.get('q', '').strip(), args.get('outcome', '')
-        sees_all = self._sees_all  # one look at the policy for thousands of records
+        sees_all = self._sees_all  # one check of the policy for thousands of records
         found = (
             one
             for one in self._newest(text, outcome == REFUSED or not sees_all)

@@ -34,10 +34,10 @@ from nova_sched.claims.cloud_facts import (
 from nova_sched.claims.values import Changes
 from nova_sched.groups.topology import ZONE
 
-REFRESH_S = 1.0  # seconds between two looks at the database, however many pages ask
-REST = 9  # a look takes at most a tenth of the time, however many hosts there are
-HEADS_S = 10.0  # seconds between two looks at the last heartbeat of all nodes
-FIRST_S = 20.0  # seconds that a page waits for the first look of another one
+REFRESH_S = 1.0  # seconds between two polls of the database, however many pages ask
+REST = 9  # a poll takes at most a tenth of the time, however many hosts there are
+HEADS_S = 10.0  # seconds between two reads of the last heartbeat of all nodes
+FIRST_S = 20.0  # seconds that a page waits for the first poll of another one
 OLD_S = 60.0  # seconds for which the board of a new page may be old: changes follow it
 STATES = (UP, DISABLED, DOWN, FORCED_DOWN, UNKNOWN)
 USUAL = (VCPU, PCPU, MEMORY_MB, DISK_GB)
@@ -48,7 +48,7 @@ COLUMNS = ('hosts', 'names', 'zone', 'rack', 'aggregates_of', 'traits_of')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """The hosts at one look. ``changed`` has for each row the version at which its cell changed
+    """The hosts at one poll. ``changed`` has for each row the version at which its cell changed
     last; the board as a whole (``lasting``) is from version ``made``."""
 
     facts: CloudFacts
@@ -57,14 +57,14 @@ class View:
     changed: Sequence[int]
     made: int
     version: int
-    looked_s: float
+    polled_s: float
 
 
 class Fleet:
     """The cloud, some seconds old at most. Its methods may be called from any thread, and raise
     StoreUnavailable.
 
-    One thread looks at the database; the others have what it saw last. ``store`` is a claim store
+    One thread polls the database; the others have what it saw last. ``store`` is a claim store
     of its own; ``clock`` counts seconds; ``reads_nova`` as for CloudFacts.
     """
 
@@ -93,20 +93,20 @@ class Fleet:
 
     def facts(self):
         """All facts about hosts: CloudFacts."""
-        return self._looked().facts
+        return self._current().facts
 
     def board(self):
         """All hosts for the map, as plain values: what lasts (see Drawing), with ``cells``
         and the ``version`` of all."""
         view = self._view
-        if view is None or self._clock() - view.looked_s > OLD_S:
-            view = self._looked()
+        if view is None or self._clock() - view.polled_s > OLD_S:
+            view = self._current()
         return {**view.lasting, 'cells': view.cells, 'version': self._at(view)}
 
     def changes(self, version):
         """The version now and the cells that have changed since another one, by row; None in place
         of the cells if the whole board has to be read again."""
-        view = self._looked()
+        view = self._current()
         name, _, number = (version or '').partition('-')
         try:
             seen = words.whole(number, view.made)
@@ -117,7 +117,7 @@ class Fleet:
         return self._at(view), self._cells_since(view, seen)
 
     def _cells_since(self, view, version):
-        """Streams ask nearly all for the same: the cells from one look to the next."""
+        """Streams ask nearly all for the same: the cells from one poll to the next."""
         if version >= view.version:
             return []
         told = self._told
@@ -128,11 +128,11 @@ class Fleet:
         return told[2]
 
     def facts_now(self):
-        """As ``facts``, from a look that begins now: what the caller has changed is in them."""
+        """As ``facts``, from a poll that begins now: what the caller has changed is in them."""
         if not self._lock.acquire(timeout=FIRST_S):
             raise errors.StoreUnavailable(f'all hosts are not read after {FIRST_S:.0f} s')
         try:
-            self._look_timed()
+            self._poll_timed()
             return self._view.facts
         finally:
             self._lock.release()
@@ -140,34 +140,34 @@ class Fleet:
     def _at(self, view):
         return f'{self._name}-{view.version}'
 
-    def _looked(self):
+    def _current(self):
         """The present view."""
         if self._view is not None and self._clock() < self._due_s:
             return self._view
-        # While one thread looks, other threads use the view from before, if there is one.
+        # While one thread polls, other threads use the view from before, if there is one.
         if not self._lock.acquire(timeout=FIRST_S if self._view is None else 0):
             if self._view is None:
                 raise errors.StoreUnavailable(f'all hosts are not read after {FIRST_S:.0f} s')
             return self._view
         try:
             if self._view is None or self._clock() >= self._due_s:
-                self._look_timed()
+                self._poll_timed()
             return self._view
         finally:
             self._lock.release()
 
-    def _look_timed(self):
+    def _poll_timed(self):
         begun_s = self._clock()
-        self._look()
+        self._poll()
         took_s = self._clock() - begun_s
         self._due_s = self._clock() + max(REFRESH_S, REST * took_s)
 
-    def _look(self):
+    def _poll(self):
         now_s = self._clock()
         self._merge(self._read(now_s))
         before = self._view
         if self._is_current:
-            self._view = dataclasses.replace(before, looked_s=now_s)
+            self._view = dataclasses.replace(before, polled_s=now_s)
             return
         known = dataclasses.replace(self._tables, nodes=tuple(self._nodes.values()))
         facts = CloudFacts(
@@ -188,14 +188,14 @@ class Fleet:
         which nodes are silent."""
         digest = self._store.digest()
         if digest == self._digest and now_s < self._heads_due_s:
-            return self._store.look([])
+            return self._store.read_nodes([])
         known = {uuid: one.generation for uuid, one in self._nodes.items()}
         found = self._store.changes(known)
         self._digest, self._heads_due_s = digest, now_s + HEADS_S
         return found
 
     def _merge(self, found):
-        """Keep what has changed. A look may fail after this: the next one makes the view and draws
+        """Keep what has changed. A poll may fail after this: the next one makes the view and draws
         the board then."""
         if (
             found.gone

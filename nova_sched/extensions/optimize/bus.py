@@ -104,7 +104,7 @@ class MovesClient(NamespaceClient):
 
 def _outcome(answer):
     """(outcome, why) of a conductor's answer. One that cannot be read says nothing: the move is
-    looked at again."""
+    read again."""
     if not isinstance(answer, dict) or answer.get('outcome') not in OUTCOMES:
         return RUNNING, None
     why = answer.get('why')

@@ -34,7 +34,7 @@ EARLY = (20, 50, 100, 200, 400, 800)  # requests after which the tables are made
 EVERY = 500  # requests between two refreshes later
 GROWN = 0.1  # the tables are made again too when the number of hosts has changed by this share
 WAITING = 4096  # requests that wait to be counted; of more, only the latest are
-LOOK_S = 1.0  # the thread looks this often whether there is something to do
+POLL_S = 1.0  # the thread checks this often whether there is something to do
 WRITE_S = 60.0  # counts wait this long at most until they are stored
 SHOWN = 5  # sizes in the figures
 SEED = 20.0  # requests that the flavors count for, as long as fewer were seen
@@ -174,7 +174,7 @@ class MixLearner:
                 if not self._leaving.is_set():
                     LOG.exception('The tables of FragmentationWeigher stay as they were')
                     self._leaving.wait(WRITE_S)
-            self._wake.wait(LOOK_S)
+            self._wake.wait(POLL_S)
             self._wake.clear()
         self.exchange()
 

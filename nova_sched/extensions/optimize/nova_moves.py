@@ -84,10 +84,10 @@ class NovaMoves:
         (host, nodename). Returns the outcome until now, and why it failed.
 
         Nova is asked only by the scheduler that has just changed the row. So of two that have the
-        same move, as after a pause, one only looks. Raises MoveRefused and NotFound.
+        same move, as after a pause, one only reads. Raises MoveRefused and NotFound.
         """
         hosts = source[0], destination[0]
-        found, migrations = self._look(entry, *hosts)
+        found, migrations = self._outcome_until_now(entry, *hosts)
         if found is None:
             newest = migrations[0].uuid if migrations else entry.uuid
             noted = self._rebalances.hand_over(entry, entry.claim_uuid or newest)
@@ -102,13 +102,13 @@ class NovaMoves:
             self._api.live_migrate(entry.server, destination)
         except errors.NovaConflict as error:
             # A request whose answer was lost may be why.
-            found, _ = self._look(entry, source, destination)
+            found, _ = self._outcome_until_now(entry, source, destination)
             return found or (FAILED, error.why)
         except errors.NovaRefused as error:
             raise errors.MoveRefused(str(error)) from error
         return NOTHING
 
-    def _look(self, entry, source, destination):
+    def _outcome_until_now(self, entry, source, destination):
         """The outcome until now, None if Nova has to be asked; and the server's LiveMigrations.
 
         What Nova refuses to tell is not known: a move that was started goes on. Raises

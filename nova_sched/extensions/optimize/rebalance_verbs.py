@@ -34,7 +34,7 @@ from nova_sched.extensions.optimize.rebalance import (
     read_moves,
 )
 
-LOOK_S = 0.5  # interval at which --wait looks
+POLL_S = 0.5  # interval at which --wait polls
 
 
 def plan(args, conf):
@@ -256,7 +256,7 @@ def read(path):
 def _wait(rebalances, uuid):
     """Until the rebalance has ended."""
     while any(one.state in ('running', 'stopping') for one in rebalances.list(uuid)):
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 def _show(args, rebalances, uuid):

@@ -65,7 +65,7 @@ VCPUS, NODE_MB = 8, 8192  # of each node
 INTERVAL_S = 20.0  # between two reports
 ANSWER_S = 60.0  # that a caller waits
 AGAIN_S = 2.0  # before it calls again
-POLL_S = 0.5  # a poller looks whether there is something to do
+POLL_S = 0.5  # a poller checks whether there is something to do
 HEARD_S = 120.0  # without a heartbeat for so long, the bus gives a message to another scheduler
 CALM_S = 30.0  # at the start
 LINES = 40  # of the past that a failure shows
@@ -292,7 +292,7 @@ class Member:
         loop, timeline = self.scheduler.loop, self.cloud.timeline
         while True:
             with contextlib.suppress(errors.StoreUnavailable):
-                self.clock.look()
+                self.clock.read_store()
                 self.scheduler.state_sync.refresh()
                 break
             wait(timeline, 1.0)
@@ -312,14 +312,14 @@ class Member:
 
     def _poll(self) -> None:
         """The thread of the poller."""
-        timeline, looked_s = self.cloud.timeline, 0.0
+        timeline, polled_s = self.cloud.timeline, 0.0
         while True:
             wait(timeline, self.cloud.poll_s)
             with contextlib.suppress(errors.StoreUnavailable):
                 self.pauses.tick()
-                if timeline.now_s - looked_s >= self.cloud.settings.refresh_interval_s:
-                    looked_s = timeline.now_s
-                    self._poller.look()
+                if timeline.now_s - polled_s >= self.cloud.settings.refresh_interval_s:
+                    polled_s = timeline.now_s
+                    self._poller.poll()
                 elif self.scheduler.state_sync.wake.is_set():
                     self._ask('heal')
 
@@ -1030,7 +1030,7 @@ class Ledger:
         for node in [node for node in known if node not in heads]:
             del self._facts[node]
         if changed:
-            for facts in self._store.look(changed).nodes:
+            for facts in self._store.read_nodes(changed).nodes:
                 self._note_ends(self._facts.get(facts.report.node_uuid), facts)
                 self._facts[facts.report.node_uuid] = facts
                 self._pieces[facts.report.node_uuid] = {

@@ -374,7 +374,7 @@ class NovaMember(Member):
             not_up=lambda nodes: self.mirror.not_up(nodes),
         )
         writer._uncertain._clock = lambda: timeline.now_s
-        context.writer, context.before_refusal = writer, self._look_before_refusal
+        context.writer, context.before_refusal = writer, self._poll_before_refusal
         made = Scheduler(context)
         send = made.loop.send
 
@@ -405,8 +405,8 @@ class NovaMember(Member):
         hooks = MirrorHooks({'settle': lambda _: reconciler.settle()})
         return made
 
-    def _look_before_refusal(self, requests: Any, _refusal: Any) -> Any:
-        self.mirror.look_now()
+    def _poll_before_refusal(self, requests: Any, _refusal: Any) -> Any:
+        self.mirror.poll_now()
         return requests
 
     def _endpoints(self, front: Front) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class MoveClaims:
         claims = self._state_sync.claims_of(entry.server)
         node, made = self._cluster.node(entry.destination), _made(entry, claims)
         if node is not None and made is not None and made.move and not made.resizing:
-            # A resize that begins after this look has another name.
+            # A resize that begins after this read has another name.
             meant = ClaimSelector(made.uuid)
             self._settle(self._claim_service.confirm_claim, entry.server, node.host, meant)
             claims = self._state_sync.claims_of(entry.server)
@@ -140,7 +140,7 @@ class MoveClaims:
 
     def _find(self, uuid):
         node = self._cluster.node(uuid)
-        if node is None and self._state_sync.look_again():
+        if node is None and self._state_sync.poll_again():
             node = self._cluster.node(uuid)
         return node
 

@@ -26,14 +26,14 @@ from nova_sched.state.request import RequestedDestination
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 2.0  # the thread looks this often for moves
+POLL_S = 2.0  # the thread checks this often for moves
 BUSY_S = 0.3  # and this often while any are open
 FORGET_S = 3600.0  # interval at which old rebalances are deleted
 JOIN_S = 5.0
 RENEWALS = 4  # attempts to renew a claim before it expires
 KEPT_S = 7 * 86400.0  # a rebalance is kept for this time after it was created
 
-# The state of the move is not known: it is looked at again later.
+# The state of the move is not known: it is read again later.
 UNKNOWN = (
     errors.StoreUnavailable,
     errors.StoreFull,
@@ -102,10 +102,10 @@ class MoveRunner:
 
     def _run(self):
         while not self._leaving.is_set():
-            interval_s = LOOK_S
+            interval_s = POLL_S
             try:
                 if self._scheduler.position_and_count[0] == 0:
-                    interval_s = BUSY_S if self.turn() else LOOK_S
+                    interval_s = BUSY_S if self.turn() else POLL_S
                 self._is_away = False
             except errors.SchedError as error:
                 self._warn(error)
@@ -116,7 +116,7 @@ class MoveRunner:
             self._wake.clear()
 
     def turn(self):
-        """One pass: look at the moves that are due, and start new ones. Return whether any are
+        """One pass: read the moves that are due, and start new ones. Return whether any are
         open."""
         self._closings.turn()
         self._plan()
@@ -251,7 +251,7 @@ class MoveRunner:
     def _warn(self, error):
         """Log once that moves wait; while there are none, another part of the scheduler tells."""
         if self._is_busy and not self._is_away:
-            LOG.warning('%s; moves in flight are looked at again later', error)
+            LOG.warning('%s; moves in flight are polled again later', error)
         self._is_away = True
 
     # The periodic mode.

@@ -77,7 +77,7 @@ def take(cluster, rules, topology, settings, scope):
     """A Snapshot of now. Raises InvalidRequest for a host, zone, aggregate or domain that is not
     known."""
     hosts = cluster.hosts
-    levels = topology.look(hosts, settings.default_zone)
+    levels = topology.levels_of(hosts, settings.default_zone)
     drained = _drained(hosts, scope.goal, levels)
     nodes = hosts.cache.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
     names = hosts.cache.get('names of hosts', lambda: [node.host for node in hosts.nodes])

@@ -244,7 +244,7 @@ def _by_few(fleet, wanted, allowed, most):
     freed = np.zeros_like(fleet.free)
     queue: list = []
 
-    def look(host):
+    def queue_leavers(host):
         """Queue the servers whose leaving makes one more place on a host."""
         found = _leaving(room, wanted, fleet.free[host] + freed[host], servers_of(host).tolist())
         if found is not None:
@@ -252,7 +252,7 @@ def _by_few(fleet, wanted, allowed, most):
             heapq.heappush(queue, (len(found), volume, host, found))
 
     for host in np.flatnonzero(allowed & fleet.sources).tolist():
-        look(host)
+        queue_leavers(host)
     is_spent = False
     while queue:
         count, _, host, servers = heapq.heappop(queue)
@@ -265,7 +265,7 @@ def _by_few(fleet, wanted, allowed, most):
         room.leave(host)
         if _leave(room, servers, host, wanted, allowed):
             freed[host] += sum(_demand(room, one) for one in servers)
-            look(host)
+            queue_leavers(host)
         elif not was_source:
             room.stay(host)
     return room.plan(is_spent)

@@ -347,7 +347,7 @@ class MemoryBroker(brokers.Broker):
     def publish(self, queue: str, body: bytes, tries: int = 0, expires: bool = False) -> bool:
         with self.guard:
             there = self.core.publish(queue, body, tries, expires)
-            self.look()
+            self.schedule_expiry()
         return there
 
     def consumer(self, deliver: Callable[[Delivery], None], name: str) -> 'MemoryConsumer':
@@ -360,7 +360,7 @@ class MemoryBroker(brokers.Broker):
             self._closed = True
             self._due.notify()
 
-    def look(self) -> None:
+    def schedule_expiry(self) -> None:
         """Schedule the next expiry; called under the guard, after each change that may
         affect it."""
         if self._timer is None and self.core.next_deadline_s() is not None:
@@ -407,7 +407,7 @@ class MemoryConsumer(brokers.Consumer):
             for found in reversed(ended):
                 self._inbox.remove(found)
                 self._core.give_back(self._number, found.tag, redelivered=False)
-            self._owner.look()
+            self._owner.schedule_expiry()
         self._settle()
 
     def ack(self, delivery: Delivery) -> None:
@@ -419,7 +419,7 @@ class MemoryConsumer(brokers.Consumer):
         with self._owner.guard:
             if self._holds(delivery):
                 self._core.put_back(self._number, delivery.tag, queue or delivery.queue)
-                self._owner.look()
+                self._owner.schedule_expiry()
 
     def stop(self) -> None:
         with self._owner.guard:
@@ -428,7 +428,7 @@ class MemoryConsumer(brokers.Consumer):
                 self._inbox.clear()
                 self._core.leave(self._number)
                 self._owner.consumers.remove(self)
-                self._owner.look()
+                self._owner.schedule_expiry()
                 self._wake()
         self._settle()
 

@@ -46,16 +46,16 @@ class RouterSettings:
     """``enabled`` False: `place` only calls the scheduler.
 
     ``cell_uuid`` is that of servers from queues. ``concerns`` are the scheduler options on which
-    placement depends. ``timeout_s`` is how long a caller waits; ``look_s`` how long for an answer
-    before the first query of the job table, ``joined_look_s`` the same for a job that another call
-    has sent. ``tell_callers`` is what a failure says (engine.explain.callers).
+    placement depends. ``timeout_s`` is how long a caller waits; ``query_s`` how long for an answer
+    before the first query of the job table, ``joined_query_s`` the same for a job that another
+    call has sent. ``tell_callers`` is what a failure says (engine.explain.callers).
     """
 
     cell_uuid: str
     enabled: bool = True
     timeout_s: float = 1800.0
-    look_s: float = 5.0
-    joined_look_s: float = 0.5
+    query_s: float = 5.0
+    joined_query_s: float = 0.5
     concerns: routing.Concerns = routing.NOTHING
     tell_callers: str = 'rules'
 
@@ -352,8 +352,8 @@ class Router:
 
     def _outcomes(self, asked: Sequence[EnteredJob], unsent: Sends) -> Iterable[JobEnd]:
         settings = self._settings()
-        look_s = settings.look_s if all(one.is_new for one in asked) else settings.joined_look_s
-        return self._waiting.each([one.uuid for one in asked], unsent, settings.timeout_s, look_s)
+        query_s = settings.query_s if all(one.is_new for one in asked) else settings.joined_query_s
+        return self._waiting.each([one.uuid for one in asked], unsent, settings.timeout_s, query_s)
 
 
 def _home(claims: Sequence[Any]) -> Any:

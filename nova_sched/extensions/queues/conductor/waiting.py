@@ -151,23 +151,23 @@ class Waiting:
         job_uuids: Iterable[str],
         unsent: list[Callable[[], Any]],
         timeout_s: float,
-        look_s: float,
+        query_s: float,
     ) -> Iterator[JobEnd]:
         """Yield the outcomes of expected jobs as they arrive. Raises NoAnswer after
         ``timeout_s``.
 
         ``unsent`` are calls that send jobs that the broker did not accept. They are repeated with
-        each query of the job table; the first query is after ``look_s``.
+        each query of the job table; the first query is after ``query_s``.
         """
         left, until = set(job_uuids), time.monotonic() + timeout_s
         while left:
             remaining_s = until - time.monotonic()
             if remaining_s <= 0:
                 raise errors.NoAnswer('jobs', f'after {timeout_s:g} s, {len(left)} of them go on')
-            found = self._by_rows(self._replies.wait(left, min(look_s, remaining_s)))
+            found = self._by_rows(self._replies.wait(left, min(query_s, remaining_s)))
             if not found:
-                look_s = min(1.5 * look_s, self.MAX_PAUSE_S)
-                found = self._look(left, unsent)
+                query_s = min(1.5 * query_s, self.MAX_PAUSE_S)
+                found = self._query(left, unsent)
             for job_uuid, outcome in found.items():
                 left.discard(job_uuid)
                 yield outcome
@@ -190,7 +190,7 @@ class Waiting:
                 known[job_uuid] = JobEnd.of_entry(entry)
         return known
 
-    def _look(
+    def _query(
         self, job_uuids: Iterable[str], unsent: list[Callable[[], Any]]
     ) -> dict[str, JobEnd]:
         try:

@@ -207,7 +207,7 @@ class Endings:
         entry = entry or self._job_table.find(job.uuid)
         while entry is not None:
             if result.outcome == FAILED and (entry.state == QUEUED or entry.kind == CREATE):
-                result, claims = self._looked_after(result, entry)
+                result, claims = self._checked(result, entry)
             state, then = transition(
                 entry, job, result.outcome, result.host, lambda: self._entries(job)
             )
@@ -217,10 +217,10 @@ class Endings:
                 return
             entry = self._job_table.find(job.uuid)
 
-    def _looked_after(
+    def _checked(
         self, result: QueueResult, entry: JobEntry
     ) -> tuple[QueueResult, Sequence[Any]]:
-        """What is told of a job that is given up, after a look at the claims: if one is confirmed,
+        """What is told of a job that is given up, after a read of the claims: if one is confirmed,
         the job was done, wanted or not. Returns the claims, too.
 
         A move is given up in its claims, here: no worker can confirm them any more.
@@ -246,7 +246,7 @@ class Endings:
         if entry.kind in jobs.MOVES:
             facts = {'amounts': self._size(job, state)}
             if state == FAILED:
-                facts['seen'] = entry.tries  # another attempt may have claimed since the look
+                facts['seen'] = entry.tries  # another attempt may have claimed since the read
         elif entry.kind == DELETE:
             facts = {'release': state == DONE and job.source is None, 'known': self._creates(job)}
         elif state == FAILED:

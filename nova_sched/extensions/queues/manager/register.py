@@ -30,10 +30,10 @@ LOG = logging.getLogger(__name__)
 class Register:
     """The current catalogue, whose version never decreases. May be used from any thread.
 
-    ``specials`` are the texts of the option. ``look()`` returns the Changes of a claim store since
-    its last call; only aggregates and services are used. ``announce(version)`` sends a change
-    event for the catalogue, or for its facts about hosts; it may raise NoAnswer. ``news`` is set
-    when there may be a change.
+    ``specials`` are the texts of the option. ``read_changes()`` returns the Changes of a claim
+    store since its last call; only aggregates and services are used. ``announce(version)`` sends a
+    change event for the catalogue, or for its facts about hosts; it may raise NoAnswer. ``news``
+    is set when there may be a change.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Register:
         specials: Iterable[str],
         broker: Broker,
         announce: Callable[[int], None],
-        look: Callable[[], Changes] = Changes,
+        read_changes: Callable[[], Changes] = Changes,
     ):
         self._flavors, self._specials, self._broker = flavors, tuple(specials), broker
-        self._announce, self._look = announce, look
+        self._announce, self._read_changes = announce, read_changes
         self.news = threading.Event()
         self._turn = threading.Lock()
         self._catalogue: Catalogue | None = None
@@ -78,7 +78,7 @@ class Register:
             self._end()
 
     def _refresh_hosts(self) -> None:
-        found = self._look()
+        found = self._read_changes()
         if found.aggregates is not None and found.aggregates != self._aggregates:
             self._aggregates, self._untold = found.aggregates, True
         if found.services is not None:

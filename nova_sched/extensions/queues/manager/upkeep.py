@@ -62,7 +62,7 @@ class JobUpkeep:
         self._job_table, self._claims, self._broker = job_table, claims, broker
         self._sender, self._endings, self._settings, self._clock = sender, endings, settings, clock
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Run one check. Raises StoreUnavailable, BrokerUnavailable or NoAnswer; the next run
         continues."""
         now_s, settings = self._clock(), self._settings()

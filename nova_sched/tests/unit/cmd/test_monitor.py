@@ -362,15 +362,15 @@ def away():
 def test_ready(served, port, reach, ready):
     heartbeats = ApiHeartbeats((served[0], port or served[1]), reach)
     assert heartbeats.ready == 0
-    heartbeats.look()
+    heartbeats.probe()
     assert heartbeats.ready == ready
 
 
 def test_a_bus_that_goes_away_later_does_not_matter(served):
     reached = iter([None])
     heartbeats = ApiHeartbeats(served, lambda: next(reached))
-    heartbeats.look()
-    heartbeats.look()
+    heartbeats.probe()
+    heartbeats.probe()
     assert heartbeats.ready == 1
 
 
@@ -378,6 +378,6 @@ def test_silence_is_counted_from_the_last_answer(served, monkeypatch):
     moments, answers = iter([10.0, 20.0, 25.0]), iter([True, False])
     heartbeats = ApiHeartbeats(served, lambda: None, lambda: next(moments))
     monkeypatch.setattr(heartbeats, '_answers', lambda: next(answers))
-    heartbeats.look()
-    heartbeats.look()
+    heartbeats.probe()
+    heartbeats.probe()
     assert heartbeats.silence_s == 15.0

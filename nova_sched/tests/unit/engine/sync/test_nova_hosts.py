@@ -114,7 +114,7 @@ def test_aggregates_are_those_of_nova(world):
     'cell_uuid, was_seen, left',
     [
         pytest.param(CELL, True, {'b', 'c'}, id='it is gone'),
-        pytest.param(CELL, False, {'a', 'b', 'c'}, id='it was made after the look'),
+        pytest.param(CELL, False, {'a', 'b', 'c'}, id='it was made after the poll'),
         pytest.param(OTHER, True, {'a', 'b', 'c'}, id='it is in a cell that still has it'),
     ],
 )

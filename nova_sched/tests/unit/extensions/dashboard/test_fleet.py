@@ -121,19 +121,19 @@ def test_a_host_is_disabled(world):
     assert world.fleet.changes(version)[1] == [[0, state, 0, [50, 0]]]
 
 
-def test_a_change_during_the_look_of_another_thread(world):
+def test_a_change_during_the_poll_of_another_thread(world):
     """Its answer shows it, and so do the next pages."""
     world.fleet.facts()
     world.later()
-    look, told = world.store.look, []
+    read_nodes, told = world.store.read_nodes, []
 
     def change():
         world.store.set_service(ServiceFacts('a', disabled=True))
         told.append(world.fleet.facts_now().service('a').disabled)
 
     def slow(nodes):
-        found = look(nodes)
-        world.store.look = look
+        found = read_nodes(nodes)
+        world.store.read_nodes = read_nodes
         changing.start()
         while not world.store.changes({}).services[0].disabled:
             time.sleep(0.001)
@@ -141,7 +141,7 @@ def test_a_change_during_the_look_of_another_thread(world):
 
     changing = threading.Thread(target=change)
     world.store.set_service(ServiceFacts('a'))
-    world.store.look = slow
+    world.store.read_nodes = slow
     world.fleet.facts()
     changing.join()
     assert told == [True]
@@ -187,7 +187,7 @@ def test_a_host_that_left(world):
     assert world.fleet.board()['hosts'] == ['b']
 
 
-def test_a_new_page_does_not_wait_for_a_look(world):
+def test_a_new_page_does_not_wait_for_a_poll(world):
     before = world.fleet.board()
     world.store.report([report('c')])
     world.later()
@@ -196,7 +196,7 @@ def test_a_new_page_does_not_wait_for_a_look(world):
     assert world.fleet.board()['hosts'] == ['a', 'b', 'c']
 
 
-def test_a_page_does_not_wait_for_the_look_of_another(world):
+def test_a_page_does_not_wait_for_the_poll_of_another(world):
     version = world.fleet.board()['version']
     world.store.report([report('b', 9)])
     world.later()
@@ -231,7 +231,7 @@ def unavailable(*_):
     raise errors.StoreUnavailable('the database is away')
 
 
-def test_a_page_does_not_wait_for_ever_for_the_first_look(world, monkeypatch):
+def test_a_page_does_not_wait_for_ever_for_the_first_poll(world, monkeypatch):
     monkeypatch.setattr(fleet, 'FIRST_S', 0.01)
     with world.fleet._lock, pytest.raises(errors.StoreUnavailable, match='not read'):
         world.fleet.board()  # another thread looks
