@@ -29,7 +29,7 @@ from nova_sched.hardware.pci import PciPool
 
 LOG = logging.getLogger(__name__)
 PCI, PF, VF = 'type-PCI', 'type-PF', 'type-VF'
-Kind = tuple[
+DeviceKind = tuple[
     str, str, int | None, tuple[tuple[str, str | None], ...]
 ]  # vendor, product, NUMA node, tags
 
@@ -179,7 +179,7 @@ def pick(
 
 def _offered(
     devices: Collection[Device], specs: Collection[Spec], taken: Collection[str]
-) -> Iterator[tuple[str, Kind]]:
+) -> Iterator[tuple[str, DeviceKind]]:
     """Yield address and kind of each free device."""
     blocked = set(taken) | {device.parent for device in devices if device.address in taken}
     for device in devices:

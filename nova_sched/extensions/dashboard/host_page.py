@@ -20,7 +20,7 @@ import dataclasses
 import itertools
 
 from nova_sched import errors
-from nova_sched.extensions.dashboard.fleet import USUAL
+from nova_sched.extensions.dashboard.host_overview import USUAL
 from nova_sched.hardware import numa, pci
 
 MAX_READ = 2000  # newest records in which a host is looked for

@@ -29,7 +29,7 @@ MAX_CLOSED_S = 31536000  # for which hosts may be closed
 
 
 class PlansEndpoint:
-    """What operators ask about the whole fleet; read-only calls."""
+    """What operators ask about the whole cloud; read-only calls."""
 
     target = messaging.Target(namespace='explain', version='1.4')
 

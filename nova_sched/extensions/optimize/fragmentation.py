@@ -17,7 +17,7 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.conf import CONF
-from nova_sched.extensions.optimize.packing.fleet import read_fleet
+from nova_sched.extensions.optimize.packing.host_resources import read_resources
 from nova_sched.extensions.optimize.packing.overview import MAX_LISTED, Overview
 from nova_sched.extensions.optimize.packing.prices import yield_processor
 from nova_sched.extensions.optimize.packing.tables import Tables
@@ -25,9 +25,9 @@ from nova_sched.state.host_aggregate import zones
 
 
 class Places(NamedTuple):
-    """Where the hosts of a fleet are, by line: names of host and node, and zones."""
+    """Where the hosts of a cloud are, by line: names of host and node, and zones."""
 
-    fleet: object
+    resources: object
     names: list[tuple[str, str]]
     zones: list[frozenset[str]]
 
@@ -50,14 +50,14 @@ def read_places(hosts, default_zone, zone=None, aggregate=None):
     rows = np.flatnonzero(chosen)
     nodes = [hosts.nodes[row] for row in rows.tolist()]
     found = [frozenset(zones(hosts.aggregates.of(one.host)) or {default_zone}) for one in nodes]
-    return Places(read_fleet(hosts, rows), [(one.host, one.nodename) for one in nodes], found)
+    return Places(read_resources(hosts, rows), [(one.host, one.nodename) for one in nodes], found)
 
 
 def overview(places, mix, most=MAX_LISTED):
     """Returns the mapping of ``optimizer.Optimizer.fragmentation``."""
     packing = CONF.compute.packing_host_numa_cells_allocation_strategy
-    tables = Tables(mix, places.fleet, yield_processor, packing)
-    seen = Overview(tables, places.fleet, mix.counts)
+    tables = Tables(mix, places.resources, yield_processor, packing)
+    seen = Overview(tables, places.resources, mix.counts)
     found = seen.plain(most)
     found['zones'] = [
         _zone(name, places, seen, most) for name in sorted(set().union(*places.zones))

@@ -20,7 +20,7 @@ import time
 from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.extensions.optimize.fragmentation_weigher import FragmentationWeigher
-from nova_sched.extensions.optimize.packing.fleet import read_fleet
+from nova_sched.extensions.optimize.packing.host_resources import read_resources
 from nova_sched.extensions.optimize.packing.mix import Mix, size_of
 from nova_sched.extensions.optimize.packing.overview import Overview
 from nova_sched.extensions.optimize.packing.prices import yield_processor
@@ -197,13 +197,13 @@ class MixLearner:
         """
         self.count()
         seen, mix = self._seen, self._with_flavors(self._shared.now)
-        fleet = self._call(read_fleet, self._hosts)
+        resources = self._call(read_resources, self._hosts)
         packing = CONF.compute.packing_host_numa_cells_allocation_strategy
-        tables = Tables(mix, fleet, pause, packing)
-        self.figures = {'fragmentation': Overview(tables, fleet, mix.counts).plain(SHOWN)}
-        scores = Scores(tables, fleet)
+        tables = Tables(mix, resources, pause, packing)
+        self.figures = {'fragmentation': Overview(tables, resources, mix.counts).plain(SHOWN)}
+        scores = Scores(tables, resources)
         scores.prepare(mix.counts, pause)
-        self._scores, self._refreshed, self._hosts_then = scores, seen, len(fleet)
+        self._scores, self._refreshed, self._hosts_then = scores, seen, len(resources)
         for weigher in self._weighers:
             weigher.use(scores)
 

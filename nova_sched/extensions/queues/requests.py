@@ -91,16 +91,16 @@ class Requests:
             )
             for flavor in catalogue.flavors
         ]
-        self._kinds: dict[Facts, Kinds] = {}
+        self._kinds: dict[Facts, QueueKinds] = {}
 
     def __len__(self) -> int:
         return len(self.flavor)
 
-    def kinds(self, names: Facts) -> 'Kinds':
+    def kinds(self, names: Facts) -> 'QueueKinds':
         """Return the kinds of queues that are equal in these facts."""
         found = self._kinds.get(names)
         if found is None:
-            found = self._kinds[names] = Kinds(self, names)
+            found = self._kinds[names] = QueueKinds(self, names)
         return found
 
     def request(self, place: int, with_message: bool = False) -> Request:
@@ -144,7 +144,7 @@ def _changes(special: Special, names: frozenset[str]) -> bool:
     return not changed.isdisjoint(names)
 
 
-class Kinds:
+class QueueKinds:
     """Queues that are equal in all of the ``facts`` are of one kind; ``of`` has its number by
     queue.
 
@@ -187,7 +187,7 @@ class Question:
         self._requests = requests
         # The kinds of queues, and one request of each kind; in one tuple, because threads may
         # share a question.
-        self._known: tuple[Kinds, dict[int, Request]] = requests.kinds(frozenset()), {}
+        self._known: tuple[QueueKinds, dict[int, Request]] = requests.kinds(frozenset()), {}
 
     def answers(
         self,
@@ -213,7 +213,7 @@ class Question:
             else:
                 return kinds.spread(found)
 
-    def _keep(self, kinds: Kinds, kind: int, known: dict[int, Request]) -> Request:
+    def _keep(self, kinds: QueueKinds, kind: int, known: dict[int, Request]) -> Request:
         found = self._requests.request(int(kinds.first[kind]), kinds.facts is None)
         if len(known) < MAX_CACHED:
             known[kind] = found

@@ -76,42 +76,42 @@ def parser():
         metavar='DIR',
         help='keep the embedded database and log in this new or empty directory',
     )
-    fleet = made.add_argument_group('the compute nodes')
+    hosts = made.add_argument_group('the compute nodes')
     one = number(1)
-    fleet.add_argument(
+    hosts.add_argument(
         '--nodes', type=one, default=200, metavar='N', help='how many (%(default)s)'
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--zones', type=one, default=3, metavar='N', help='availability zones (%(default)s)'
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--racks', type=one, default=4, metavar='N', help='racks in each zone (%(default)s)'
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--vcpus', type=one, default=64, metavar='N', help='of each node (%(default)s)'
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--memory',
         type=one,
         default=128,
         metavar='GIB',
         help='of each node, for servers (%(default)s)',
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--disabled',
         type=share,
         default=0.02,
         metavar='SHARE',
         help='of nodes in maintenance (%(default)s)',
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--failing',
         type=share,
         default=0.01,
         metavar='SHARE',
         help='of builds; the server goes to an alternate (%(default)s)',
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--this-machine', action='store_true', help='add this machine with its real facts'
     )
     load = made.add_argument_group('the requests')

@@ -40,11 +40,11 @@ class Boot:
 
 
 class SimulatedConductor:
-    """Any number of threads may boot at once. ``fleet`` builds the placed servers."""
+    """Any number of threads may boot at once. ``hosts`` builds the placed servers."""
 
-    def __init__(self, bus, fleet):
+    def __init__(self, bus, hosts):
         self._conductor = conductor.Conductor(bus)
-        self._fleet = fleet
+        self._hosts = hosts
 
     def boot(self, spec_obj, uuids):
         """Place the servers and build each, on an alternate if needed."""
@@ -63,7 +63,7 @@ class SimulatedConductor:
 
         def build(uuid, selection):
             builds[uuid] += 1
-            self._fleet.build(requests[uuid], selection)
+            self._hosts.build(requests[uuid], selection)
 
         for uuid, found in zip(uuids, placed, strict=True):
             try:

@@ -46,7 +46,7 @@ class MachineShape:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """A fleet: ``nodes`` machines, evenly in ``zones`` with ``racks`` racks each.
+    """The hosts of a cloud: ``nodes`` machines, evenly in ``zones`` with ``racks`` racks each.
 
     ``disabled`` and ``failing`` are shares (0..1): of the nodes that an operator disabled, and of
     the builds that fail.

@@ -15,7 +15,7 @@ and a guest's cells in different ones."""
 
 import numpy as np
 
-from nova_sched.extensions.optimize.packing.fleet import WHOLE
+from nova_sched.extensions.optimize.packing.host_resources import WHOLE
 from nova_sched.extensions.optimize.packing.mix import hardware_request
 from nova_sched.hardware import pci
 from nova_sched.hardware.numa.guest import SMALL
@@ -92,7 +92,7 @@ SHARED, DEDICATED, MEMORY, LARGE = 'shared', 'dedicated', 'memory', 'large'  # c
 class Machines:
     """A number for each machine (``hardware.machine.Machine``); equal ones have the same.
 
-    ``counts``: requests of the mix by Size; ``found``: the machines of the fleet, None included.
+    ``counts``: requests of the mix by Size; ``found``: the machines of the cloud, None included.
     ``part``: the share that sizes with cells have in the mix. ``packing``: nodes fill their
     fullest cells first. Nothing is known of machines, and the potential is 0, if the mix asks for
     neither cells nor PCI devices.

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a fleet can still take of the usual sizes, and what of it is stranded."""
+"""What a cloud can still take of the usual sizes, and what of it is stranded."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ MAX_LISTED = 10  # sizes and hosts that are listed
 
 
 class Overview:
-    """How many copies of each size of a mix fit on each host of a fleet, now.
+    """How many copies of each size of a mix fit on each host of a cloud, now.
 
     ``counts``: requests by Size, of the mix that the Tables were made of. ``copies`` has the shape
     (hosts, sizes), the most usual size first. ``stranded``: units by resource class and host that
@@ -27,13 +27,13 @@ class Overview:
     the requests for that class; devices in thousandths.
     """
 
-    def __init__(self, tables, fleet, counts):
-        self._tables, self.empty = tables, fleet.empty
+    def __init__(self, tables, resources, counts):
+        self._tables, self.empty = tables, resources.empty
         ordered = sorted(counts.items(), key=lambda one: (-one[1], repr(one[0])))
         self.sizes = [size for size, _ in ordered]
         self._share = np.array([count for _, count in ordered], dtype=float)
         self._share /= max(self._share.sum(), 1e-300)
-        self._state = tables.state(fleet)
+        self._state = tables.state(resources)
         found = tables.copies(self.sizes, self._state)
         self.copies, self._whole = found
         self.stranded = self._stranded()
@@ -64,7 +64,7 @@ class Overview:
         return np.maximum(free[:, None] - used, 0) @ (share / share.sum())
 
     def plain(self, most=MAX_LISTED):
-        """Return figures of the whole fleet, as JSON values: ``hosts``, ``empty_hosts``,
+        """Return figures of the whole cloud, as JSON values: ``hosts``, ``empty_hosts``,
         ``stranded`` units by resource class, and for the most usual ``sizes`` their ``share`` of
         the requests, how many ``fit``, and how many would if all that is free were on one host
         (``fit_in_one_piece``)."""

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the requests to come make of the devices of a fleet: the value of holes, scarce models, and
+"""What the requests to come make of the devices of a cloud: the value of holes, scarce models, and
 the weight of whole blocks. ``DeviceRefresh`` makes the potential of devices from them.
 
 The value of a hole is what the free part of a shared device is worth. A hole of ``f`` is worth
@@ -140,7 +140,7 @@ def block_weights(share, counts, blocks, per_device):
     """Return the weight of each class of whole devices in the potential of blocks.
 
     ``share`` of all requests for devices, ``counts``: devices of each, ``blocks``: how many of it
-    fit the fleet now; ``per_device``: requests of any class that come until the idle devices are
+    fit the cloud now; ``per_device``: requests of any class that come until the idle devices are
     asked for once. A class of one device has no weight.
     """
     found = np.zeros(len(share))

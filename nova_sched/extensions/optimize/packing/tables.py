@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Everything that is constant between two refreshes: the potentials of the mix on this fleet."""
+"""Everything that is constant between two refreshes: the potentials of the mix on this cloud."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from nova_sched.extensions.optimize.packing.devices import (
     one_device,
     several_devices,
 )
-from nova_sched.extensions.optimize.packing.fleet import WHOLE, HostStates
+from nova_sched.extensions.optimize.packing.host_resources import WHOLE, HostStates
 from nova_sched.extensions.optimize.packing.machines import NO_MACHINE, Machines
 from nova_sched.extensions.optimize.packing.mix import DeviceDemand, Size
 from nova_sched.extensions.optimize.packing.prices import DeviceRefresh
@@ -79,14 +79,14 @@ MAX_TREES = 16384  # states of devices that are remembered
 
 
 class Tables:
-    """The potentials of a mix on a fleet, and what a request costs there.
+    """The potentials of a mix on a cloud, and what a request costs there.
 
     ``classes`` are the resource classes of nodes that the mix asks for. ``packing``: nodes fill
     their fullest NUMA cells first.
     """
 
-    def __init__(self, mix, fleet, pause=lambda: None, packing=False):
-        trees = list({id(tree): tree for tree in fleet.trees if tree is not None}.values())
+    def __init__(self, mix, resources, pause=lambda: None, packing=False):
+        trees = list({id(tree): tree for tree in resources.trees if tree is not None}.values())
         below = {name for tree in trees for one in tree.children for name in one.stocks}
         counts = dict(mix.counts)
         devices = {size: n for size, n in counts.items()
@@ -98,15 +98,15 @@ class Tables:
             devices[size] = 1.0
         models = Models(trees, [size.device for size in devices])
         names = {name for size in counts for name, _ in size.amounts}
-        self.classes = tuple(sorted(names & fleet.free.keys()))
+        self.classes = tuple(sorted(names & resources.free.keys()))
         self._models, self._item = models, {one: n for n, one in enumerate(models.items)}
         # Sizes with cells count in the cells.
         others = {size: n for size, n in counts.items() if size.device is None}
         plain = {size: n for size, n in others.items() if not size.cells}
         part = sum(plain.values()) / max(sum(others.values()), 1e-300) if others else 1.0
-        self.machines = Machines(counts, dict.fromkeys(fleet.machines or ()), 1.0 - part, packing)
-        self._make_plain(plain, part, fleet)
-        self._devices = self._make_devices(devices, fleet, pause)
+        self.machines = Machines(counts, dict.fromkeys(resources.machines or ()), 1.0 - part, packing)
+        self._make_plain(plain, part, resources)
+        self._devices = self._make_devices(devices, resources, pause)
 
     def _needs(self, sizes):
         place = {name: number for number, name in enumerate(self.classes)}
@@ -119,22 +119,22 @@ class Tables:
                 needs[line, len(self.classes) :] = self.machines.asked(size)
         return needs
 
-    def _free(self, fleet, machine):
+    def _free(self, resources, machine):
         """The free units of hosts, and their free PCI devices by kind."""
-        free = fleet.picked(self.classes)
+        free = resources.picked(self.classes)
         if not self.machines.kinds:
             return free
         return np.concatenate([free, self.machines.devices(machine.tolist())], axis=1)
 
-    def _numbers(self, fleet):
-        if not self.machines.is_used or fleet.machines is None:
-            return np.full(len(fleet), NO_MACHINE, dtype=np.int64)
-        return np.array([self.machines.number(one) for one in fleet.machines], dtype=np.int64)
+    def _numbers(self, resources):
+        if not self.machines.is_used or resources.machines is None:
+            return np.full(len(resources), NO_MACHINE, dtype=np.int64)
+        return np.array([self.machines.number(one) for one in resources.machines], dtype=np.int64)
 
-    def _make_plain(self, sizes, part, fleet):
-        plain = np.array([not self._has_devices(tree) for tree in fleet.trees], dtype=bool)
-        capacity = [fleet.capacity[name][plain] for name in self.classes]
-        capacity += list(self.machines.devices(self._numbers(fleet)[plain].tolist()).T)
+    def _make_plain(self, sizes, part, resources):
+        plain = np.array([not self._has_devices(tree) for tree in resources.trees], dtype=bool)
+        capacity = [resources.capacity[name][plain] for name in self.classes]
+        capacity += list(self.machines.devices(self._numbers(resources)[plain].tolist()).T)
         share = np.array(list(sizes.values()), dtype=float)
         mean = np.array([one.mean() if len(one) else 1.0 for one in capacity])
         self._plain = PlainPotential(self._needs(list(sizes)), share, mean, WHOLE * part)
@@ -145,7 +145,7 @@ class Tables:
             name in classes for one in tree.children for name in one.stocks
         )
 
-    def _make_devices(self, counts, fleet, pause):
+    def _make_devices(self, counts, resources, pause):
         models, items = self._models, self._models.as_items()
         asked = [(size, models.item_of(size.device)) for size in counts]
         sizes = DeviceSizes(
@@ -154,9 +154,9 @@ class Tables:
             np.array([size.device.count for size, _ in asked], dtype=np.int64),
             np.array(list(counts.values()), dtype=float),
         )
-        free, of_models = self.devices_of(fleet.trees)
+        free, of_models = self.devices_of(resources.trees)
         refresh = DeviceRefresh(items, sizes, free, of_models, pause)
-        return refresh.potential(self._free(fleet, self._numbers(fleet)))
+        return refresh.potential(self._free(resources, self._numbers(resources)))
 
     def devices_of(self, trees):
         """The devices of hosts: thousandths that are free, and the model (NO_MODEL: none); two
@@ -195,19 +195,19 @@ class Tables:
         ]
         return found[place]
 
-    def keys(self, fleet):
+    def keys(self, resources):
         """Yield a hashable key of each host; hosts with equal ones are in the same state."""
-        free = np.array([fleet.free[name] for name in self.classes if name in fleet.free])
-        lines = free.T.tolist() if len(free) else [[]] * len(fleet)
-        numbers = self._numbers(fleet).tolist()
-        for line, tree, number in zip(lines, fleet.trees, numbers, strict=True):
+        free = np.array([resources.free[name] for name in self.classes if name in resources.free])
+        lines = free.T.tolist() if len(free) else [[]] * len(resources)
+        numbers = self._numbers(resources).tolist()
+        for line, tree, number in zip(lines, resources.trees, numbers, strict=True):
             yield tuple(line), self._of_tree(tree), number
 
-    def state(self, fleet):
+    def state(self, resources):
         """Return the HostStates of hosts."""
-        machine = self._numbers(fleet)
-        free = self._free(fleet, machine)
-        milli, models = self.devices_of(fleet.trees)
+        machine = self._numbers(resources)
+        free = self._free(resources, machine)
+        milli, models = self.devices_of(resources.trees)
         devices, potential = self._devices.devices(milli, models), np.zeros(len(free))
         for rows, has_devices in _parts(models):
             potential[rows] = (

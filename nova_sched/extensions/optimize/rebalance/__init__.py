@@ -16,11 +16,11 @@ moves themselves.
 
 ::
 
-    fleet  -> what a plan is made from: hosts, servers and rules, as arrays
-    plan   -> a plan while it grows (Room), and when it is made (Plan)
-    greedy -> plans for the goals empty, drain, fit and spread
-    exact  -> better plans for empty and fit, by CP-SAT, in a process of its own
-    bound  -> the most hosts that any plan empties
+    problem -> what a plan is made from: hosts, servers and rules, as arrays
+    plan    -> a plan while it grows (Room), and when it is made (Plan)
+    greedy  -> plans for the goals empty, drain, fit and spread
+    exact   -> better plans for empty and fit, by CP-SAT, in a process of its own
+    bound   -> the most hosts that any plan empties
 """
 
 import dataclasses

@@ -32,7 +32,7 @@ from nova_sched.engine.context import Context
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.extensions.optimize import Optimize
 from nova_sched.extensions.optimize.rebalance import greedy
-from nova_sched.extensions.optimize.rebalance.fleet import MOVABLE, Fleet, Servers
+from nova_sched.extensions.optimize.rebalance.problem import MOVABLE, RebalanceProblem, Servers
 from nova_sched.extensions.simulator.replay import Clock
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.request import Request
@@ -350,8 +350,8 @@ class HourlyMoves:
         self._hours += 1
         if self._hours < FIRST_HOUR:
             return
-        fleet = fleet_of(cluster)
-        plan = greedy.empty(fleet, int(self._share * len(fleet.servers.uuids)))
+        problem = problem_of(cluster)
+        plan = greedy.empty(problem, int(self._share * len(problem.servers.uuids)))
         for move in plan.to_moves():
             source, node = cluster.node(move.source), cluster.node(move.destination)
             held = source.claims[move.server]
@@ -362,7 +362,7 @@ class HourlyMoves:
             self.made += 1
 
 
-def fleet_of(cluster):
+def problem_of(cluster):
     """Return the cluster as the planner reads it; every server may go to every host."""
     hosts, nodes = cluster.hosts, cluster.hosts.nodes
     names = list(hosts.resources)
@@ -383,7 +383,7 @@ def fleet_of(cluster):
         created_s=np.array([claim.created_s for claim in claims]),
     )
     everywhere = np.ones(len(nodes), dtype=bool)
-    return Fleet(
+    return RebalanceProblem(
         nodes=[node.uuid for node in nodes],
         names=[node.host for node in nodes],
         columns=names,

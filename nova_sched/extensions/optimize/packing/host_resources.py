@@ -28,7 +28,7 @@ BY_DEVICE = 'milli', 'models', 'distinct'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fleet:
+class HostResources:
     """Hosts, a line each. ``free`` and ``capacity``: units by resource class of the node itself.
 
     ``trees``: the child providers of each host, or None; ``machines``: its NUMA cells and PCI
@@ -48,7 +48,7 @@ class Fleet:
 
     def some(self, lines):
         """Return these lines of it, a list of numbers, without capacities."""
-        return Fleet(
+        return HostResources(
             {name: units[lines] for name, units in self.free.items()},
             {},
             [self.trees[line] for line in lines],
@@ -66,8 +66,8 @@ class Fleet:
         return found
 
 
-def read_fleet(hosts: Any, rows: Any = slice(None), classes: Any = None) -> Fleet:
-    """Return the Fleet of these rows of a ``state.hosts.Hosts``, or of a view of it.
+def read_resources(hosts: Any, rows: Any = slice(None), classes: Any = None) -> HostResources:
+    """Return the HostResources of these rows of a ``state.hosts.Hosts``, or of a view of it.
 
     With ``classes``, it has only these resource classes, and no capacities.
     """
@@ -82,7 +82,7 @@ def read_fleet(hosts: Any, rows: Any = slice(None), classes: Any = None) -> Flee
             for name, one in found.items()
         }
     )
-    return Fleet(
+    return HostResources(
         {name: np.array(one.free[rows]) for name, one in found.items()},
         capacity,
         [trees[slot] for slot in hosts.shape[rows].tolist()],

@@ -60,7 +60,7 @@ class View:
     polled_s: float
 
 
-class Fleet:
+class HostOverview:
     """The cloud, some seconds old at most. Its methods may be called from any thread, and raise
     StoreUnavailable.
 
