@@ -89,10 +89,13 @@ class Sent:
             self.after, providers=self.before.providers, mappings={}, generation=self.generation
         )
 
-    def is_in(self, found):
+    def is_in(self, allocations):
         """Whether what Placement has of the server was written by this request, and by no later
         one."""
-        return found.generation == self.generation and found.providers == self.after.providers
+        return (
+            allocations.generation == self.generation
+            and allocations.providers == self.after.providers
+        )
 
 
 def servers(decision, answer, context):
@@ -112,7 +115,10 @@ def servers(decision, answer, context):
 
 def _allocations(document, request, context):
     return ConsumerAllocations(
-        {uuid: one['resources'] for uuid, one in document['allocations'].items()},
+        {
+            uuid: from_provider['resources']
+            for uuid, from_provider in document['allocations'].items()
+        },
         None,
         request.project_id or getattr(context, 'project_id', None),
         request.user_id or getattr(context, 'user_id', None),
@@ -139,14 +145,15 @@ class AllocationWrite:
         self._why = 'the call waited too long for its turn'
         self.full, self.is_doubtful = (), False
         self.sent = {
-            one.uuid: Sent(one, ConsumerAllocations(), one.allocations) for one in servers
+            server.uuid: Sent(server, ConsumerAllocations(), server.allocations)
+            for server in servers
         }
         self._left = list(self.sent)  # servers that the next request writes
 
     @property
     def nodes(self):
         """UUIDs of the chosen compute nodes."""
-        return tuple({one.node_uuid for one in self._servers})
+        return tuple({server.node_uuid for server in self._servers})
 
     def run(self):
         step = self._write
@@ -217,7 +224,9 @@ class AllocationWrite:
 
     def _check_providers(self, error):
         """Placement does not allow the request: find out whether a provider is gone."""
-        self.full = tuple({one.node_uuid for one in self._servers if self._lacks_provider(one)})
+        self.full = tuple(
+            {server.node_uuid for server in self._servers if self._lacks_provider(server)}
+        )
         if not self.full:
             return _refused(str(error))
         LOG.info('Placement does not take the allocations: %s', error)
@@ -233,16 +242,16 @@ class AllocationWrite:
         sent, elsewhere = {}, {}
         for uuid in self._left:
             server = self.sent[uuid].server
-            found = self._client.allocations_of(uuid)
-            if self.is_doubtful and self.sent[uuid].is_in(found):
+            allocations = self._client.allocations_of(uuid)
+            if self.is_doubtful and self.sent[uuid].is_in(allocations):
                 continue
-            wanted, nodes = self._wanted(server, found)
+            wanted, nodes = self._wanted(server, allocations)
             if wanted is not None:
-                sent[uuid] = Sent(server, found, wanted)
+                sent[uuid] = Sent(server, allocations, wanted)
             elif len(nodes) == 1 and server.node_uuid not in nodes:
                 (elsewhere[uuid],) = nodes
             else:
-                return _refused(f'Instance {uuid} has other allocations: {found.providers}.')
+                return _refused(f'Instance {uuid} has other allocations: {allocations.providers}.')
         if elsewhere:
             LOG.warning('Instances are on other nodes by an earlier call: %s', elsewhere)
             return WriteOutcome(won=False, elsewhere=elsewhere)
@@ -252,32 +261,34 @@ class AllocationWrite:
         self._left = list(sent)
         return self._write
 
-    def _wanted(self, server, found):
+    def _wanted(self, server, allocations):
         """What has to be written for a server that has these allocations.
 
         Returns None if it cannot have the wanted ones, and the nodes where it has some, without
         those that it leaves.
         """
-        if not found.providers:
+        if not allocations.providers:
             generation = 0 if self._reads >= self._reads_before_reuse else None
             return dataclasses.replace(server.allocations, generation=generation), ()
-        if _has(found, server.allocations):
+        if _has(allocations, server.allocations):
             # At a new generation, the call before cannot take them back any more.
-            return _with(server, found, found.providers), ()
-        nodes = self._nodes(found)
+            return _with(server, allocations, allocations.providers), ()
+        nodes = self._nodes(allocations)
         left = [uuid for uuid, host in nodes.items() if host.lower() not in server.avoided]
         # Only before an evacuation: for all other moves, the conductor has given the allocations
         # to the migration, and a late copy of its request finds them with the server again.
         is_to_leave = nodes and not left and server.node_uuid not in nodes
         if is_to_leave and self._is_evacuating(server.uuid):
-            return _with(server, found, _sum(found.providers, server.allocations.providers)), ()
+            return _with(
+                server, allocations, _sum(allocations.providers, server.allocations.providers)
+            ), ()
         return None, left
 
-    def _nodes(self, found):
+    def _nodes(self, allocations):
         """UUID of each compute node that allocations are on -> its host. A sharing provider is on
         none."""
         hosts = {}
-        for uuid in found.providers:
+        for uuid in allocations.providers:
             node = uuid if self._host_of(uuid) else self._client.root_of(uuid)
             if node is not None and self._host_of(node):
                 hosts[node] = self._host_of(node)
@@ -288,13 +299,13 @@ def _refused(text):
     return WriteOutcome(won=False, refusal=text)
 
 
-def _has(found, wanted):
-    return all(found.providers.get(uuid) == some for uuid, some in wanted.providers.items())
+def _has(allocations, wanted):
+    return all(allocations.providers.get(uuid) == some for uuid, some in wanted.providers.items())
 
 
-def _with(server, found, providers):
+def _with(server, allocations, providers):
     return dataclasses.replace(
-        server.allocations, providers=providers, generation=found.generation
+        server.allocations, providers=providers, generation=allocations.generation
     )
 
 

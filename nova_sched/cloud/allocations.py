@@ -113,9 +113,9 @@ class AllocationWriter:
                 future.set_result(WriteOutcome(won=False, refusal=STOPPING))
                 return future
             self._writing.add(future)
-        nodes = {one.node_uuid for chosen in answer for one in chosen}
+        nodes = {selection.node_uuid for chosen in answer for selection in chosen}
         start = functools.partial(self._start, servers, nodes, message, future)
-        self._queue.enter([one.uuid for one in servers], start)
+        self._queue.enter([server.uuid for server in servers], start)
         return future
 
     def _start(self, servers, nodes, message, future, turn):

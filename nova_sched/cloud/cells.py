@@ -121,5 +121,5 @@ def filled(template, connection):
     """
     parsed = urllib.parse.urlparse(connection)
     parts = {name: getattr(parsed, name) for name in PARTS}
-    there = {name: part for name, part in parts.items() if part is not None}
-    return template.format(**there, path=parsed.path.lstrip('/'))
+    given = {name: part for name, part in parts.items() if part is not None}
+    return template.format(**given, path=parsed.path.lstrip('/'))

@@ -161,7 +161,7 @@ class Mirror:
 
         A cell that does not answer counts as up: its hosts are judged by the last poll.
         """
-        found, gone = set(), set()
+        down, gone = set(), set()
         for cell_uuid, hosts in self._scheduler.nova_hosts.hosts_by_cell(node_uuids).items():
             view = self._views.get(cell_uuid)
             if view is None:
@@ -173,13 +173,13 @@ class Mirror:
                 served = view.cell.served([uuid for uuids in hosts.values() for uuid in uuids])
             except errors.StoreUnavailable:
                 continue
-            found.update(uuid for row in rows for uuid in hosts[row.host])
+            down.update(uuid for row in rows for uuid in hosts[row.host])
             gone.update(
                 uuid for host, uuids in hosts.items() for uuid in uuids if served.get(uuid) != host
             )
         if gone:
             self.read_nodes(gone)
-        return sorted(found | gone)
+        return sorted(down | gone)
 
     def waits_for_host(self, instance_uuids):
         """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable if no
@@ -190,8 +190,8 @@ class Mirror:
         """
         problem = None
         cells = (functools.partial(_has_task, view.cell) for view in [*self._views.values()])
-        asked = [self._api.has_build_request, *cells]
-        for uuid, is_waiting in itertools.product(instance_uuids, asked):
+        questions = [self._api.has_build_request, *cells]
+        for uuid, is_waiting in itertools.product(instance_uuids, questions):
             try:
                 if is_waiting(uuid):
                     return True
@@ -212,10 +212,10 @@ class Mirror:
     @property
     def left_out(self):
         """Why hosts get no servers: a text by host, and by `cell UUID` for all hosts of a cell."""
-        found = {f'cell {uuid}': why for uuid, why in self._cells.left_out.items()}
+        whys = {f'cell {uuid}': why for uuid, why in self._cells.left_out.items()}
         for view in [*self._views.values()]:
-            found |= view.odd_hosts()
-        return found
+            whys |= view.odd_hosts()
+        return whys
 
     @property
     def unreadable(self):
@@ -274,14 +274,14 @@ class Mirror:
         """Poll all cells; with a Survey, compare all nodes. Polls of several threads at a time
         do no harm: each read of a node is reported by itself."""
         began_s = time.monotonic()
-        told, views = self._told_hosts.copy(), self.views
-        self._told_hosts -= told
+        hosts, views = self._told_hosts.copy(), self.views
+        self._told_hosts -= hosts
         left_out = (map(view.host_of, view.left_out.copy()) for view in views.values())
         self._read_unmapped(set(itertools.chain(*left_out)))
         position, count = self._scheduler.position_and_count
         for place, (uuid, view) in enumerate(views.items()):
             is_mine = place % count == position
-            wanted = view.of_host(told) if told and is_mine else set()
+            wanted = view.of_host(hosts) if hosts and is_mine else set()
             self._try(_cell(uuid), self._poll_cell, view, wanted, is_mine, survey)
         self._began_s = max(self._began_s, began_s)
         self._polled_s = time.monotonic()
@@ -360,7 +360,7 @@ class Mirror:
         stale = stale | self._left_out(view)
         if not (stale or is_mine):
             return None
-        written = {uuid for uuid, one in seen.written.items() if view.stamps.get(uuid) != one}
+        written = {uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp}
         if is_mine:
             stale |= written | (view.stamps.keys() & set(enabled))
         if survey and is_mine:
@@ -383,7 +383,7 @@ class Mirror:
         """
         if not view.is_mine:
             host_of = self._scheduler.nova_hosts.host_of
-            for uuid in [one for one in view.left_out.copy() if host_of(one) is None]:
+            for uuid in [node for node in view.left_out.copy() if host_of(node) is None]:
                 view.left_out.pop(uuid, None)
         left_out = sorted(view.left_out)
         return set(random.sample(left_out, min(RETRIED, len(left_out))))

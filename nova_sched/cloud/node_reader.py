@@ -140,15 +140,15 @@ class NodeReader:
     def why_not_reported(self, view, uuids):
         """Why the scheduler that reads this cell leaves out these nodes: a text by UUID. Raises a
         SchedError if the cell or Placement does not answer."""
-        found = {}
+        whys = {}
         for row in view.cell.nodes(uuids):
             try:
                 node_report.report(
                     row, self._providers(row.uuid), {}, self.mappings.get(row.host), ReportOrder()
                 )
             except errors.BadReport as error:
-                found[row.uuid] = str(error)
-        return found
+                whys[row.uuid] = str(error)
+        return whys
 
     def _remove(self, view, uuids, seen):
         """Remove these nodes: the cell was read after they were ``seen``, at these generations,
@@ -173,7 +173,7 @@ class NodeReader:
         surveyed = {uuid for uuid, tree in trees.items() if tree.sums is not None}
         rows = view.cell.nodes(uuids, sorted(trees.keys() - surveyed))
         self._remove(view, set(uuids) - {row.uuid for row in rows}, seen)
-        consumers = {one for tree in trees.values() for one in tree.held} - {NAMELESS}
+        consumers = {consumer for tree in trees.values() for consumer in tree.held} - {NAMELESS}
         migrations = view.cell.migrations(sorted(consumers))
         known = migrations.keys() | view.cell.needing(sorted(consumers - migrations.keys()))
         waiting, left_out = [], {}
@@ -188,16 +188,16 @@ class NodeReader:
             order = ReportOrder(seen=at.get(row.uuid, at.get(name, 0)))
             try:
                 cell_uuid = self._cell_of(view, row)
-                made = node_report.report(row, tree, migrations, cell_uuid, order)
-                waiting.append((row, tree, made, self._scheduler.begin_report(made)))
+                report = node_report.report(row, tree, migrations, cell_uuid, order)
+                waiting.append((row, tree, report, self._scheduler.begin_report(report)))
             except errors.SchedError as error:
                 left_out[row.uuid] = str(error)
             except Exception as error:  # a fault of ours must not cost the other nodes
                 LOG.exception('The facts of compute node %s cannot be read', row.uuid)
                 left_out[row.uuid] = f'{type(error).__name__}: {error}'
-        for row, tree, made, told in waiting:
+        for row, tree, report, answer in waiting:
             try:
-                self._applied(view, row, tree, made, told.result())
+                self._applied(view, row, tree, report, answer.result())
             except errors.Invalid as error:
                 left_out[row.uuid] = str(error)
         for row in rows:
@@ -226,12 +226,12 @@ class NodeReader:
         return view.cell.uuid
 
     @staticmethod
-    def _applied(view, row, tree, made, facts):
+    def _applied(view, row, tree, report, facts):
         """Remember what was read of a node, if the store has applied all of it."""
         uuid = row.uuid
         view.left_out.pop(uuid, None)
         claims = {claim.consumer_uuid: claim for claim in facts.claims}
-        left = nova_node.settle(made.nova, claims, lambda _: True, facts.unclaimed)
+        left = nova_node.settle(report.nova, claims, lambda _: True, facts.unclaimed)
         # A claim was newer than the read.
         if facts.stale or left != (claims, [], facts.unclaimed):
             view.again.add(uuid)
@@ -253,9 +253,9 @@ class NodeReader:
             except errors.PlacementError as error:
                 return None, error
 
-        told = dict(zip(uuids, run(read, uuids), strict=True))
-        trees = {uuid: tree for uuid, (tree, _) in told.items() if tree is not None}
-        problem = next((error for _, error in told.values() if error is not None), None)
+        results = dict(zip(uuids, run(read, uuids), strict=True))
+        trees = {uuid: tree for uuid, (tree, _) in results.items() if tree is not None}
+        problem = next((error for _, error in results.values() if error is not None), None)
         if problem is not None and not trees:
             raise problem
         return trees, problem
@@ -266,8 +266,8 @@ class NodeReader:
         if not used:
             return {}
         servers = view.cell.servers_on(list(used))
-        there = {uuid: (some, frozenset(servers.get(uuid, ()))) for uuid, some in used.items()}
-        return self.call('explained', there)
+        use = {uuid: (some, frozenset(servers.get(uuid, ()))) for uuid, some in used.items()}
+        return self.call('explained', use)
 
     def _providers(self, uuid, survey=None, held=None):
         """The NodeProviders of a compute node; by the survey, if it is known what is ``held``
@@ -276,12 +276,12 @@ class NodeReader:
         if not words.is_uuid(uuid):
             return NodeProviders(uuid)
         try:
-            found = self._placement.node(uuid) if held is None else survey.node(uuid, held)
+            providers = self._placement.node(uuid) if held is None else survey.node(uuid, held)
         except errors.PlacementRefused as error:
             if error.status == NOT_FOUND:
                 return NodeProviders(uuid)
             raise
-        found, odd = node_report.countable(found)
+        providers, odd = node_report.countable(providers)
         for (provider, name), why in odd.items():
             if self._odd.get((provider, name)) != why:
                 LOG.warning(
@@ -294,9 +294,9 @@ class NodeReader:
         if odd or self._odd:
             with self._lock:
                 self._odd = {
-                    key: why for key, why in self._odd.items() if key[0] not in found.providers
+                    key: why for key, why in self._odd.items() if key[0] not in providers.providers
                 } | odd
-        return found
+        return providers
 
     def call(self, method, *args):
         """Call a method of NovaHosts in the loop, by its name."""

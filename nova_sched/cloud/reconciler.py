@@ -53,12 +53,12 @@ class Reconciler:
 
     def _unsettled(self):
         before_s = self._scheduler.clock() - self._age_s
-        nodes, found = [*self._mirror.serverless.items()], []
+        nodes, claims = [*self._mirror.serverless.items()], []
         for begin in range(0, len(nodes), BATCH):
             some = dict(nodes[begin : begin + BATCH])
             find = self._scheduler.nova_hosts.unsettled_claims
-            found += self._scheduler.call(find, before_s, some)
-        return sorted(found, key=lambda claim: claim.created_s)[:MAX_CHECKED]
+            claims += self._scheduler.call(find, before_s, some)
+        return sorted(claims, key=lambda claim: claim.created_s)[:MAX_CHECKED]
 
     def _settle(self, claim):
         """End a claim that no server will use. Returns False if its node has to be read first."""

@@ -50,10 +50,10 @@ class WriteQueue:
         """Call ``start`` with the QueuedWrite, now or when its turn comes. It must not wait."""
         turn = QueuedWrite(frozenset(servers), start)
         with self._lock:
-            earlier = {self._last[one] for one in turn.servers if one in self._last}
+            earlier = {self._last[server] for server in turn.servers if server in self._last}
             turn.waits = len(earlier)
-            for one in earlier:
-                one.followers.append(turn)
+            for earlier_turn in earlier:
+                earlier_turn.followers.append(turn)
             self._last.update(dict.fromkeys(turn.servers, turn))
         if not earlier:
             start(turn)
@@ -63,11 +63,11 @@ class WriteQueue:
             for server in turn.servers:
                 if self._last[server] is turn:
                     del self._last[server]
-            for one in turn.followers:
-                one.waits -= 1
-            ready = [one for one in turn.followers if not one.waits]
-        for one in ready:
-            one.start(one)
+            for follower in turn.followers:
+                follower.waits -= 1
+            ready = [follower for follower in turn.followers if not follower.waits]
+        for follower in ready:
+            follower.start(follower)
 
 
 @dataclasses.dataclass(slots=True)
@@ -132,14 +132,14 @@ class UncertainWrites:
         if thread is not None:
             thread.join(STOP_S)
         with self._lock:  # the thread may still end one
-            left = [one.sent for writes in self._waiting.values() for one in writes]
+            left = [write.sent for writes in self._waiting.values() for write in writes]
         for sent in left:
             _warn(sent)
 
     def _run(self):
         while not self._leaving.is_set():
-            due = [one for writes in list(self._waiting.values()) for one in writes]
-            next_s = min((one.due_s for one in due), default=None)
+            due = [write for writes in list(self._waiting.values()) for write in writes]
+            next_s = min((write.due_s for write in due), default=None)
             pause_s = None if next_s is None else next_s - self._clock()
             if pause_s is None or pause_s > 0:
                 self._wake.wait(pause_s)
@@ -174,8 +174,8 @@ class UncertainWrites:
 
     def _check(self, write):
         server = write.sent.server
-        found = self._client.allocations_of(server.uuid)
-        if not write.sent.is_in(found):
+        allocations = self._client.allocations_of(server.uuid)
+        if not write.sent.is_in(allocations):
             write.checks -= 1
             write.due_s = self._clock() + self._late_s
             if not write.checks:
@@ -183,12 +183,12 @@ class UncertainWrites:
             return
         # The claims are read after the allocations. A later claim has a later write, and then this
         # removal or that write loses by the consumer's generation.
-        others = [one for one in self._claims(server.uuid) if server.is_of_another(one)]
-        if others and not any(one.is_confirmed for one in others):
+        others = [claim for claim in self._claims(server.uuid) if server.is_of_another(claim)]
+        if others and not any(claim.is_confirmed for claim in others):
             write.due_s = self._clock() + self._late_s
             return
         if not others:
-            before = dataclasses.replace(found, providers=write.sent.before.providers)
+            before = dataclasses.replace(allocations, providers=write.sent.before.providers)
             self._client.put_back({server.uuid: before})
             LOG.warning(
                 'Took back the allocations of instance %s on node %s: its caller was refused',
