@@ -46,12 +46,12 @@ class Request(flask.Request):
         is_in_chunks = self.environ.get('wsgi.input_terminated') and self.content_length is None
         if not is_in_chunks or most is None:
             return super().stream
-        found = bytearray()
-        while len(found) <= most and (more := self.environ['wsgi.input'].read(most + 1)):
-            found += more
-        if len(found) > most:
+        body = bytearray()
+        while len(body) <= most and (more := self.environ['wsgi.input'].read(most + 1)):
+            body += more
+        if len(body) > most:
             raise exceptions.RequestEntityTooLarge
-        return io.BytesIO(found)
+        return io.BytesIO(body)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,10 +98,10 @@ class ApiCall:
             )
         if kind == YAML:
             return {'template': _decoded(data)}
-        found = _json(data)
-        if (fault := document.fault(self.operation.media[kind], found)) is not None:
+        body = _json(data)
+        if (fault := document.fault(self.operation.media[kind], body)) is not None:
             raise errors.InvalidRequest(fault[0] or 'body', fault[1])
-        return found
+        return body
 
     def seen_generations(self, needed):
         """Generations that the caller has seen, by If-Match; None: any.
@@ -166,22 +166,22 @@ def _decoded(data):
 def _json(data):
     """Parse a JSON document of Unicode text and finite numbers. Raise InvalidRequest."""
     try:
-        found = json.loads(_decoded(data), parse_constant=_refuse, object_pairs_hook=_mapping)
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+        value = json.loads(_decoded(data), parse_constant=_refuse, object_pairs_hook=_mapping)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise errors.InvalidRequest('body', f'it is no JSON document: {error}') from None
-    _check_depth(found, MAX_DEPTH)
-    return found
+    _check_depth(value, MAX_DEPTH)
+    return value
 
 
 def _mapping(pairs):
     """The mapping, as those who read it in another way would see it, too."""
-    found = {}
+    mapping = {}
     for name, value in pairs:
-        if name in found:
+        if name in mapping:
             raise ValueError(f'{words.short(name)} is given twice')
-        found[name] = value
-    return found
+        mapping[name] = value
+    return mapping
 
 
 def _check_depth(value, left):

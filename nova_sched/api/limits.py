@@ -61,7 +61,7 @@ class Service:
         with self.place():
             begun_s = self._clock()
             try:
-                found = method(*args, **kwargs)
+                answer = method(*args, **kwargs)
             except errors.NoAnswer:
                 now_s = self._clock()
                 if now_s - begun_s < patience_s:
@@ -71,7 +71,7 @@ class Service:
                 self._away_until_s = -math.inf
                 raise
             self._away_until_s = -math.inf
-            return found
+            return answer
 
     def _check(self, name):
         """Raise NoAnswer if the service is away."""
