@@ -51,10 +51,10 @@ def read(texts):
 
     ``texts`` are JSON objects. Raises BadConfig.
     """
-    found: dict[str, tuple[str, list[dict[str, str]]]] = {}
+    aliases: dict[str, tuple[str, list[dict[str, str]]]] = {}
     for text in texts:
         name, policy, device = _alias(text)
-        known_policy, devices = found.setdefault(name, (policy, []))
+        known_policy, devices = aliases.setdefault(name, (policy, []))
         if devices and (known_policy, devices[0].get('dev_type')) != (
             policy,
             device.get('dev_type'),
@@ -63,7 +63,7 @@ def read(texts):
                 OPTION, f'the alternatives of {name} differ in numa_policy or device_type'
             )
         devices.append(device)
-    return found
+    return aliases
 
 
 def _alias(text):
