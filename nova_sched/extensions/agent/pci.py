@@ -57,14 +57,14 @@ class Device:
 
 def devices(sys_root: Path) -> list[Device]:
     """Return all devices by address. A device that cannot be read is logged and left out."""
-    found = []
+    readable = []
     for path in sysfs.children(sys_root / 'bus/pci/devices'):
         try:
-            found.append(_device(path))
+            readable.append(_device(path))
         except errors.BadMachineFacts as error:
             # Devices can appear and disappear while they are listed; the rest stay valid.
             LOG.warning('PCI device %s is left out: %s', path.name, error)
-    return found
+    return readable
 
 
 def _device(path: Path) -> Device:
@@ -128,7 +128,7 @@ def parse_specs(entries: Iterable[Mapping[str, Any] | str]) -> list[Spec]:
     for entry in entries:
         try:
             read = json.loads(entry) if isinstance(entry, str) else entry
-            specs += [_spec(one) for one in (read if isinstance(read, list) else [read])]
+            specs += [_spec(mapping) for mapping in (read if isinstance(read, list) else [read])]
         except (ValueError, TypeError, AttributeError, re.error) as error:
             raise errors.BadMachineFacts('device_spec', f'{entry}: {error}') from error
     return specs

@@ -93,10 +93,10 @@ class ClusterPages:
         history = None
         if self._parts.may(DECISIONS):
             history = host_page.history(self._parts.sources.decisions.newest_first(), name)
-        found = host_page.view(facts, name)
+        host = host_page.view(facts, name)
         return flask.render_template(
             'host.html',
-            host=found,
+            host=host,
             history=history,
             now_s=facts.now_s,
             may_set=self._parts.may(SET_SERVICE) and not reads_nova(self._parts.conf),

@@ -66,8 +66,8 @@ class FragmentationWeigher(Weigher):
         return self._scores.device(hosts, row, self._size(hosts, request))
 
     def _size(self, hosts, request):
-        asked, size = self._latest
-        if asked is not request:
+        last_request, size = self._latest
+        if last_request is not request:
             size = size_of(request, hosts.child_classes)
             self._latest = request, size
         return size

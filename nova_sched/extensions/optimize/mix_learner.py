@@ -59,11 +59,11 @@ class SharedMix:
     @property
     def now(self):
         """A copy of the total with the counts of this scheduler since."""
-        found = Mix()
+        total = Mix()
         with self._lock:
             for counts in (self.total, self._batch, self.new):
-                found.merge(counts)
-        return found
+                total.merge(counts)
+        return total
 
     def add(self, sizes):
         """Count sizes."""
@@ -140,7 +140,9 @@ class MixLearner:
 
     def follow(self, rules):
         """Refresh the weighers of these rules from now on. Runs in the loop."""
-        self._weighers = [one for one in rules.weighers if isinstance(one, FragmentationWeigher)]
+        self._weighers = [
+            weigher for weigher in rules.weighers if isinstance(weigher, FragmentationWeigher)
+        ]
         for weigher in self._weighers:
             weigher.use(self._scores)
         self.learns = self.is_used
@@ -180,9 +182,9 @@ class MixLearner:
 
     def count(self):
         """Count the requests that wait."""
-        asked = [self._asked.popleft() for _ in range(len(self._asked))]
-        self._shared.add([size_of(request, self._hosts.child_classes) for request in asked])
-        self._seen += len(asked)
+        requests = [self._asked.popleft() for _ in range(len(self._asked))]
+        self._shared.add([size_of(request, self._hosts.child_classes) for request in requests])
+        self._seen += len(requests)
 
     def exchange(self):
         """Store what was counted, and read what all schedulers have counted."""

@@ -40,14 +40,14 @@ class ServiceSwitch:
         return self._try(self._open, name, reason)
 
     def _close(self, name, reason):
-        uuid, is_disabled, found = self._api.service(name)
-        if not is_disabled or is_ours(found):
+        uuid, is_disabled, reason_now = self._api.service(name)
+        if not is_disabled or is_ours(reason_now):
             # With this reason: a scheduler that is about to enable it knows another one.
             self._api.set_service(uuid, reason)
 
     def _open(self, name, reason):
-        uuid, is_disabled, found = self._api.service(name)
-        if is_disabled and may_open(found, reason):
+        uuid, is_disabled, reason_now = self._api.service(name)
+        if is_disabled and may_open(reason_now, reason):
             self._api.set_service(uuid, None)
 
     def _try(self, work, name, reason):

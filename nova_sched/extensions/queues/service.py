@@ -104,8 +104,8 @@ def try_once(conf):
 
 def try_brokers(conf):
     """Connect once to the bus and to the broker of queues, as cmd.startup.try_bus."""
-    with startup.bus(conf) as made:
-        startup.try_bus(made)
+    with startup.bus(conf) as bus:
+        startup.try_bus(bus)
     startup.accepted('[queues] transport_url', lambda: try_once(conf))
 
 

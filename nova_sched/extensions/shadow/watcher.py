@@ -124,7 +124,7 @@ class Watcher:
         chosen, reason = (), None
         try:
             placed = self._place(requests, copy.context)
-            chosen = tuple((one.node_uuid, one.host) for one, *_ in placed)
+            chosen = tuple((selection.node_uuid, selection.host) for selection, *_ in placed)
         except errors.SchedError as error:
             reason = str(error)
         took_s = time.monotonic() - copy.since_s
@@ -149,7 +149,7 @@ class Watcher:
         claims. Raise NoValidHost."""
         for _ in range(MAX_TRIES):
             placed = self._scheduler.place(requests, claim=False, context=context)
-            if not self._mirror.not_up([one.node_uuid for one, *_ in placed]):
+            if not self._mirror.not_up([selection.node_uuid for selection, *_ in placed]):
                 break
         return placed
 
@@ -196,7 +196,7 @@ class Watcher:
             return
         self._put(pending)
         if len(self._waiting) > self._most:
-            oldest = min(self._waiting, key=lambda one: one[2].give_up_s)
+            oldest = min(self._waiting, key=lambda waiting: waiting[2].give_up_s)
             self._waiting.remove(oldest)
             heapq.heapify(self._waiting)
             self._end(oldest[2])
@@ -214,9 +214,9 @@ class Watcher:
         try:
             for uuid in pending.decision.instances:
                 if uuid not in pending.choices:
-                    found = self._choices.find(uuid, pending.decision.ignored)
-                    if found is not None:
-                        pending.choices[uuid] = found
+                    choice = self._choices.find(uuid, pending.decision.ignored)
+                    if choice is not None:
+                        pending.choices[uuid] = choice
             self._problems.end('cloud', 'Nova and Placement answer again')
         except errors.SchedError as error:
             self._problems.begin('cloud', '%s; comparisons wait for that', error)

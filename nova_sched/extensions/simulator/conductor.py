@@ -65,10 +65,10 @@ class SimulatedConductor:
             builds[uuid] += 1
             self._hosts.build(requests[uuid], selection)
 
-        for uuid, found in zip(uuids, placed, strict=True):
+        for uuid, selections in zip(uuids, placed, strict=True):
             try:
                 hosts[uuid] = self._conductor.build_instance(
-                    spec_obj, uuid, found, build
+                    spec_obj, uuid, selections, build
                 ).service_host
             except errors.MaxRetriesExceeded:
                 failed += 1
@@ -79,9 +79,9 @@ class SimulatedConductor:
         """End the claim of a server that was deleted before its node reported it; nothing else
         ends it."""
         claims = self._conductor.claims
-        for one in claims.show(instance_uuid):
+        for claim in claims.show(instance_uuid):
             with contextlib.suppress(errors.Outdated):
-                claims.abort_claim(instance_uuid, claim=one.name)
+                claims.abort_claim(instance_uuid, claim=claim.name)
 
 
 def spec(flavor, uuids, zone=None, extra_specs=None, image_properties=None):

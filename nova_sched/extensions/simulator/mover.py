@@ -126,7 +126,7 @@ class SimulatedMover:
         if known is not None:
             return known
         try:
-            has_claim = any(one.uuid == claim for one in self._claims.show(server))
+            has_claim = any(held.uuid == claim for held in self._claims.show(server))
         except errors.SchedError:
             self._migrations.abandon(move, server)  # nothing has begun: the next call may begin it
             raise

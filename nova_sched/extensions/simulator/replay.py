@@ -195,10 +195,10 @@ class Replay:
 
 def use_by_zone(nodes):
     """Return zone -> resource class -> (used, capacity), summed over its nodes."""
-    found = {}
+    by_zone = {}
     for node in nodes:
-        zone, use = found.setdefault(node.zone, {}), node.usage()
+        zone, use = by_zone.setdefault(node.zone, {}), node.usage()
         for name in (VCPU, MEMORY_MB):
             before = zone.get(name, (0, 0))
             zone[name] = before[0] + use[name][0], before[1] + use[name][1]
-    return found
+    return by_zone

@@ -22,9 +22,9 @@ from nova_sched import errors
 from nova_sched.claims import ClaimSelector
 from nova_sched.extensions.simulator import conductor
 from nova_sched.extensions.simulator.conductor import SimulatedConductor
-from nova_sched.extensions.simulator.simulated_hosts import CallPool, SimulatedHosts
 from nova_sched.extensions.simulator.machines import FAST_CPU, Plan, machines
 from nova_sched.extensions.simulator.replay import Clock, Demand, Replay, ReplayTally
+from nova_sched.extensions.simulator.simulated_hosts import CallPool, SimulatedHosts
 from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc import translate
 
@@ -122,10 +122,10 @@ def refusal(scheduler, zone):
     try:
         scheduler.place(translate.requests(spec, [server]), claim=False)
     except errors.NoValidHost as error:
-        asked = (
+        request = (
             f'a server with {flavor} in {zone}, on a CPU with AVX-512, from an image for aarch64'
         )
-        return Explained(asked, error.reason, error.steps)
+        return Explained(request, error.reason, error.steps)
     return None
 
 
@@ -144,8 +144,8 @@ def one_by_one(scheduler, count=100):
         placed.append(server)
     service = scheduler.claim_service
     for server in placed:
-        for one in scheduler.call(service.claims_of, server):
-            scheduler.call(service.abort_claim, server, None, ClaimSelector(one.name))
+        for claim in scheduler.call(service.claims_of, server):
+            scheduler.call(service.abort_claim, server, None, ClaimSelector(claim.name))
     return took_s
 
 

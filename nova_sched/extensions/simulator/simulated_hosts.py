@@ -90,8 +90,8 @@ class SimulatedHosts:
 
     def leave(self):
         """Remove all simulated nodes and aggregates from the scheduler."""
-        told = [node for node in self.nodes.values() if node.reports]
-        self._pool.each(self._remove, told)
+        reported = [node for node in self.nodes.values() if node.reports]
+        self._pool.each(self._remove, reported)
         for aggregate in self.aggregates():
             self._casts.delete_aggregate(aggregate)
 

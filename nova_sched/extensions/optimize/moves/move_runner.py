@@ -64,8 +64,8 @@ class MoveRunner:
     ):
         self._scheduler, self._context, self._rebalances = scheduler, context, rebalances
         self._conductors, self._settings, self._planner = conductors, settings, planner
-        made = NovaMoveClaims if context.reads_nova else MoveClaims
-        self._claims = made(
+        claims_of = NovaMoveClaims if context.reads_nova else MoveClaims
+        self._claims = claims_of(
             context.cluster, scheduler.state_sync, scheduler.claim_service, settings
         )
         self._call = scheduler.call
@@ -176,14 +176,14 @@ class MoveRunner:
         wanted = dataclasses.replace(
             request.destination or RequestedDestination(), host=host, node=nodename
         )
-        asked = dataclasses.replace(
+        moved = dataclasses.replace(
             request,
             destination=wanted,
             ignore_hosts=request.ignore_hosts | {source[0]},
             force_hosts=frozenset(),
             force_nodes=frozenset(),
         )
-        self._scheduler.place([asked], claim=False)
+        self._scheduler.place([moved], claim=False)
 
     def _refuse(self, entry, error):
         why = _why(error)
@@ -272,14 +272,14 @@ class MoveRunner:
             return
         if moves:
             try:
-                made = self._rebalances.create(
+                uuid = self._rebalances.create(
                     moves, settings.goal, settings.close_s, settings.interval_s
                 )
             except errors.StoreUnavailable:  # the next pass may store it
                 self._next_plan_s = 0.0
                 raise
-            if made is not None:
-                LOG.info('Periodic rebalance %s has %d moves', made, len(moves))
+            if uuid is not None:
+                LOG.info('Periodic rebalance %s has %d moves', uuid, len(moves))
 
     def _forget(self):
         if time.monotonic() >= self._next_forget_s:

@@ -29,13 +29,13 @@ class Overview:
 
     def __init__(self, tables, resources, counts):
         self._tables, self.empty = tables, resources.empty
-        ordered = sorted(counts.items(), key=lambda one: (-one[1], repr(one[0])))
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], repr(item[0])))
         self.sizes = [size for size, _ in ordered]
         self._share = np.array([count for _, count in ordered], dtype=float)
         self._share /= max(self._share.sum(), 1e-300)
         self._state = tables.state(resources)
-        found = tables.copies(self.sizes, self._state)
-        self.copies, self._whole = found
+        copies = tables.copies(self.sizes, self._state)
+        self.copies, self._whole = copies
         self.stranded = self._stranded()
 
     @property
@@ -45,15 +45,15 @@ class Overview:
         return self._state.potential + cells
 
     def _stranded(self):
-        found = {}
+        unused = {}
         for place, name in enumerate(self._tables.classes):
             needs = np.array([dict(size.amounts).get(name, 0) for size in self.sizes])
             free = np.maximum(self._state.free[:, place], 0)
-            found[name] = self._unused(free, needs)
+            unused[name] = self._unused(free, needs)
         for name, free in self._tables.free_devices(self._state).items():
             needs = np.array([self._tables.milli_of(size, name) for size in self.sizes])
-            found[name] = self._unused(free, needs)
-        return found
+            unused[name] = self._unused(free, needs)
+        return unused
 
     def _unused(self, free, needs):
         asking = needs > 0
@@ -105,5 +105,5 @@ def plain_size(size: Size) -> dict:
             'traits': sorted(device.required),
         },
         'numa_cells': len(size.cells),
-        'pci_devices': sum(one.count for one in size.pci),
+        'pci_devices': sum(demand.count for demand in size.pci),
     }

@@ -156,8 +156,8 @@ class RebalanceProblemBuilder:
     def problem(self):
         """The RebalanceProblem, when all kinds are judged."""
         snapshot = self.snapshot
-        asked = {name for request in self.requests for name in request.resources}
-        names = [name for name in snapshot.total if name in asked or name == SERVERS]
+        classes = {name for request in self.requests for name in request.resources}
+        names = [name for name in snapshot.total if name in classes or name == SERVERS]
         demand = np.stack([demand_of(request, names) for request in self.requests])
         demand[IMMOVABLE] = 0
         servers = dataclasses.replace(
@@ -186,8 +186,8 @@ class RebalanceProblemBuilder:
     def _strangers(self):
         """The number of instances without a claim on each host, as far as reports say."""
         unclaimed = [
-            len(told.difference([claim.consumer_uuid for claim in claims])) if told else 0
-            for told, claims in zip(self.snapshot.told, self.snapshot.claims, strict=True)
+            len(listed.difference([claim.consumer_uuid for claim in claims])) if listed else 0
+            for listed, claims in zip(self.snapshot.told, self.snapshot.claims, strict=True)
         ]
         return np.maximum(self.snapshot.foreign, np.array(unclaimed, dtype=np.int64))
 
@@ -223,14 +223,14 @@ def _request(claim):
 
 def _facts(rules, hosts, request):
     """The facts of a request that the verdicts of the rules depend on: hashable."""
-    found: list = [tuple(request.resources.items())]
+    facts: list = [tuple(request.resources.items())]
     for rule in chain(rules, request):
         value = rule.depends_on(request)
         if value is not None:
-            found.append(value)
+            facts.append(value)
             continue
         names = rule.request_facts_for(hosts, request)
         if names is None:  # it may read everything
             names = 'resources', 'project_id', 'user_id', 'image_properties'
-        found.append(tuple(fact_of(request, name) for name in names))
-    return tuple(found)
+        facts.append(tuple(fact_of(request, name) for name in names))
+    return tuple(facts)

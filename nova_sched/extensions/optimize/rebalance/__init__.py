@@ -102,21 +102,21 @@ def read_moves(given):
         raise errors.InvalidRequest(
             'moves', f'{len(given)} of them; at most {MAX_MOVES} are accepted'
         )
-    moves = [_move(one, f'moves[{place}]') for place, one in enumerate(given)]
+    moves = [_move(item, f'moves[{place}]') for place, item in enumerate(given)]
     seen = set()
-    for place, one in enumerate(moves):
-        if one.server in seen:
-            why = f'server {one.server} is in an earlier move: a plan moves a server once'
+    for place, move in enumerate(moves):
+        if move.server in seen:
+            why = f'server {move.server} is in an earlier move: a plan moves a server once'
             raise errors.InvalidRequest(f'moves[{place}]', why)
-        seen.add(one.server)
+        seen.add(move.server)
     return moves
 
 
-def _move(one, where):
-    if not isinstance(one, dict):
-        raise errors.InvalidRequest(where, f'{words.short(one)} is no object')
+def _move(item, where):
+    if not isinstance(item, dict):
+        raise errors.InvalidRequest(where, f'{words.short(item)} is no object')
     names = ('server', 'source', 'destination')
-    move = Move(*(words.uuid(one.get(name), f'{where}.{name}') for name in names))
+    move = Move(*(words.uuid(item.get(name), f'{where}.{name}') for name in names))
     if move.source == move.destination:
         raise errors.InvalidRequest(where, f'its source is its destination, {move.source}')
     return move

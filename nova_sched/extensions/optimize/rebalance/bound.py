@@ -48,11 +48,11 @@ def most_emptied(problem, most):
     takes = _copies(problem, used)
     if not by_volume or np.count_nonzero(takes) > MAX_VARIABLES:
         return Bound(by_volume, VOLUME)
-    found = _by_program(problem, rows, used, takes, most)
-    if found is None:
+    shares = _by_program(problem, rows, used, takes, most)
+    if shares is None:
         return Bound(by_volume, VOLUME)
-    most_shares = int(np.floor(sum(found.values()) + TINY))
-    return Bound(min(most_shares, by_volume), PROGRAM, found)
+    most_shares = int(np.floor(sum(shares.values()) + TINY))
+    return Bound(min(most_shares, by_volume), PROGRAM, shares)
 
 
 def _by_volume(problem, rows, most):
@@ -61,18 +61,20 @@ def _by_volume(problem, rows, most):
     count = int(np.searchsorted(np.cumsum(problem.counts[rows]), most, side='right'))
     for column in range(problem.total.shape[1]):
         free = np.maximum(problem.free[:, column], 0)
-        there = int(free[problem.in_use & problem.destinations].sum())
+        capacity = int(free[problem.in_use & problem.destinations].sum())
         # A host that is emptied needs what it uses, and no longer gives what it has free.
         lost = np.where(problem.destinations, free, 0)
         need = np.sort(_moved(problem, column)[rows] + lost[rows])
-        count = min(count, int(np.searchsorted(np.cumsum(need), there, side='right')))
+        count = min(count, int(np.searchsorted(np.cumsum(need), capacity, side='right')))
     return count
 
 
 def _moved(problem, column):
     """What the servers of each host take of a column."""
     demand = problem.demand[problem.servers.kind, column]
-    return np.bincount(problem.servers.host, weights=demand, minlength=len(problem)).astype(np.int64)
+    return np.bincount(problem.servers.host, weights=demand, minlength=len(problem)).astype(
+        np.int64
+    )
 
 
 def _copies(problem, used):
@@ -135,5 +137,5 @@ def _by_program(problem, rows, used, takes, most):
     goal.SetMaximization()
     if solver.Solve() != pywraplp.Solver.OPTIMAL:
         return None
-    found = {host: share.solution_value() for host, share in leaves.items()}
-    return {host: share for host, share in found.items() if share > TINY}
+    shares = {host: share.solution_value() for host, share in leaves.items()}
+    return {host: share for host, share in shares.items() if share > TINY}

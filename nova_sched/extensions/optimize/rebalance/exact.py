@@ -39,7 +39,9 @@ def empty(problem, most, moves, seconds):
     Return moves, and the most hosts that any plan empties; None: nothing is known of that. The
     moves are None if no better ones are found.
     """
-    search = Search(problem, most, moves, seconds, goes=_whole(problem, most), comes=problem.in_use)
+    search = Search(
+        problem, most, moves, seconds, goes=_whole(problem, most), comes=problem.in_use
+    )
     for host, leaves in search.is_source.items():
         for number, count in search.there[host].items():
             search.out[number, host] = count * leaves
@@ -66,8 +68,8 @@ def fit(problem, wanted, allowed, most, moves, seconds):
             search.model.add(search.out[number, host] <= count * leaves)
     search.add_rules()
     fixed, gains = search.add_places(wanted, allowed)
-    found, bound = search.solved(gains, upper=int(np.iinfo(np.int32).max))
-    return found, None if bound is None else bound + fixed
+    moves_found, bound = search.solved(gains, upper=int(np.iinfo(np.int32).max))
+    return moves_found, None if bound is None else bound + fixed
 
 
 def _whole(problem, most):
@@ -181,26 +183,28 @@ class Search:
     def _amount(self, variables, column):
         """What numbers of servers, by class, take of a column; None: nothing."""
         amounts = self.problem.demand[self._classes[:, 0], column].tolist()
-        terms = [amounts[one] * variable for one, variable in variables.items() if amounts[one]]
+        terms = [
+            amounts[number] * variable for number, variable in variables.items() if amounts[number]
+        ]
         return sum(terms) if terms else None
 
     def add_places(self, wanted, allowed):
         """The places on hosts that the plan does not change, and a term of those on the rest."""
-        problem, asked = self.problem, np.flatnonzero(wanted).tolist()
+        problem, columns = self.problem, np.flatnonzero(wanted).tolist()
         before, total, gains = places(problem.free, wanted, allowed), 0, []
         leaving: dict = collections.defaultdict(dict)
         for (number, host), variable in self.out.items():
             leaving[host][number] = variable
         for host in np.flatnonzero(allowed).tolist():
             comes, goes = self._on.get(host, {}), leaving.get(host, {})
-            if not asked or not (comes or goes):
+            if not columns or not (comes or goes):
                 total += int(before[host])
                 continue
-            most = min(self._most_free(host, column) // int(wanted[column]) for column in asked)
+            most = min(self._most_free(host, column) // int(wanted[column]) for column in columns)
             here = self.model.new_int_var(0, max(most, 0), '')
             has = self.model.new_bool_var('')
             self.model.add(here <= max(most, 0) * has)
-            for column in asked:
+            for column in columns:
                 free = int(problem.free[host, column])
                 come = self._amount(comes, column)
                 go = self._amount(goes, column)
@@ -214,9 +218,9 @@ class Search:
     def _most_free(self, host, column):
         """What of a column is free if all servers that may leave a host do."""
         demand = self.problem.demand[self._classes[:, 0], column]
-        there = self.there.get(host, {})
+        leaving = self.there.get(host, {})
         return int(self.problem.free[host, column]) + sum(
-            int(demand[one]) * count for one, count in there.items()
+            int(demand[number]) * count for number, count in leaving.items()
         )
 
     def solved(self, gains, upper):
@@ -257,8 +261,12 @@ class Search:
                 self.model.add_hint(variable, out[key])
 
     def _moves(self, solver):
-        leave, found = collections.defaultdict(list), {}
-        numbers = {key: solver.value(one) for key, one in self.out.items() if solver.value(one)}
+        leave, target_of = collections.defaultdict(list), {}
+        numbers = {
+            key: solver.value(variable)
+            for key, variable in self.out.items()
+            if solver.value(variable)
+        }
         for row in self.rows.tolist():
             key = self.number_of[row], int(self.problem.servers.host[row])
             if numbers.get(key, 0):
@@ -266,8 +274,8 @@ class Search:
                 leave[key[0]].append(row)
         for (number, host), variable in sorted(self.into.items()):
             for _ in range(solver.value(variable)):
-                found[leave[number].pop()] = host
-        return plan.ordered(self.problem, found)
+                target_of[leave[number].pop()] = host
+        return plan.ordered(self.problem, target_of)
 
 
 class _Best(cp_model.CpSolverSolutionCallback):

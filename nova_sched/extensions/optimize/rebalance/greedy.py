@@ -17,8 +17,8 @@ import heapq
 import numpy as np
 
 from nova_sched.extensions.optimize.rebalance import plan
-from nova_sched.extensions.optimize.rebalance.problem import MOVABLE
 from nova_sched.extensions.optimize.rebalance.plan import Room
+from nova_sched.extensions.optimize.rebalance.problem import MOVABLE
 
 OF_FREE = 4.0  # how much a share of the free amounts counts beside a share of the moves
 TINY = 1e-9
@@ -44,7 +44,7 @@ def empty(problem, most, bound=None):
         plans.append(_in_order(problem, order, most, held))
         if len(plans[-1].emptied) >= limit:
             break
-    return max(plans, key=lambda one: (len(one.emptied), -len(one.moves)))
+    return max(plans, key=lambda candidate: (len(candidate.emptied), -len(candidate.moves)))
 
 
 def candidates(problem):
@@ -163,16 +163,16 @@ class Closed:
 
 def _held(problem):
     """Why hosts with a server that stays are not tried: (rule, host, server) of each."""
-    found, fixed = [], np.flatnonzero(problem.servers.fixed != MOVABLE)
+    held, fixed = [], np.flatnonzero(problem.servers.fixed != MOVABLE)
     hosts, first = np.unique(problem.servers.host[fixed], return_index=True)
     server_of = dict(zip(hosts.tolist(), fixed[first].tolist(), strict=True))
     for host in np.flatnonzero(problem.held & problem.sources).tolist():
         if problem.strangers[host]:
-            found.append((plan.STRANGER, host, None))
+            held.append((plan.STRANGER, host, None))
         else:
             server = server_of[host]
-            found.append((problem.reasons[problem.servers.fixed[server]], host, server))
-    return found
+            held.append((problem.reasons[problem.servers.fixed[server]], host, server))
+    return held
 
 
 def drain(problem, rows, most):
@@ -210,20 +210,23 @@ def fit(problem, wanted, allowed, most):
     ``wanted`` (int64 [column]) is what the size takes, ``allowed`` (bool [host]) where the rules
     let it go.
     """
-    found = [_by_few(problem, wanted, allowed, most), empty(problem, most)]
+    plans = [_by_few(problem, wanted, allowed, most), empty(problem, most)]
     before = places(problem.free, wanted, allowed)
-    for one in found:
-        one.before = int(before.sum())
-        one.after = places_after(problem, one.moves, wanted, allowed)
-    return max(found, key=lambda one: (one.after, -len(one.moves), len(one.emptied)))
+    for candidate in plans:
+        candidate.before = int(before.sum())
+        candidate.after = places_after(problem, candidate.moves, wanted, allowed)
+    return max(
+        plans,
+        key=lambda candidate: (candidate.after, -len(candidate.moves), len(candidate.emptied)),
+    )
 
 
 def places(free, wanted, allowed):
     """How many of the size fit on each host (int64), by free amounts."""
-    asked = np.flatnonzero(wanted)
-    if not len(asked):
+    columns = np.flatnonzero(wanted)
+    if not len(columns):
         return np.zeros(len(free), dtype=np.int64)
-    most = (np.maximum(free[:, asked], 0) // wanted[asked]).min(axis=1)
+    most = (np.maximum(free[:, columns], 0) // wanted[columns]).min(axis=1)
     return np.where(allowed, most, 0)
 
 
@@ -246,10 +249,12 @@ def _by_few(problem, wanted, allowed, most):
 
     def queue_leavers(host):
         """Queue the servers whose leaving makes one more place on a host."""
-        found = _leaving(room, wanted, problem.free[host] + freed[host], servers_of(host).tolist())
-        if found is not None:
-            volume = sum(float(problem.shares[host] @ _demand(room, one)) for one in found)
-            heapq.heappush(queue, (len(found), volume, host, found))
+        leavers = _leaving(
+            room, wanted, problem.free[host] + freed[host], servers_of(host).tolist()
+        )
+        if leavers is not None:
+            volume = sum(float(problem.shares[host] @ _demand(room, server)) for server in leavers)
+            heapq.heappush(queue, (len(leavers), volume, host, leavers))
 
     for host in np.flatnonzero(allowed & problem.sources).tolist():
         queue_leavers(host)
@@ -264,7 +269,7 @@ def _by_few(problem, wanted, allowed, most):
         was_source = bool(room.leaving[host])
         room.leave(host)
         if _leave(room, servers, host, wanted, allowed):
-            freed[host] += sum(_demand(room, one) for one in servers)
+            freed[host] += sum(_demand(room, server) for server in servers)
             queue_leavers(host)
         elif not was_source:
             room.stay(host)
@@ -277,22 +282,26 @@ def _demand(room, server):
 
 def _leaving(room, wanted, free, servers):
     """The fewest servers found whose leaving makes one more place; None: there are none."""
-    asked = np.flatnonzero(wanted)
-    if not len(asked):
+    columns = np.flatnonzero(wanted)
+    if not len(columns):
         return None
-    missing = ((np.maximum(free[asked], 0) // wanted[asked]).min() + 1) * wanted[asked] - free[
-        asked
-    ]
+    missing = ((np.maximum(free[columns], 0) // wanted[columns]).min() + 1) * wanted[
+        columns
+    ] - free[columns]
     missing = np.maximum(missing, 0)
-    left = [one for one in servers if one not in room.host_of and room.why_fixed(one) is None]
+    left = [
+        server
+        for server in servers
+        if server not in room.host_of and room.why_fixed(server) is None
+    ]
     if not left:
         return None
-    given = room.problem.demand[room.problem.servers.kind[left]][:, asked]
+    given = room.problem.demand[room.problem.servers.kind[left]][:, columns]
     chosen: list[int] = []
     while missing.any():
         if len(chosen) == min(MAX_LEAVING, len(left)):
             return None
-        helps = (np.minimum(given, missing) / np.maximum(wanted[asked], 1)).sum(axis=1)
+        helps = (np.minimum(given, missing) / np.maximum(wanted[columns], 1)).sum(axis=1)
         helps[chosen] = -1.0
         # Of those that help equally, the smallest one.
         best = np.lexsort((given.sum(axis=1), -helps))[0]
@@ -341,19 +350,19 @@ def spread(problem, most):
             break
         was_source = bool(room.leaving[host])
         room.leave(host)
-        found = _best(room, servers_of(host).tolist(), host, now, shares)
-        if found is None:
+        move = _best(room, servers_of(host).tolist(), host, now, shares)
+        if move is None:
             open_[host] = False
             if not was_source:
                 room.stay(host)
             continue
-        server, target = found
+        server, target = move
         room.place(server, target)
         now[target] = _level(problem, room.free[target], shares[target], target)
         freed = sum(
-            problem.demand[problem.servers.kind[one]]
-            for one in servers_of(host).tolist()
-            if one in room.host_of
+            problem.demand[problem.servers.kind[moved]]
+            for moved in servers_of(host).tolist()
+            if moved in room.host_of
         )
         now[host] = _level(problem, problem.free[host] + freed, shares[host], host)
     return room.plan(is_spent, before=highest, after=float(now.max(initial=0.0)))

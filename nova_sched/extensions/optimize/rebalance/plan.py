@@ -148,7 +148,7 @@ class Room:
             problem,
             ordered(problem, self.host_of),
             emptied(problem, self.host_of) if gone is None else gone,
-            sorted(obstacles, key=lambda one: (-one.hosts, one.rule)),
+            sorted(obstacles, key=lambda obstacle: (-obstacle.hosts, obstacle.rule)),
             is_spent,
             before,
             after,
@@ -244,5 +244,7 @@ def emptied(problem, host_of):
     lost = collections.Counter(int(problem.servers.host[server]) for server in host_of)
     counts = problem.counts
     return sorted(
-        host for host, count in lost.items() if count == counts[host] and not problem.strangers[host]
+        host
+        for host, count in lost.items()
+        if count == counts[host] and not problem.strangers[host]
     )

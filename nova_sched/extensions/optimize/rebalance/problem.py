@@ -113,12 +113,12 @@ class RebalanceProblem:
     @functools.cached_property
     def joined(self):
         """Which servers have another member of a family on their host (bool)."""
-        found = np.zeros(len(self.servers.uuids), dtype=bool)
+        is_joined = np.zeros(len(self.servers.uuids), dtype=bool)
         for families in self.servers.families.T:
             pairs = (families.astype(np.int64) + 1) * len(self) + self.servers.host
             _, places, counts = np.unique(pairs, return_inverse=True, return_counts=True)
-            found |= (families >= 0) & (counts[places.ravel()] > 1)
-        return found
+            is_joined |= (families >= 0) & (counts[places.ravel()] > 1)
+        return is_joined
 
     @functools.cached_property
     def stays(self):

@@ -117,12 +117,16 @@ class Replies:
         until = time.monotonic() + seconds
         with self._changed:
             while not (
-                found := {one: self._outcomes[one] for one in job_uuids if one in self._outcomes}
+                received := {
+                    job_uuid: self._outcomes[job_uuid]
+                    for job_uuid in job_uuids
+                    if job_uuid in self._outcomes
+                }
             ):
                 left = until - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     break
-        return found
+        return received
 
 
 class Waiting:
@@ -164,19 +168,19 @@ class Waiting:
             remaining_s = until - time.monotonic()
             if remaining_s <= 0:
                 raise errors.NoAnswer('jobs', f'after {timeout_s:g} s, {len(left)} of them go on')
-            found = self._by_rows(self._replies.wait(left, min(query_s, remaining_s)))
-            if not found:
+            outcomes = self._by_rows(self._replies.wait(left, min(query_s, remaining_s)))
+            if not outcomes:
                 query_s = min(1.5 * query_s, self.MAX_PAUSE_S)
-                found = self._query(left, unsent)
-            for job_uuid, outcome in found.items():
+                outcomes = self._query(left, unsent)
+            for job_uuid, outcome in outcomes.items():
                 left.discard(job_uuid)
                 yield outcome
 
-    def _by_rows(self, found: dict[str, JobEnd]) -> dict[str, JobEnd]:
+    def _by_rows(self, outcomes: dict[str, JobEnd]) -> dict[str, JobEnd]:
         """The outcomes, of the jobs that are denied only those that their rows have: an answer may
         be late, or of anybody. A job whose row cannot be read is waited for."""
         known = {}
-        for job_uuid, outcome in found.items():
+        for job_uuid, outcome in outcomes.items():
             try:
                 entry = None if outcome.is_done else self._find(job_uuid)
             except errors.StoreUnavailable:
@@ -197,7 +201,9 @@ class Waiting:
             while unsent:
                 unsent[-1]()
                 unsent.pop()
-            entries = [entry for one in job_uuids if (entry := self._find(one)) is not None]
+            entries = [
+                entry for job_uuid in job_uuids if (entry := self._find(job_uuid)) is not None
+            ]
         except (errors.StoreUnavailable, errors.BrokerUnavailable) as away:
             LOG.debug('Outcomes cannot be queried; waiting continues: %s', away)
             return {}

@@ -88,7 +88,7 @@ class JobUpkeep:
         job = jobs.of_entry(entry)
         if entry.state == CANCELLED:
             entries = self._job_table.of_instance(entry.instance_uuid)
-            if not any(one.kind == DELETE and one.state == QUEUED for one in entries):
+            if not any(other.kind == DELETE and other.state == QUEUED for other in entries):
                 self._endings.again(job, entry)  # else its delete goes its own way
         elif entry.kind == DELETE:
             if entry.host and not self._waits(of_host(entry.host)):

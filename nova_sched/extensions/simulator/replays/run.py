@@ -200,7 +200,7 @@ class EngineReplay:
         """Return the Course."""
         workload = self._workload
         course = Course(hosts=len(workload.reports))
-        asked: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         placed: Counter[str] = Counter()
         end_s = workload.end_s
         self._empty = None if end_s is None else EmptyShare(workload.measured_s, end_s)
@@ -212,7 +212,7 @@ class EngineReplay:
             self._move(arrival.time_s, course)
             is_placed, count = self._place(arrival, course), len(arrival.requests)
             course.servers += count
-            asked[arrival.kind] += count
+            counts[arrival.kind] += count
             placed[arrival.kind] += count * is_placed
             if self._until_refusal and not is_placed:
                 break
@@ -221,7 +221,7 @@ class EngineReplay:
             self._move(end_s, course)
             course.empty = 100.0 * self._empty.mean / course.hosts
         course.allocated = self._share(self._used)
-        course.kinds = {kind: (placed[kind], count) for kind, count in sorted(asked.items())}
+        course.kinds = {kind: (placed[kind], count) for kind, count in sorted(counts.items())}
         return course
 
     def _each_hour(self, course):
@@ -258,7 +258,7 @@ class EngineReplay:
             mix.refresh()
         begin_s = time.perf_counter()
         try:
-            found = scheduler.place(list(requests))
+            placements = scheduler.place(list(requests))
         except errors.NoValidHost:
             course.refused += len(requests)
             if course.first_refusal is None:
@@ -266,7 +266,7 @@ class EngineReplay:
             return False
         finally:
             course.took_s.append((time.perf_counter() - begin_s) / len(requests))
-        for request, (chosen,) in zip(requests, found, strict=True):
+        for request, (chosen,) in zip(requests, placements, strict=True):
             self._building[request.instance_uuid] = chosen.host
         if self._empty is None:
             self._confirm()
@@ -291,8 +291,8 @@ class EngineReplay:
 
     def _leave(self, uuid, amount, course):
         service = self.scheduler.claim_service
-        for one in service.claims_of(uuid):
-            service.abort_claim(uuid, None, ClaimSelector(one.name))
+        for claim in service.claims_of(uuid):
+            service.abort_claim(uuid, None, ClaimSelector(claim.name))
         self._used -= amount
         course.left += 1
 
@@ -321,14 +321,14 @@ def fewest_hosts(workload_of, conf, low, high):
     ``workload_of`` returns the Workload with a number of hosts. More hosts are taken to refuse no
     more.
     """
-    found = None
+    fewest = None
     while low <= high:
         middle = (low + high) // 2
         if EngineReplay(workload_of(middle), conf, until_refusal=True).run().refused:
             low = middle + 1
         else:
-            found, high = middle, middle - 1
-    return found
+            fewest, high = middle, middle - 1
+    return fewest
 
 
 # Moves of servers at each full hour, by the planner of rebalances.
@@ -357,8 +357,8 @@ class HourlyMoves:
             held = source.claims[move.server]
             request = Request(move.server, resources=held.resources, project_id=held.project_id)
             claims = scheduler.claim_service
-            made = claims.claim(request, node.host, node.nodename, move=LIVE_MIGRATION)
-            claims.confirm_claim(move.server, node.host, ClaimSelector(made.uuid))
+            claim = claims.claim(request, node.host, node.nodename, move=LIVE_MIGRATION)
+            claims.confirm_claim(move.server, node.host, ClaimSelector(claim.uuid))
             self.made += 1
 
 
