@@ -120,7 +120,7 @@ class ApiCall:
             return None
         if all(views.generation(tag) is None for tag in given.as_set(include_weak=True)):
             header = self.request.headers['If-Match']
-            raise errors.InvalidRequest('If-Match', f"'{header}' is no ETag of this API")
+            raise errors.InvalidRequest('If-Match', f"'{header}' is not an ETag of this API")
         numbers = [views.generation(tag) for tag in given.as_set()]
         return sorted(number for number in numbers if number is not None)
 
@@ -160,7 +160,7 @@ def _decoded(data):
     try:
         return data.decode('utf-8')
     except UnicodeDecodeError as error:
-        raise errors.InvalidRequest('body', f'it is no UTF-8: {error.reason}') from None
+        raise errors.InvalidRequest('body', f'it is not UTF-8: {error.reason}') from None
 
 
 def _json(data):
@@ -169,7 +169,7 @@ def _json(data):
         value = json.loads(_decoded(data), parse_constant=_refuse, object_pairs_hook=_mapping)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
-        raise errors.InvalidRequest('body', f'it is no JSON document: {error}') from None
+        raise errors.InvalidRequest('body', f'it is not a JSON document: {error}') from None
     _check_depth(value, MAX_DEPTH)
     return value
 
@@ -194,4 +194,4 @@ def _check_depth(value, left):
 
 
 def _refuse(word):
-    raise ValueError(f'{word} is no number')
+    raise ValueError(f'{word} is not a number')

@@ -121,7 +121,7 @@ TELLING = [{'$ref': f'#/components/schemas/{name}'} for name in ('Group', 'Plan'
 
 
 def _operations(document):
-    """Each operationId with its Operation. What an extension says of one may make no sense."""
+    """Each operationId with its Operation. The document of an extension may be wrong about one."""
     for path, methods in document['paths'].items():
         for method in METHODS:
             try:

@@ -96,7 +96,7 @@ class PlanRateLimit:
     """Limits how often a project may change groups and ask for plans. Each process of the API
     counts for itself.
 
-    ``rate`` is as in [api] plan_rate; '' is no limit. May be used from any thread.
+    ``rate`` is as in [api] plan_rate; '' sets no limit. May be used from any thread.
     ``option`` is the one that has the rate. Raises BadConfig for a rate that cannot be understood.
     """
 

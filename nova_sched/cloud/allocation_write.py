@@ -129,7 +129,7 @@ def _allocations(document, request, context):
 class AllocationWrite:
     """One decision's way into Placement. ``run`` returns its WriteOutcome.
 
-    ``host_of`` returns the host of a compute node by its UUID; None if it is no compute node.
+    ``host_of`` returns the host of a compute node by its UUID; None if it is not a compute node.
     ``is_evacuating`` tells whether Nova evacuates a server. ``limits`` says how long it may take.
     ``is_repeat``: an earlier attempt for the same call has failed. ``full`` has the nodes that
     Placement has refused, ``sent`` the last request by server, and with ``is_doubtful`` it is not

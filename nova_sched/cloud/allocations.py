@@ -67,12 +67,12 @@ class AllocationWriter:
     one before is answered.
 
     ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
-    compute node by its UUID, None if it is no compute node; ``is_evacuating`` tells whether Nova
-    evacuates a server. ``not_up`` is called with the UUIDs of
-    the chosen nodes and of the alternates while Placement writes, and returns those whose hosts
-    take no servers; then the writer takes back what was written, and the order is decided again.
-    ``reread`` is called with the UUIDs of nodes that Placement has refused, before their order is
-    decided again: it reads their usages. All of these run in threads of the writer. A write is
+    compute node by its UUID, None if it is not a compute node; ``is_evacuating`` tells whether
+    Nova evacuates a server. ``not_up`` is called with the UUIDs of the chosen nodes and of the
+    alternates while Placement writes, and returns those whose hosts take no servers; then the
+    writer takes back its allocations, and the order is decided again. ``reread`` is called with
+    the UUIDs of nodes that Placement has refused, before their order is decided again: it reads
+    their usages. All of these run in threads of the writer. A write is
     given up when its order is ``timeout_s`` old; Placement may do its last request up to
     ``late_s`` later.
     """

@@ -93,7 +93,7 @@ class Cells:
         try:
             address.shown(url)
         except errors.BadConfig:
-            raise errors.BadConfig(where, 'it is no URL of a database') from None
+            raise errors.BadConfig(where, 'it is not the URL of a database') from None
         return url
 
     def _made(self, mapping, url):

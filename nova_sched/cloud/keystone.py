@@ -50,7 +50,7 @@ class Client:
         try:
             return response.json()
         except ValueError:
-            raise self.UNAVAILABLE(f'its answer to GET {path} is no JSON') from None
+            raise self.UNAVAILABLE(f'its answer to GET {path} is not JSON') from None
 
     def _send(self, method, path, body, what=None, timeouts_s=None):
         # A repeat is the caller's: it knows what the first request may have done.

@@ -271,8 +271,8 @@ class NodeReader:
 
     def _providers(self, uuid, survey=None, held=None):
         """The NodeProviders of a compute node; by the survey, if it is known what is ``held``
-        there. Empty ones if a provider is gone by now, or cannot be. What cannot be counted is
-        left out."""
+        there. Empty ones if a provider is gone by now, or cannot be. Amounts that cannot be
+        counted are left out."""
         if not words.is_uuid(uuid):
             return NodeProviders(uuid)
         try:

@@ -13,7 +13,7 @@
 
 Each process writes its measures into a file of a directory that the daemon makes; the first
 process reads all files when it is asked. So a request costs the workers nothing, and does not wait
-for one that stands still. What the counters of an ended process had stays in the sums.
+for one that stands still. The sums keep the counts of a process that has ended.
 """
 
 import contextlib

@@ -120,7 +120,7 @@ class Checks(upgradecheck.UpgradeCommands):
         from nova_sched.db import engine, nova_rights
 
         if not nova_service.has_services(self.conf):
-            text = '[database] connection is no database of Nova: Nova shows no scheduler.'
+            text = '[database] connection is not a database of Nova: Nova shows no scheduler.'
             return Result(Code.WARNING, text)
         writer = engine.create(self.conf.database.connection, self._limits())
         if why := nova_rights.unwritable(writer):

@@ -130,8 +130,8 @@ def audit_claims(args, conf):
     """Check that claims and recorded usage agree, and repair them with --fix
 
     Reads nodes, claims and server groups as of one moment, so schedulers may run at the same time.
-    A sound database gives only notes, which are no errors: they will end by themselves, or are for
-    information. With --fix, each finding that can be repaired is repaired in a separate
+    A sound database gives only notes, which are not errors: they will end by themselves, or are
+    for information. With --fix, each finding that can be repaired is repaired in a separate
     transaction, and then the audit runs again. The exit status is 1 if an error is left.
 
     Kinds: drift (a node's use is not that of its claims and unclaimed usage), capacity (more in

@@ -291,7 +291,7 @@ def quotas(conf):
     """Limits of unknown resources."""
     for name in conf.quota.limits:
         if not quota.RESOURCE.fullmatch(name):
-            problem = f'{name} is no resource, so this limits nothing'
+            problem = f'{name} is not a resource, so this limits nothing'
             advice = 'name `servers`, or `class:` and a resource class, such as class:VCPU'
             yield ConfigFinding(WARNING, '[quota] limits', problem, advice)
 
@@ -417,7 +417,7 @@ def check(args, conf):
     weighers, the message bus's address, the database (its schema is read), the broker, special
     things, driver and limits of queues. With --connect it also logs in to the bus, the broker of
     queues and Keystone, and compares the clock of the database. Nothing is changed. The exit
-    status is 1 if anything is an error; a warning alone is none.
+    status is 1 if anything is an error; after warnings alone it is 0.
 
     Keys: ok, files, reached (names of the services), findings (severity: error
     or warning, where, problem, advice).

@@ -114,7 +114,7 @@ def _value(row, name, columns):
 def _sorted(rows, order, columns):
     name, _, direction = order.partition(':')
     if direction not in ('', 'asc', 'desc'):
-        raise errors.InvalidRequest('--sort', f'{direction} is no direction: give asc or desc')
+        raise errors.InvalidRequest('--sort', f'{direction} is not a direction: give asc or desc')
     return sorted(
         rows, key=lambda row: _natural(_value(row, name, columns)), reverse=direction == 'desc'
     )

@@ -198,7 +198,8 @@ def _read(path: Path) -> dict[str, LocalInstance]:
         }
     except (ValueError, TypeError, KeyError, AttributeError, errors.Invalid) as error:
         why = (
-            f'it is no list of instances ({error}); restore it, or remove it if this node has none'
+            f'it is not a list of instances ({error}); restore it, or remove it if this node has '
+            'none'
         )
         raise errors.BadMachineFacts(str(path), why) from error
 

@@ -376,5 +376,5 @@ def _hv_specs(machine: MachineFacts) -> list[objects.HVSpec]:
         ]
     except ValueError as error:
         raise errors.BadMachineFacts(
-            'the architecture', f'{arch} is none that a cloud knows'
+            'the architecture', f'{arch} is not one that a cloud knows'
         ) from error

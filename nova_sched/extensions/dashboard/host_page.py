@@ -144,8 +144,8 @@ def devices(facts):
 
 
 def _free_devices(node):
-    """Numbers of free devices by pool; a pool is a PciPool with the count 0. What claims hold that
-    the report does not include is not free."""
+    """Numbers of free devices by pool; a pool is a PciPool with the count 0. Devices of claims
+    that the report does not include are not free."""
     try:
         pools = pci.pools_from_json(node.report.pci_pools) if node.report.pci_pools else ()
     except errors.SchedError:

@@ -167,14 +167,14 @@ def _pasted(text):
     except errors.TemplateError as error:
         raise errors.InvalidRequest('flavor', error.fault) from None
     if not isinstance(flavor, dict):
-        raise errors.InvalidRequest('flavor', 'it is no mapping; paste JSON or YAML')
+        raise errors.InvalidRequest('flavor', 'it is not a mapping; paste JSON or YAML')
     flavor = flavor.get('flavor', flavor) if isinstance(flavor.get('flavor'), dict) else flavor
     sizes = {name: flavor[name] for name in SIZES if name in flavor}
     properties = flavor.get('properties', flavor.get('extra_specs')) or {}
     if isinstance(properties, str):  # openstack flavor show -f json of old clients
         properties = _pairs(properties.replace("'", '').replace(', ', '\n'))
     if not isinstance(properties, dict):
-        raise errors.InvalidRequest('flavor', 'its properties are no mapping')
+        raise errors.InvalidRequest('flavor', 'its properties are not a mapping')
     sizes['extra_specs'] = {key: _word(key, value) for key, value in properties.items()}
     return sizes
 
@@ -184,5 +184,5 @@ def _word(key, value):
     if isinstance(value, str):
         return value
     if not isinstance(value, int | float):
-        raise errors.InvalidRequest('flavor', f"its property '{key[:80]}' is no text")
+        raise errors.InvalidRequest('flavor', f"its property '{key[:80]}' is not text")
     return json.dumps(value)

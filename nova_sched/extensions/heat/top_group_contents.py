@@ -373,7 +373,7 @@ class Contents:
             ]
         for member in said['members']:
             if not isinstance(member, dict) or not {'get_resource', 'members'} & {*member}:
-                raise wrong(f'{name} has a member that is no resource of the stack: {member}.')
+                raise wrong(f'{name} has a member that is not a resource of the stack: {member}.')
         return said
 
     def _is_overlay(self, name):

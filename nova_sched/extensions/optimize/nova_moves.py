@@ -11,7 +11,7 @@
 # under the License.
 """Moves in a stock Nova cloud: live migrations, which Nova's API starts and tells of.
 
-Nova knows nothing of moves. What it did for a move is found among the migrations of the server::
+Nova knows nothing of moves. Its work for a move is found among the migrations of the server::
 
     not asked yet --- the newest migration is noted in the row, then Nova is asked
       |  a migration that is newer than the noted one, from the source to the destination:
@@ -111,7 +111,7 @@ class NovaMoves:
     def _outcome_until_now(self, entry, source, destination):
         """The outcome until now, None if Nova has to be asked; and the server's LiveMigrations.
 
-        What Nova refuses to tell is not known: a move that was started goes on. Raises
+        If Nova refuses to tell, the outcome is not known: a move that was started goes on. Raises
         NovaUnavailable.
         """
         try:

@@ -247,7 +247,7 @@ def read(path):
     except (OSError, UnicodeDecodeError) as error:
         raise errors.InvalidRequest('PLAN', f'{path} cannot be read: {error}') from None
     except (ValueError, RecursionError) as error:
-        raise errors.InvalidRequest('PLAN', f'{path} is no JSON: {error}') from None
+        raise errors.InvalidRequest('PLAN', f'{path} is not JSON: {error}') from None
     given = plan.get('moves') if isinstance(plan, dict) else None
     if not isinstance(given, list):
         why = "it has no list 'moves': give the output of 'rebalance plan --format json'"

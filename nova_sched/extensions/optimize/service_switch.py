@@ -23,9 +23,9 @@ LOG = logging.getLogger(__name__)
 class ServiceSwitch:
     """The services of HostClosings. ``api`` is a ComputeApi.
 
-    What Nova refuses is logged and given up, and what it cannot do now is logged and left for the
-    next pass. Neither must keep other hosts or moves from their turn: the cell of one host may be
-    down for long.
+    A request that Nova refuses is logged and given up; one that it cannot carry out now is logged
+    and left for the next pass. Neither must keep other hosts or moves from their turn: the cell of
+    one host may be down for long.
     """
 
     def __init__(self, api):

@@ -199,15 +199,15 @@ def flavor_of(row: Mapping[str, Any]) -> MemberFlavor:
     for field in AMOUNTS:
         amount, least = row.get(field, 0), 1 if field in ('vcpus', 'memory_mb') else 0
         if type(amount) is not int or not least <= amount <= MAX_AMOUNTS[field]:
-            why = f'{amount!r:.80} is no whole number from {least} to {MAX_AMOUNTS[field]}'
+            why = f'{amount!r:.80} is not a whole number from {least} to {MAX_AMOUNTS[field]}'
             raise errors.InvalidRequest(f'flavor {name}, {field}', why)
     specs = row.get('extra_specs') or {}
     if not isinstance(specs, Mapping):
-        raise errors.InvalidRequest(f'flavor {name}, extra_specs', 'it is no mapping')
+        raise errors.InvalidRequest(f'flavor {name}, extra_specs', 'it is not a mapping')
     for key, value in specs.items():
         where = f'flavor {name}, extra spec {key!r:.80}'
         if not isinstance(key, str) or not isinstance(value, str):
-            raise errors.InvalidRequest(where, 'it is no text')
+            raise errors.InvalidRequest(where, 'it is not text')
         if len(key) > MAX_TEXT or len(value) > MAX_TEXT:
             raise errors.InvalidRequest(where, f'more than {MAX_TEXT} characters')
     amounts = {field: row.get(field, 0) for field in AMOUNTS}
@@ -224,7 +224,7 @@ def checked_flavor(row: Mapping[str, Any], now_s: float) -> dict[str, Any]:
     flavor = flavor_of(row)
     flavorid = row.get('flavorid') or flavor.name
     if not isinstance(flavorid, str) or not flavorid.isprintable() or len(flavorid) > MAX_TEXT:
-        why = f'{flavorid!r:.80} is no printable text of at most {MAX_TEXT} characters'
+        why = f'{flavorid!r:.80} is not printable text of at most {MAX_TEXT} characters'
         raise errors.InvalidRequest(f'flavor {flavor.name}, flavorid', why)
     for name in flavor.extra_specs:
         if why := words.why_internal(words.EXTRA_SPEC, name):

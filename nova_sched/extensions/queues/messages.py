@@ -168,7 +168,7 @@ def _read(body: bytes, kind: type) -> Any:
     try:
         primitive = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise errors.MalformedObject(kind.__name__, f'it is no JSON: {error!s:.100}') from None
+        raise errors.MalformedObject(kind.__name__, f'it is not JSON: {error!s:.100}') from None
     entity = objects.from_primitive(primitive)
     if not isinstance(entity, kind):
         raise errors.MalformedObject(kind.__name__, 'it is something else')

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from nova_sched.engine.explain.standings import Standings
 from nova_sched.extensions.shadow.choices import PLACED, REFUSED, UNKNOWN, Choice
 
-# What the comparison of a call may come to, in order: that of a call is the last of its servers'.
+# Outcomes of a comparison, in order: that of a call is the last of its servers'.
 SAME, BOTH_REFUSED = 'same', 'both_refused'
 AMONG_BEST = 'among_best'  # another host, which no host of the shadow's beats
 NOT_KNOWN = 'not_known'  # what the cloud did

@@ -150,8 +150,8 @@ def unplaced(size: Size) -> HardwareAllocation:
 
 
 def names(parts: Iterable[HardwareAllocation | None]) -> collections.Counter[str]:
-    """Returns the pieces by name, and how often they are held. What two sizes of one server hold
-    both counts once."""
+    """Returns the pieces by name, and how often they are held. A piece that both sizes of one
+    server hold counts once."""
     counts: collections.Counter[str] = collections.Counter()
     for allocation in parts:
         counts |= _names(allocation) if allocation else NONE

@@ -480,7 +480,7 @@ class NovaHost(Host):
         self.news = Signal(self.cloud.timeline)
         self.client = NovaClient(self.cloud, process)
         self._busy: dict[str, Lock] = collections.defaultdict(Lock)
-        # What was under way is done again, but nothing from before it.
+        # Work that was under way is done again, but nothing from before it.
         self._serials = {
             server: (serial - 1, False) if done is None else (serial, done)
             for server, (serial, done) in self._serials.items()
@@ -553,7 +553,7 @@ class NovaHost(Host):
                 self._serials[server] = serial, done
             return done
 
-    # What conductors have it do. Each may be repeated from its beginning.
+    # Work for conductors. Each piece may be repeated from its beginning.
 
     def holds(self, server: str, amounts: Mapping[str, int] | None) -> None:
         """From now on, the resource tracker counts this for a server."""
@@ -577,7 +577,7 @@ class NovaHost(Host):
         self.cloud.take_time(self.process, 0.01)
 
     def build_server(self, server: Server, vm_state: str, fails: bool) -> bool:
-        """Build or unshelve a server here. What fails leaves its allocations alone: it may be done
+        """Build or unshelve a server here. A failure leaves its allocations alone: it may be done
         again."""
         name, pause_s = server.name, self.cloud.chance.expovariate(1 / 3.0)
         self.instance(name, host=self.name, node=self.name, vm_state=vm_state, task_state=None)

@@ -15,7 +15,7 @@ Each condition compares the amount that a domain holds with the amount that is a
 domains of a level at once. A condition is necessary for every placement that extends a tally. So
 it prunes during an attempt and is a proof at the start.
 
-What is left in a domain after the last whole block is lost for further blocks. So a region may
+The rest of a domain after its last whole block is lost for further blocks. So a region may
 have enough free capacity for all its blocks, and a domain for each of them, but too few domains:
 ``whole_blocks`` counts these.
 """

@@ -29,7 +29,7 @@ SPLIT_S = 1.0  # for blocks of one rack: a few variables each
 # Where there are too many hosts to choose from.
 SPARE_DOMAINS, SPARE_BLOCK_DOMAINS = 3, 4
 PLENTY = 2  # times the demand
-PARTNERS = 30  # domains of partners, above which they are no hint
+PARTNERS = 30  # domains of partners, above which they are not a hint
 BLOCK_DOMAINS = 12
 
 Counts = Sequence[Mapping[int, int]]  # for each symmetry set: units by live position

@@ -99,7 +99,7 @@ def _pages(text, where):
     except (ValueError, OverflowError):
         known = ', '.join(PAGE_WORDS)
         raise refused(
-            where, f'{words.short(text)} is no size in KiB or such as 2MB, nor one of {known}'
+            where, f'{words.short(text)} is not a size in KiB or such as 2MB, nor one of {known}'
         ) from None
 
 
@@ -234,7 +234,7 @@ def refused(where, why):
 def _word(value, known, where):
     """Return the value if it is one of these words, or None if unset. Raises InvalidRequest."""
     if value and value not in known:
-        raise refused(where, f'{value!r} is none of {", ".join(known)}')
+        raise refused(where, f'{value!r} is not one of {", ".join(known)}')
     return value or None
 
 
@@ -297,7 +297,7 @@ def _cpu_resources(settings):
     """Return the units of VCPU and PCPU that the flavor asks for by name, without zeros."""
     units: dict[str, int] = {}
     for key, value in settings.extra_specs.items():
-        # What is not a number is refused with the amounts of all other classes.
+        # A value that is not a number is refused with the amounts of all other classes.
         with contextlib.suppress(ValueError):
             if (match := _RESOURCE.fullmatch(key)) and (amount := words.whole(value)):
                 units[match[1]] = units.get(match[1], 0) + amount
@@ -357,7 +357,7 @@ def _realtime(settings, emulators):
     mask = image or flavor
     cpus = _masked(settings, mask, 'hw:cpu_realtime_mask') if mask else settings.cpus
     if not cpus or not cpus <= settings.cpus:
-        raise refused('hw:cpu_realtime_mask', f'{mask!r} is none of the {settings.vcpus} CPUs')
+        raise refused('hw:cpu_realtime_mask', f'{mask!r} names none of the {settings.vcpus} CPUs')
     if cpus == settings.cpus and not emulators:
         raise refused(
             'hw:cpu_realtime_mask',

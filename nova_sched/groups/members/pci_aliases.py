@@ -71,9 +71,9 @@ def _alias(text):
     try:
         said = json.loads(text)
     except ValueError as error:
-        raise errors.BadConfig(OPTION, f'{text[:80]!r} is no JSON: {error}') from None
+        raise errors.BadConfig(OPTION, f'{text[:80]!r} is not JSON: {error}') from None
     if not isinstance(said, dict):
-        raise errors.BadConfig(OPTION, f'{text[:80]!r} is no JSON object')
+        raise errors.BadConfig(OPTION, f'{text[:80]!r} is not a JSON object')
     for key, value in said.items():
         if key not in WORDS:
             raise errors.BadConfig(OPTION, f'{key!r} is not known; known are {", ".join(WORDS)}')
@@ -144,7 +144,7 @@ def _numa_policy(extra_specs, image):
     if flavor and flavor not in POLICIES:
         known = ', '.join(POLICIES)
         raise errors.InvalidRequest(
-            'hw:pci_numa_affinity_policy', f'{flavor!r} is none of {known}'
+            'hw:pci_numa_affinity_policy', f'{flavor!r} is not one of {known}'
         )
     if flavor and of_image and flavor != of_image:
         why = f'the image wants {of_image}, the flavor is {flavor}'

@@ -118,7 +118,7 @@ class Constraint:
         if type_ in ('string', 'comma_delimited_list'):
             allowed = [item if isinstance(item, str) else json.dumps(item) for item in allowed]
         words = ', '.join(map(json.dumps, allowed))
-        return _each(functools.partial(operator.contains, allowed), f'is none of {words}')
+        return _each(functools.partial(operator.contains, allowed), f'is not one of {words}')
 
     def _allowed_pattern(self, scope, value, _type):
         text = scope.text(value, 0, MAX_PATTERN)

@@ -85,7 +85,7 @@ def known_type(scope: Scope, value: Value) -> str:
             f'{name} is another template; its resources cannot be placed together with this'
         )
     if not _TYPE.fullmatch(name):
-        raise value.wrong(f'{name} is no type of a resource{suggestion(name, READ_TYPES)}')
+        raise value.wrong(f'{name} is not a type of resource{suggestion(name, READ_TYPES)}')
     for space, names in _CLOSED.items():
         if name.lower().startswith(space.lower()) and name not in [
             space + suffix for suffix in names

@@ -196,7 +196,7 @@ class Scope:
         text = self.text(value)
         if text not in known:
             raise self.head(value).wrong(
-                f'{text} is none of {", ".join(known)}{suggestion(text, known)}'
+                f'{text} is not one of {", ".join(known)}{suggestion(text, known)}'
             )
         return text
 

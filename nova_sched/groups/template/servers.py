@@ -143,7 +143,7 @@ def _parsed(path, *_version):
     if not isinstance(document, dict) or not all(
         isinstance(entry, dict) for entry in document.values()
     ):
-        raise errors.BadConfig(OPTION, f'{path} is no mapping from names to flavors')
+        raise errors.BadConfig(OPTION, f'{path} is not a mapping from names to flavors')
     return document
 
 
@@ -255,7 +255,7 @@ class Servers:
             if key not in READ and key not in OF_HEAT:
                 scope.work.spend(10, properties)
                 if hint := suggestion(key, READ):
-                    raise properties.wrong_key(key, f'{key} is no property of a server{hint}')
+                    raise properties.wrong_key(key, f'{key} is not a property of a server{hint}')
                 self._warnings.append(
                     f'{properties.where}.{key}: no known property of a server; not read'
                 )
@@ -285,7 +285,7 @@ class Servers:
                 isinstance(item.data, Reference)
                 and self._template.type_of(name) != SERVER_GROUP_TYPE
             ):
-                raise item.wrong(f'{name} is no {SERVER_GROUP_TYPE}')
+                raise item.wrong(f'{name} is not an {SERVER_GROUP_TYPE}')
             if isinstance(item.data, str) and self._template.type_of(name) == SERVER_GROUP_TYPE:
                 raise item.wrong(
                     f'the server group {name} of this template is meant by get_resource'

@@ -165,7 +165,7 @@ def text_fault(text):
         try:
             text.encode()
         except UnicodeEncodeError:
-            return 'has half of a surrogate pair, which is no character'
+            return 'has half of a surrogate pair, which is not a character'
     return None
 
 
@@ -211,7 +211,7 @@ class _Plain:
     def _mapping(self, value, plain, depth):
         for key in plain:
             if not isinstance(key, str) or text_fault(key):
-                raise value.wrong(f'the key {key!r} is no text')
+                raise value.wrong(f'the key {key!r} is not text')
             self._extent.add(value, 0, len(key))
         return {
             key: self.value(item, inside(value.where, key), depth + 1)

@@ -147,7 +147,7 @@ class MoveClaims:
     def _node(self, uuid, which):
         node = self._find(uuid)
         if node is None:
-            raise errors.MoveRefused(f'the {which} {uuid} is no known compute node')
+            raise errors.MoveRefused(f'the {which} {uuid} is not a known compute node')
         return node
 
     def _check_claims(self, entry, claims):

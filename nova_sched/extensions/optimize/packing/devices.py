@@ -88,7 +88,7 @@ class DevicePotential:
         self._alike, self._same, self._needs = len(alike), same.ravel(), []
         for number, amounts in enumerate(alike.T):
             asks = amounts > 0
-            # What nothing asks for suffices for any number of copies.
+            # A class that nothing asks for suffices for any number of copies.
             unasked = None if asks.all() else np.where(asks, 0.0, np.inf)
             if asks.any():
                 self._needs.append((number, np.where(asks, amounts, 1.0), unasked))
@@ -118,7 +118,7 @@ class DevicePotential:
         self._by_size = np.concatenate([self._item, count + self._item, 2 * count + self._class])
 
     def allows(self, item, models):
-        """Whether devices of these models serve the item; -1 is no device."""
+        """Whether devices of these models serve the item; -1 means no device."""
         return np.where(models >= 0, self._items.allowed[:, item][models], False)
 
     def milli(self, item):

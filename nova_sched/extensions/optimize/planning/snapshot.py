@@ -233,7 +233,7 @@ def _wanted(hosts, names, default_zone):
             rows = hosts.in_zone(name, default_zone)
         if not rows.any():
             known = [*hosts.rows_of_host, *(aggregate.name for aggregate in hosts.aggregates)]
-            why = f'{name} is no host, aggregate or zone with hosts{suggestion(name, known)}'
+            why = f'{name} is not a host, aggregate or zone with hosts{suggestion(name, known)}'
             raise errors.InvalidRequest('goal', why)
         mask |= rows
     return mask

@@ -11,8 +11,8 @@
 # under the License.
 """Moves of servers between hosts: plans of them.
 
-What others need of a plan is here, read from texts: its goal, how many moves it may have, and the
-moves themselves.
+The parts of a plan that others need are here, read from texts: its goal, how many moves it may
+have, and the moves themselves.
 
 ::
 
@@ -46,7 +46,7 @@ class Goal:
 def read_goal(text):
     """Read `empty`, `spread`, `drain:HOST,...` or `fit:FLAVOR`. Raises InvalidRequest."""
     if not isinstance(text, str):
-        raise errors.InvalidRequest('goal', 'it is no text')
+        raise errors.InvalidRequest('goal', 'it is not text')
     kind, colon, rest = text.partition(':')
     names = tuple(dict.fromkeys(name.strip() for name in rest.split(',') if name.strip()))
     for name in filter(None, (kind, *names)):
@@ -97,7 +97,7 @@ def read_moves(given):
     """Read the list ``moves`` of a plan, objects with `server`, `source` and `destination`, as a
     list of Move; other keys are left out. Raises InvalidRequest, with the place."""
     if not isinstance(given, list):
-        raise errors.InvalidRequest('moves', f'{words.short(given)} is no list of moves')
+        raise errors.InvalidRequest('moves', f'{words.short(given)} is not a list of moves')
     if len(given) > MAX_MOVES:
         raise errors.InvalidRequest(
             'moves', f'{len(given)} of them; at most {MAX_MOVES} are accepted'
@@ -114,7 +114,7 @@ def read_moves(given):
 
 def _move(item, where):
     if not isinstance(item, dict):
-        raise errors.InvalidRequest(where, f'{words.short(item)} is no object')
+        raise errors.InvalidRequest(where, f'{words.short(item)} is not an object')
     names = ('server', 'source', 'destination')
     move = Move(*(words.uuid(item.get(name), f'{where}.{name}') for name in names))
     if move.source == move.destination:

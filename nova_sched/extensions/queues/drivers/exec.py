@@ -49,7 +49,7 @@ class CommandOutput:
         fcntl.fcntl(self.file, fcntl.F_SETFL, flags | os.O_APPEND)
 
     def bound(self) -> None:
-        """Drop all but the end of a long stream. What comes at this moment may be lost."""
+        """Drop all but the end of a long stream. Output that comes at this moment may be lost."""
         if os.fstat(self.file.fileno()).st_size > MAX_ON_DISK:
             kept = self._tail()
             self.file.truncate(0)

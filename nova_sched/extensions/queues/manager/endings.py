@@ -31,8 +31,8 @@ its claims first: no worker can confirm them then. If one is confirmed already, 
 Another manager may move it meanwhile: it claims, and then counts an attempt in the row. So either
 the claim is taken back, or the row is not as it was, or that manager finds that the job has ended.
 
-The rows of the deletes that follow, and the quota, are written with the row of the job. What
-follows is done again whenever the end is told again, and changes nothing then.
+The rows of the deletes that follow, and the quota, are written with the row of the job. The steps
+after that are repeated whenever the end is told again, and change nothing then.
 """
 
 import contextlib

@@ -248,8 +248,7 @@ class EngineReplay:
     def _place(self, arrival, course):
         """Whether the servers were placed.
 
-        What is learned is put to use between two requests, not in a thread: a run is the same each
-        time.
+        The weigher learns between two requests, not in a thread: a run is the same each time.
         """
         scheduler, requests = self.scheduler, arrival.requests
         self._asked += arrival.amount * len(requests)

@@ -254,7 +254,7 @@ NUMA_FILTER = 'NUMATopologyFilter'
 def huawei(hosts, sequences):
     """Return the Workload of the file of hosts and those of the sequences. Raise BadConfig.
 
-    What is free in a cell is all that the cell has, and CPUs are not overcommitted. A server of
+    All that a cell has is free, and CPUs are not overcommitted. A server of
     two cells takes half of its CPUs and memory in each.
     """
     reports = [

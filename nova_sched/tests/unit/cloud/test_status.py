@@ -150,7 +150,9 @@ def test_a_mirror_that_has_stopped(cloud):
     'why, state, ok',
     [
         pytest.param('it is disabled', 'disabled', True, id='disabled'),
-        pytest.param('it is no URL of a database', 'left out', False, id='a URL with an error'),
+        pytest.param(
+            'it is not the URL of a database', 'left out', False, id='a URL with an error'
+        ),
     ],
 )
 def test_a_cell_that_is_left_out(cloud, why, state, ok):

@@ -233,8 +233,8 @@ def test_a_rack_is_drained_by_its_name():
     'words, why',
     [
         ({'text': 'drain:rack=r9'}, 'no host is in rack r9'),
-        ({'text': 'drain:shelf=9'}, 'shelf=9 is no host, aggregate or zone'),
-        ({'text': 'drain:host-7'}, 'host-7 is no host, aggregate or zone'),
+        ({'text': 'drain:shelf=9'}, 'shelf=9 is not a host, aggregate or zone'),
+        ({'text': 'drain:host-7'}, 'host-7 is not a host, aggregate or zone'),
         ({'zone': 'moon'}, 'no host is in zone moon'),
         ({'aggregate': 'moon'}, 'no host is in an aggregate moon'),
         ({'text': 'fit:m1.large'}, 'flavor m1.large is not in the database'),

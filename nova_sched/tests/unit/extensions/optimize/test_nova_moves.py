@@ -387,4 +387,4 @@ def test_a_stored_request_that_cannot_be_read(nova):
 
 def test_a_node_that_is_gone(nova):
     assert nova.run(move(ONE, destination='host-9')).state == states.REFUSED
-    assert nova.row().why == f'the destination {node("host-9")} is no known compute node'
+    assert nova.row().why == f'the destination {node("host-9")} is not a known compute node'
