@@ -16,7 +16,7 @@ import logging
 from nova_sched import errors
 from nova_sched.cloud import compute_api, neutron, placement
 from nova_sched.cloud.allocations import AllocationWriter
-from nova_sched.cloud.candidates import CandidateLook
+from nova_sched.cloud.candidates import CandidateReader
 from nova_sched.cloud.cells import Cells
 from nova_sched.cloud.discovery import HostDiscovery
 from nova_sched.cloud.mirror import Intervals, Mirror, MirrorHooks
@@ -37,7 +37,7 @@ from nova_sched.rpc.servers import TIMEOUT_S
 LOG = logging.getLogger(__name__)
 
 DRAIN_S = 10.0  # that writes of allocations may take when the scheduler stops
-SIGNS = 2  # signs of life that a nova-scheduler service may miss
+MISSED_HEARTBEATS = 2  # that a nova-scheduler service may miss
 MARGIN_S = 10.0  # between the last moment of a write and the check of its claim
 
 
@@ -76,7 +76,7 @@ def unshared(conf, sharing):
     limits = DatabaseLimits.of(conf.database_limits)
     cell = NovaCell(db_engine.reader(conf.database.connection, limits))
     # A service that was stopped before a switch is up in Nova for service_down_time.
-    down_s = SIGNS * conf.report_interval
+    down_s = MISSED_HEARTBEATS * conf.report_interval
     try:
         return sorted(set(cell.schedulers_up(down_s)) - {conf.host, *sharing})
     finally:
@@ -104,11 +104,11 @@ class NovaReader:
         self.mirror = self._candidates = self._scheduler = None
 
     def before_refusal(self, requests, refusal):
-        """Look for changes in Nova and Placement before requests are refused. Returns the requests
-        as they are to be decided again."""
+        """Read what has changed in Nova and Placement before requests are refused. Returns the
+        requests as they are to be decided again."""
         if self.mirror is None:
             return requests
-        self.mirror.look_now()
+        self.mirror.poll_now()
         return self._candidates.requests_after(requests, refusal)
 
     def flavors(self):
@@ -130,7 +130,7 @@ class NovaReader:
             conf.cluster.readers,
             MirrorHooks(self._steps()).run,
         )
-        self._candidates = CandidateLook(scheduler, self.placement, self.mirror)
+        self._candidates = CandidateReader(scheduler, self.placement, self.mirror)
         self.mirror.start()
 
     def status(self):
@@ -145,7 +145,7 @@ class NovaReader:
         ).read()
 
     def _steps(self):
-        """What is done after each look: see MirrorHooks."""
+        """What is done after each poll: see MirrorHooks."""
         return {}
 
     def stop(self):
@@ -190,7 +190,7 @@ class NovaSource(NovaReader):
     def start(self, scheduler):
         """The same, and report the schedulers that do not share the claim store."""
         super().start(scheduler)
-        self._look_for_unshared()
+        self._find_unshared()
 
     def _steps(self):
         return {
@@ -202,9 +202,9 @@ class NovaSource(NovaReader):
 
     def _compare_services(self, has_compared):
         if has_compared:
-            self._look_for_unshared()
+            self._find_unshared()
 
-    def _look_for_unshared(self):
+    def _find_unshared(self):
         try:
             found = unshared(self._conf, self._scheduler.sharing)
         except errors.SchedError as error:

@@ -36,7 +36,7 @@ from nova_sched.tracing import KEY, TRACER, read
 
 LOG = logging.getLogger(__name__)
 
-OPEN = frozenset(one.path for one in OPERATIONS.values() if one.is_open)
+OPEN = frozenset(operation.path for operation in OPERATIONS.values() if operation.is_open)
 
 
 class Text(BaseConverter):

@@ -46,12 +46,12 @@ class Request(flask.Request):
         is_in_chunks = self.environ.get('wsgi.input_terminated') and self.content_length is None
         if not is_in_chunks or most is None:
             return super().stream
-        found = bytearray()
-        while len(found) <= most and (more := self.environ['wsgi.input'].read(most + 1)):
-            found += more
-        if len(found) > most:
+        body = bytearray()
+        while len(body) <= most and (more := self.environ['wsgi.input'].read(most + 1)):
+            body += more
+        if len(body) > most:
             raise exceptions.RequestEntityTooLarge
-        return io.BytesIO(found)
+        return io.BytesIO(body)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,10 +98,10 @@ class ApiCall:
             )
         if kind == YAML:
             return {'template': _decoded(data)}
-        found = _json(data)
-        if (fault := document.fault(self.operation.media[kind], found)) is not None:
+        body = _json(data)
+        if (fault := document.fault(self.operation.media[kind], body)) is not None:
             raise errors.InvalidRequest(fault[0] or 'body', fault[1])
-        return found
+        return body
 
     def seen_generations(self, needed):
         """Generations that the caller has seen, by If-Match; None: any.
@@ -120,7 +120,7 @@ class ApiCall:
             return None
         if all(views.generation(tag) is None for tag in given.as_set(include_weak=True)):
             header = self.request.headers['If-Match']
-            raise errors.InvalidRequest('If-Match', f"'{header}' is no ETag of this API")
+            raise errors.InvalidRequest('If-Match', f"'{header}' is not an ETag of this API")
         numbers = [views.generation(tag) for tag in given.as_set()]
         return sorted(number for number in numbers if number is not None)
 
@@ -160,28 +160,28 @@ def _decoded(data):
     try:
         return data.decode('utf-8')
     except UnicodeDecodeError as error:
-        raise errors.InvalidRequest('body', f'it is no UTF-8: {error.reason}') from None
+        raise errors.InvalidRequest('body', f'it is not UTF-8: {error.reason}') from None
 
 
 def _json(data):
     """Parse a JSON document of Unicode text and finite numbers. Raise InvalidRequest."""
     try:
-        found = json.loads(_decoded(data), parse_constant=_refuse, object_pairs_hook=_mapping)
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+        value = json.loads(_decoded(data), parse_constant=_refuse, object_pairs_hook=_mapping)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
-        raise errors.InvalidRequest('body', f'it is no JSON document: {error}') from None
-    _check_depth(found, MAX_DEPTH)
-    return found
+        raise errors.InvalidRequest('body', f'it is not a JSON document: {error}') from None
+    _check_depth(value, MAX_DEPTH)
+    return value
 
 
 def _mapping(pairs):
     """The mapping, as those who read it in another way would see it, too."""
-    found = {}
+    mapping = {}
     for name, value in pairs:
-        if name in found:
+        if name in mapping:
             raise ValueError(f'{words.short(name)} is given twice')
-        found[name] = value
-    return found
+        mapping[name] = value
+    return mapping
 
 
 def _check_depth(value, left):
@@ -194,4 +194,4 @@ def _check_depth(value, left):
 
 
 def _refuse(word):
-    raise ValueError(f'{word} is no number')
+    raise ValueError(f'{word} is not a number')

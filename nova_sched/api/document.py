@@ -96,17 +96,21 @@ def resolved(part):
 
 
 def _operation(path, method, said):
-    parameters = [resolved(one) for one in said.get('parameters', [])]
+    parameters = [resolved(parameter) for parameter in said.get('parameters', [])]
     body = resolved(said.get('requestBody', {}))
-    answers = [resolved(one).get('content', {}) for one in said['responses'].values()]
+    answers = [resolved(answer).get('content', {}) for answer in said['responses'].values()]
     return Operation(
         path,
         method,
-        query={one['name']: one['schema'] for one in parameters if one['in'] == 'query'},
-        media={kind: one['schema'] for kind, one in body.get('content', {}).items()},
+        query={
+            parameter['name']: parameter['schema']
+            for parameter in parameters
+            if parameter['in'] == 'query'
+        },
+        media={kind: content['schema'] for kind, content in body.get('content', {}).items()},
         needs_body=body.get('required', False),
         is_open=said.get('security') == [],
-        tells_hosts=any(one.get(JSON, {}).get('schema') in TELLING for one in answers),
+        tells_hosts=any(answer.get(JSON, {}).get('schema') in TELLING for answer in answers),
         tag=said['tags'][0],
     )
 
@@ -117,7 +121,7 @@ TELLING = [{'$ref': f'#/components/schemas/{name}'} for name in ('Group', 'Plan'
 
 
 def _operations(document):
-    """Each operationId with its Operation. What an extension says of one may make no sense."""
+    """Each operationId with its Operation. The document of an extension may be wrong about one."""
     for path, methods in document['paths'].items():
         for method in METHODS:
             try:
@@ -145,10 +149,10 @@ def fault(schema, value):
         if '$ref' in schema
         else jsonschema.Draft202012Validator(schema)
     )
-    found = jsonschema.exceptions.best_match(validator.iter_errors(value))
-    if found is None:
+    mismatch = jsonschema.exceptions.best_match(validator.iter_errors(value))
+    if mismatch is None:
         return None
-    return '.'.join(str(step) for step in found.absolute_path), shortened(found.message)
+    return '.'.join(str(step) for step in mismatch.absolute_path), shortened(mismatch.message)
 
 
 def shortened(text, most=300):

@@ -88,15 +88,15 @@ def of(error, environ):
             if status >= 500:
                 LOG.warning('Answered with status %d: %s', status, error)
             detail = WORDS[code] if isinstance(error, PRIVATE) else str(error)
-            told = {name: getattr(error, name, None) for name in facts}
-            made = response(status, code, detail, environ, told)
+            facts_told = {name: getattr(error, name, None) for name in facts}
+            answer = response(status, code, detail, environ, facts_told)
             if isinstance(error, errors.RateLimited):
-                made.headers['Retry-After'] = str(error.retry_s)
-            return made
+                answer.headers['Retry-After'] = str(error.retry_s)
+            return answer
     if isinstance(error, exceptions.HTTPException) and error.code is not None:
-        made = response(error.code, code_of(error.code), error.description or '', environ)
-        made.headers.extend((name, value) for name, value in error.get_headers() if name in KEPT)
-        return made
+        answer = response(error.code, code_of(error.code), error.description or '', environ)
+        answer.headers.extend((name, value) for name, value in error.get_headers() if name in KEPT)
+        return answer
     LOG.error('A request failed', exc_info=error)
     return response(500, 'internal', WORDS['internal'], environ)
 
@@ -113,10 +113,10 @@ def response(status, code, detail, environ, facts=None):
         'links': [{'rel': 'help', 'href': environ.get('SCRIPT_NAME', '') + HELP}],
     }
     body = {'errors': [{**fault, **(facts or {})}]}
-    made = werkzeug.Response(json.dumps(body), status=status, content_type=JSON)
+    answer = werkzeug.Response(json.dumps(body), status=status, content_type=JSON)
     if status == 503:
-        made.headers['Retry-After'] = str(SOON_S if code == 'busy' else LATER_S)
-    return made
+        answer.headers['Retry-After'] = str(SOON_S if code == 'busy' else LATER_S)
+    return answer
 
 
 def code_of(status):

@@ -111,17 +111,17 @@ class GroupHandlers:
             owner = Owner(wanted or own, call.context.user_id)
             self._policy.demand(call.context, 'groups:list:all_projects', owner)
         limit = min(query.get('limit', self._max_limit), self._max_limit)
-        found = self._page(call, wanted, limit)
+        groups = self._page(call, wanted, limit)
         links = []
-        if len(found) > limit:
-            links.append(call.following(found[limit - 1].uuid, limit))
+        if len(groups) > limit:
+            links.append(call.following(groups[limit - 1].uuid, limit))
         return reply(
-            {'groups': [views.brief(one, call.root) for one in found[:limit]], 'links': links}
+            {'groups': [views.brief(group, call.root) for group in groups[:limit]], 'links': links}
         )
 
     def _page(self, call, project_id, limit):
         """The groups of a page, and one more if there is a next page."""
-        query, found = call.query, []
+        query, groups = call.query, []
         name, status, marker = query.get('name'), query.get('status'), query.get('marker')
         marker = marker and marker.lower()
         while True:
@@ -135,9 +135,9 @@ class GroupHandlers:
                 )
             except errors.NotFound:
                 raise errors.InvalidRequest('marker', f'there is no group {marker}') from None
-            found += [one for one in more if status in (None, one.status)]
-            if len(found) > limit or len(more) <= limit:
-                return found
+            groups += [group for group in more if status in (None, group.status)]
+            if len(groups) > limit or len(more) <= limit:
+                return groups
             marker = more[-1].uuid
 
     def validate_group(self, call):
@@ -287,9 +287,9 @@ class ExternalSchedulerHandlers:
         flags = [check for flag, check in CHECKS.items() if body.get(flag)]
         if len(flags) > 1:
             raise errors.InvalidRequest('body', f'it cannot be for {" and ".join(flags)} at once')
-        pairs = [(one['host'], one.get('hypervisor_hostname')) for one in body['hosts']]
+        pairs = [(host['host'], host.get('hypervisor_hostname')) for host in body['hosts']]
         try:
-            found = self._rank(
+            ranked = self._rank(
                 spec_obj=body['spec'],
                 hosts=pairs,
                 weights=body.get('weights') or {},
@@ -298,4 +298,4 @@ class ExternalSchedulerHandlers:
             )
         except (errors.NoAnswer, errors.Outdated):
             raise errors.DeadlinePassed('The order of the hosts', self._timeout_s) from None
-        return reply({'hosts': found})
+        return reply({'hosts': ranked})

@@ -68,16 +68,16 @@ class Readiness:
             self._probe()
         except errors.SchedError as error:
             LOG.warning('Not ready: %s', error)
-            found = [why for kind, why in REASONS if isinstance(error, kind)]
-            return found[0] if found else LATE
+            whys = [why for kind, why in REASONS if isinstance(error, kind)]
+            return whys[0] if whys else LATE
         return self._ask_nodes()
 
     def _ask_nodes(self):
         try:
-            found = self._facts()
+            facts = self._facts()
         except Exception as error:  # noqa: BLE001, a scheduler of an older release has no answer
             LOG.debug('The compute nodes are not known: %s', error)
             return ''
         # Before the first report there is nothing that could have failed.
-        is_silent = found and found['nodes'] and not found['heard']
+        is_silent = facts and facts['nodes'] and not facts['heard']
         return 'no compute node has reported in time' if is_silent else ''

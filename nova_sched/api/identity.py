@@ -122,13 +122,13 @@ def _short_waits(conf):
     return {
         name: value
         for name, value in usual.items()
-        if (found := conf.get_location(name, 'keystone_authtoken')) is None
-        or found.location.name == 'opt_default'
+        if (setting := conf.get_location(name, 'keystone_authtoken')) is None
+        or setting.location.name == 'opt_default'
     }
 
 
 def _refusal(status, headers, environ):
     why = 'The token is missing or not valid.' if status == 401 else 'Keystone does not answer.'
-    made: werkzeug.Response = faults.response(status, faults.code_of(status), why, environ)
-    made.headers.extend((name, value) for name, value in headers if name in faults.KEPT)
-    return made
+    answer: werkzeug.Response = faults.response(status, faults.code_of(status), why, environ)
+    answer.headers.extend((name, value) for name, value in headers if name in faults.KEPT)
+    return answer

@@ -61,7 +61,7 @@ class Service:
         with self.place():
             begun_s = self._clock()
             try:
-                found = method(*args, **kwargs)
+                answer = method(*args, **kwargs)
             except errors.NoAnswer:
                 now_s = self._clock()
                 if now_s - begun_s < patience_s:
@@ -71,7 +71,7 @@ class Service:
                 self._away_until_s = -math.inf
                 raise
             self._away_until_s = -math.inf
-            return found
+            return answer
 
     def _check(self, name):
         """Raise NoAnswer if the service is away."""
@@ -96,7 +96,7 @@ class PlanRateLimit:
     """Limits how often a project may change groups and ask for plans. Each process of the API
     counts for itself.
 
-    ``rate`` is as in [api] plan_rate; '' is no limit. May be used from any thread.
+    ``rate`` is as in [api] plan_rate; '' sets no limit. May be used from any thread.
     ``option`` is the one that has the rate. Raises BadConfig for a rate that cannot be understood.
     """
 

@@ -60,10 +60,13 @@ def rule(name, default, description, *operations, scopes=EVERYWHERE):
         scope_types=scopes,
         description=description,
         operations=[
-            {'method': one[0], 'path': one[1]}
-            if isinstance(one, tuple)
-            else {'path': OPERATIONS[one].path, 'method': OPERATIONS[one].method.upper()}
-            for one in operations
+            {'method': operation[0], 'path': operation[1]}
+            if isinstance(operation, tuple)
+            else {
+                'path': OPERATIONS[operation].path,
+                'method': OPERATIONS[operation].method.upper(),
+            }
+            for operation in operations
         ],
     )
 
@@ -155,10 +158,10 @@ RULES = [
 
 def list_rules():
     """All rules, with those of the extensions, for the generators of oslo.policy."""
-    known = {one.name: one for one in (*ROLES, *RULES)}
-    for _, some in extension.offered(list, 'policies', rule):
-        for one in some:
-            known.setdefault(one.name, one)
+    known = {policy_rule.name: policy_rule for policy_rule in (*ROLES, *RULES)}
+    for _, added in extension.offered(list, 'policies', rule):
+        for policy_rule in added:
+            known.setdefault(policy_rule.name, policy_rule)
     return list(known.values())
 
 
@@ -166,9 +169,9 @@ def enforcer(conf=None):
     """An enforcer of these rules; the operator's policy file overrides them."""
     if conf is None:  # as oslo.policy's own commands do
         from nova_sched.conf import CONF as conf  # noqa: N811
-    made = policy.Enforcer(conf)
-    made.register_defaults(list_rules())
-    return made
+    enforcer = policy.Enforcer(conf)
+    enforcer.register_defaults(list_rules())
+    return enforcer
 
 
 def _check_file(conf):

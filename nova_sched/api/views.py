@@ -47,35 +47,38 @@ HOST_LEVEL = 'host'
 
 def brief(group, root):
     """A group as a list shows it; ``root`` is the address of the API, without a trailing slash."""
-    told = {name: getattr(group, name) for name in BRIEF if name in group}
-    told.update({name: _time(getattr(group, name)) for name in TIMES if name in group})
+    view = {name: getattr(group, name) for name in BRIEF if name in group}
+    view.update({name: _time(getattr(group, name)) for name in TIMES if name in group})
     at = f'{root}/v1/groups/{group.uuid}'
-    told['links'] = (
+    view['links'] = (
         []
         if group.uuid is None
         else [{'rel': 'self', 'href': at}, {'rel': 'plan', 'href': f'{at}/plan'}]
     )
-    return told
+    return view
 
 
 def plan(group, root, with_hosts):
     """A group with its members' places; ``with_hosts``: includes the names of hosts."""
-    return {**brief(group, root), 'members': [_member(one, with_hosts) for one in group.members]}
+    return {
+        **brief(group, root),
+        'members': [_member(member, with_hosts) for member in group.members],
+    }
 
 
 def whole(group, root, with_hosts):
     """All fields of a group."""
-    told = plan(group, root, with_hosts)
-    told['template'] = group.template
-    told['parameters'] = json.loads(group.parameters or '{}')
-    told['moves'] = [_told(one, MOVE, with_hosts) for one in group.moves]
-    return told
+    view = plan(group, root, with_hosts)
+    view['template'] = group.template
+    view['parameters'] = json.loads(group.parameters or '{}')
+    view['moves'] = [_told(move, MOVE, with_hosts) for move in group.moves]
+    return view
 
 
 def _member(member, with_hosts):
-    told = _told(member, MEMBER, with_hosts)
-    told['domains'] = dict(member.domains) if with_hosts else _without_host(member.domains)
-    return told
+    view = _told(member, MEMBER, with_hosts)
+    view['domains'] = dict(member.domains) if with_hosts else _without_host(member.domains)
+    return view
 
 
 def _without_host(domains):
@@ -131,12 +134,12 @@ def without_capacity(refused):
     core, removed_by = details.get('core'), details.get('removed_by')
     kept = ('core', 'minimal', 'contradicts', 'proven', 'removed_by')
     if removed_by:
-        told = [f'Member {path}: no host passes {rule}.' for path, rule in removed_by.items()]
+        sentences = [f'Member {path}: no host passes {rule}.' for path, rule in removed_by.items()]
     elif core:
         how = 'on any free hosts' if details.get('contradicts') else 'at the same time'
-        told = [f'These policies cannot be kept {how}: {", ".join(core)}.']
+        sentences = [f'These policies cannot be kept {how}: {", ".join(core)}.']
     else:
-        told = ['No suitable hosts are free for all members.']
-    words = ' '.join(told)
-    found = {name: details[name] for name in kept if name in details}
-    return errors.GroupRefused(words, {'words': words, **found})
+        sentences = ['No suitable hosts are free for all members.']
+    words = ' '.join(sentences)
+    shown = {name: details[name] for name in kept if name in details}
+    return errors.GroupRefused(words, {'words': words, **shown})

@@ -338,7 +338,7 @@ class PlanQuotas(StoreTransactions):
 
 
 class ChangeFeed(StoreTransactions):
-    """What has changed in the store since a scheduler last looked.
+    """What has changed in the store since a scheduler last read it.
 
     Each write raises the generation of the nodes that it changes, and no generation is used twice.
     So a scheduler that compares generations finds every change, also one that it has seen only in
@@ -354,10 +354,10 @@ class ChangeFeed(StoreTransactions):
 
     @abc.abstractmethod
     def heads(self) -> dict[str, tuple[int, float]]:
-        """Returns each node's generation and the time of its last sign of life."""
+        """Returns each node's generation and the time of its last heartbeat."""
 
     @abc.abstractmethod
-    def look(self, nodes: Sequence[str]) -> Changes:
+    def read_nodes(self, nodes: Sequence[str]) -> Changes:
         """Returns the current data of these nodes, or that they are gone.
 
         Each small table that changed since the last call is included.
@@ -374,7 +374,7 @@ class ChangeFeed(StoreTransactions):
         ]
         missing = [uuid for uuid in generations if uuid not in heads]
         seen = {uuid: seen_s for uuid, (_, seen_s) in heads.items()}
-        return dataclasses.replace(self.look(stale + missing), seen=seen)
+        return dataclasses.replace(self.read_nodes(stale + missing), seen=seen)
 
 
 class ClaimStore(

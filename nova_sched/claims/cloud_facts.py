@@ -26,9 +26,9 @@ class CloudFacts:
     """Facts of a store at one moment. Lengths of time are in seconds, moments in
     seconds since the epoch.
 
-    ``seen``: by node, a last sign of life that may be newer than that in its facts.
+    ``seen``: by node, a last heartbeat that may be newer than that in its facts.
     ``reads_nova``: the hosts are read from Nova. Then the store has no services, and of a node
-    only the time when a scheduler has read it last, which is no sign of life.
+    only the time when a scheduler has read it last, which is not a heartbeat.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class CloudFacts:
         return sorted(frozenset(self._instances.get(host, ())).union(*reported))
 
     def seen_s(self, host):
-        """The last sign of life; None if there never was one, or if only Nova knows it."""
+        """The last heartbeat; None if there never was one, or if only Nova knows it."""
         if self.reads_nova:
             return None
         found = self._services.get(host, UNSET).seen_s

@@ -272,12 +272,12 @@ class SqlClaimStore(ClaimStore):
         return bool(renewed)
 
     def expire(self, now_s=None, unwatched_s=None):
-        watched_s = None  # when schedulers last looked, if the time since then does not count
+        watched_s = None  # when schedulers last ran this, if the time since then does not count
 
         def first(connection):
             nonlocal now_s, watched_s
             if unwatched_s is not None:
-                row = REVISIONS.c.name == 'watched'  # in ms; its lock orders the looks
+                row = REVISIONS.c.name == 'watched'  # in ms; its lock orders them
                 last = connection.execute(
                     sa.select(REVISIONS.c.value).where(row).with_for_update()
                 ).scalar()
@@ -551,7 +551,7 @@ class SqlClaimStore(ClaimStore):
             rows = connection.execute(sql.HEADS).cursor.fetchall()
         return {uuid: (generation, seen_s) for uuid, generation, seen_s in rows}
 
-    def look(self, nodes):
+    def read_nodes(self, nodes):
         with self._sessions.transaction(reads=True) as connection:
             revisions = dict(connection.execute(sql.READ_REVISIONS).all())
             facts, odd = sql.read_facts(connection, nodes)

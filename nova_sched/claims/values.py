@@ -267,7 +267,7 @@ class ServiceFacts:
 class Changes:
     """The differences that a store has found. A small table is None if it has not changed.
 
-    ``seen`` has the time of each node's last sign of life. ``odd`` are nodes that this release
+    ``seen`` has the time of each node's last heartbeat. ``odd`` are nodes that this release
     cannot read: why, by UUID.
     """
 

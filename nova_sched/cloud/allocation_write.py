@@ -19,7 +19,7 @@
       |-- no capacity ------------------------------------------------> decided again
       |-- 400, and a provider is gone --------------------------------> decided again
       |-- 400, 401, 403 ----------------------------------------------> refused
-      `-- the consumer exists, or the outcome is not known: look
+      `-- the consumer exists, or the outcome is not known: read
             has nothing ----------- write
             has this, by us -------------------------------------------> won
             has this, by a call before ----- write it at its generation
@@ -42,7 +42,7 @@ LOG = logging.getLogger(__name__)
 ATTEMPTS = 4  # while other requests change the same providers, as in Nova
 PAUSE_S = 2.0  # the longest pause before the second attempt; each later one has as much more
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0  # while Placement does not answer
-# Looks, about 10 seconds, after which a consumer without allocations is what a failed request has
+# Reads, about 10 seconds, after which a consumer without allocations is what a failed request has
 # left: Placement makes the consumer first, in a transaction of its own.
 ABANDONED = 15
 NOT_VALID = 400  # the status of a request that names a provider which is gone
@@ -89,10 +89,13 @@ class Sent:
             self.after, providers=self.before.providers, mappings={}, generation=self.generation
         )
 
-    def is_in(self, found):
+    def is_in(self, allocations):
         """Whether what Placement has of the server was written by this request, and by no later
         one."""
-        return found.generation == self.generation and found.providers == self.after.providers
+        return (
+            allocations.generation == self.generation
+            and allocations.providers == self.after.providers
+        )
 
 
 def servers(decision, answer, context):
@@ -112,7 +115,10 @@ def servers(decision, answer, context):
 
 def _allocations(document, request, context):
     return ConsumerAllocations(
-        {uuid: one['resources'] for uuid, one in document['allocations'].items()},
+        {
+            uuid: from_provider['resources']
+            for uuid, from_provider in document['allocations'].items()
+        },
         None,
         request.project_id or getattr(context, 'project_id', None),
         request.user_id or getattr(context, 'user_id', None),
@@ -123,7 +129,7 @@ def _allocations(document, request, context):
 class AllocationWrite:
     """One decision's way into Placement. ``run`` returns its WriteOutcome.
 
-    ``host_of`` returns the host of a compute node by its UUID; None if it is no compute node.
+    ``host_of`` returns the host of a compute node by its UUID; None if it is not a compute node.
     ``is_evacuating`` tells whether Nova evacuates a server. ``limits`` says how long it may take.
     ``is_repeat``: an earlier attempt for the same call has failed. ``full`` has the nodes that
     Placement has refused, ``sent`` the last request by server, and with ``is_doubtful`` it is not
@@ -133,20 +139,21 @@ class AllocationWrite:
     def __init__(self, client, host_of, is_evacuating, random, servers, limits, is_repeat=False):
         self._client, self._host_of, self._is_evacuating = client, host_of, is_evacuating
         self._random, self._servers, self._limits = random, servers, limits
-        self._conflicts = self._looks = self._failures = 0
+        self._conflicts = self._reads = self._failures = 0
         # A request that Placement has refused may have left a consumer without allocations.
-        self._looks_before_reuse = 1 if is_repeat else ABANDONED
+        self._reads_before_reuse = 1 if is_repeat else ABANDONED
         self._why = 'the call waited too long for its turn'
         self.full, self.is_doubtful = (), False
         self.sent = {
-            one.uuid: Sent(one, ConsumerAllocations(), one.allocations) for one in servers
+            server.uuid: Sent(server, ConsumerAllocations(), server.allocations)
+            for server in servers
         }
         self._left = list(self.sent)  # servers that the next request writes
 
     @property
     def nodes(self):
         """UUIDs of the chosen compute nodes."""
-        return tuple({one.node_uuid for one in self._servers})
+        return tuple({server.node_uuid for server in self._servers})
 
     def run(self):
         step = self._write
@@ -184,10 +191,10 @@ class AllocationWrite:
 
     def _conflict(self, error):
         if error.is_about_consumer:
-            self._looks += 1
+            self._reads += 1
             self._why = 'other requests change those of the instance'
             # A request that has just made the consumer is about to give it allocations.
-            return self._after(self._look, FIRST_PAUSE_S * (self._looks - 1))
+            return self._after(self._read, FIRST_PAUSE_S * (self._reads - 1))
         if error.is_concurrent and self._conflicts < ATTEMPTS - 1:
             self._conflicts += 1
             self._why = 'other requests change those of the hosts'
@@ -198,7 +205,7 @@ class AllocationWrite:
 
     def _refuse(self, step, error):
         if step == self._write and error.status == NOT_VALID:
-            return functools.partial(self._look_for_providers, error)
+            return functools.partial(self._check_providers, error)
         return _refused(str(error))
 
     def _no_answer(self, error):
@@ -207,7 +214,7 @@ class AllocationWrite:
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**self._failures)
         self._failures += 1
         self._why = 'Placement does not answer'
-        return self._after(self._look, self._random.uniform(pause_s / 2, pause_s))
+        return self._after(self._read, self._random.uniform(pause_s / 2, pause_s))
 
     def _after(self, step, pause_s):
         return step if self._limits.wait(pause_s) else self._give_up()
@@ -215,9 +222,11 @@ class AllocationWrite:
     def _give_up(self):
         return _refused(f'The allocations could not be written in Placement: {self._why}.')
 
-    def _look_for_providers(self, error):
-        """Placement does not allow the request: look whether a provider is gone."""
-        self.full = tuple({one.node_uuid for one in self._servers if self._lacks_provider(one)})
+    def _check_providers(self, error):
+        """Placement does not allow the request: find out whether a provider is gone."""
+        self.full = tuple(
+            {server.node_uuid for server in self._servers if self._lacks_provider(server)}
+        )
         if not self.full:
             return _refused(str(error))
         LOG.info('Placement does not take the allocations: %s', error)
@@ -228,21 +237,21 @@ class AllocationWrite:
 
     # What the servers have.
 
-    def _look(self):
+    def _read(self):
         """Read what the servers have, and prepare what is left to be written."""
         sent, elsewhere = {}, {}
         for uuid in self._left:
             server = self.sent[uuid].server
-            found = self._client.allocations_of(uuid)
-            if self.is_doubtful and self.sent[uuid].is_in(found):
+            allocations = self._client.allocations_of(uuid)
+            if self.is_doubtful and self.sent[uuid].is_in(allocations):
                 continue
-            wanted, nodes = self._wanted(server, found)
+            wanted, nodes = self._wanted(server, allocations)
             if wanted is not None:
-                sent[uuid] = Sent(server, found, wanted)
+                sent[uuid] = Sent(server, allocations, wanted)
             elif len(nodes) == 1 and server.node_uuid not in nodes:
                 (elsewhere[uuid],) = nodes
             else:
-                return _refused(f'Instance {uuid} has other allocations: {found.providers}.')
+                return _refused(f'Instance {uuid} has other allocations: {allocations.providers}.')
         if elsewhere:
             LOG.warning('Instances are on other nodes by an earlier call: %s', elsewhere)
             return WriteOutcome(won=False, elsewhere=elsewhere)
@@ -252,32 +261,34 @@ class AllocationWrite:
         self._left = list(sent)
         return self._write
 
-    def _wanted(self, server, found):
+    def _wanted(self, server, allocations):
         """What has to be written for a server that has these allocations.
 
         Returns None if it cannot have the wanted ones, and the nodes where it has some, without
         those that it leaves.
         """
-        if not found.providers:
-            generation = 0 if self._looks >= self._looks_before_reuse else None
+        if not allocations.providers:
+            generation = 0 if self._reads >= self._reads_before_reuse else None
             return dataclasses.replace(server.allocations, generation=generation), ()
-        if _has(found, server.allocations):
+        if _has(allocations, server.allocations):
             # At a new generation, the call before cannot take them back any more.
-            return _with(server, found, found.providers), ()
-        nodes = self._nodes(found)
+            return _with(server, allocations, allocations.providers), ()
+        nodes = self._nodes(allocations)
         left = [uuid for uuid, host in nodes.items() if host.lower() not in server.avoided]
         # Only before an evacuation: for all other moves, the conductor has given the allocations
         # to the migration, and a late copy of its request finds them with the server again.
         is_to_leave = nodes and not left and server.node_uuid not in nodes
         if is_to_leave and self._is_evacuating(server.uuid):
-            return _with(server, found, _sum(found.providers, server.allocations.providers)), ()
+            return _with(
+                server, allocations, _sum(allocations.providers, server.allocations.providers)
+            ), ()
         return None, left
 
-    def _nodes(self, found):
+    def _nodes(self, allocations):
         """UUID of each compute node that allocations are on -> its host. A sharing provider is on
         none."""
         hosts = {}
-        for uuid in found.providers:
+        for uuid in allocations.providers:
             node = uuid if self._host_of(uuid) else self._client.root_of(uuid)
             if node is not None and self._host_of(node):
                 hosts[node] = self._host_of(node)
@@ -288,13 +299,13 @@ def _refused(text):
     return WriteOutcome(won=False, refusal=text)
 
 
-def _has(found, wanted):
-    return all(found.providers.get(uuid) == some for uuid, some in wanted.providers.items())
+def _has(allocations, wanted):
+    return all(allocations.providers.get(uuid) == some for uuid, some in wanted.providers.items())
 
 
-def _with(server, found, providers):
+def _with(server, allocations, providers):
     return dataclasses.replace(
-        server.allocations, providers=providers, generation=found.generation
+        server.allocations, providers=providers, generation=allocations.generation
     )
 
 

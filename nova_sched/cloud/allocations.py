@@ -67,12 +67,12 @@ class AllocationWriter:
     one before is answered.
 
     ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
-    compute node by its UUID, None if it is no compute node; ``is_evacuating`` tells whether Nova
-    evacuates a server. ``not_up`` is called with the UUIDs of
-    the chosen nodes and of the alternates while Placement writes, and returns those whose hosts
-    take no servers; then the writer takes back what was written, and the order is decided again.
-    ``reread`` is called with the UUIDs of nodes that Placement has refused, before their order is
-    decided again: it reads their usages. All of these run in threads of the writer. A write is
+    compute node by its UUID, None if it is not a compute node; ``is_evacuating`` tells whether
+    Nova evacuates a server. ``not_up`` is called with the UUIDs of the chosen nodes and of the
+    alternates while Placement writes, and returns those whose hosts take no servers; then the
+    writer takes back its allocations, and the order is decided again. ``reread`` is called with
+    the UUIDs of nodes that Placement has refused, before their order is decided again: it reads
+    their usages. All of these run in threads of the writer. A write is
     given up when its order is ``timeout_s`` old; Placement may do its last request up to
     ``late_s`` later.
     """
@@ -100,7 +100,7 @@ class AllocationWriter:
         self._leaving, self._stopped = threading.Event(), threading.Event()
         self._writing, self._idle = set[Future](), threading.Condition()
         self._pool = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-write')
-        self._lookers = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-verify')
+        self._checks = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-verify')
 
     def write(self, decision, answer, message):
         """See Writer. Rebuilds, and orders without claims, have nothing to write."""
@@ -113,9 +113,9 @@ class AllocationWriter:
                 future.set_result(WriteOutcome(won=False, refusal=STOPPING))
                 return future
             self._writing.add(future)
-        nodes = {one.node_uuid for chosen in answer for one in chosen}
+        nodes = {selection.node_uuid for chosen in answer for selection in chosen}
         start = functools.partial(self._start, servers, nodes, message, future)
-        self._queue.enter([one.uuid for one in servers], start)
+        self._queue.enter([server.uuid for server in servers], start)
         return future
 
     def _start(self, servers, nodes, message, future, turn):
@@ -152,7 +152,7 @@ class AllocationWriter:
         for future in left:
             self._end(future, WriteOutcome(won=False, refusal=STOPPING))
         self._uncertain.stop()
-        self._lookers.shutdown(wait=False)
+        self._checks.shutdown(wait=False)
 
     # The threads.
 
@@ -186,11 +186,11 @@ class AllocationWriter:
 
     def _outcome(self, write, nodes, received):
         # A request takes Placement longer than a cell's database takes for its services.
-        looking = self._lookers.submit(self._not_up, nodes)
+        check = self._checks.submit(self._not_up, nodes)
         outcome = write.run()
         if outcome.won:
             self._problems.end('Placement', 'Placement answers again')
-            if self._has_found_any(looking):
+            if self._has_found_any(check):
                 return self._take_back(write)
             # Last, because a cell's database may be slow.
             if received.is_over():
@@ -203,9 +203,9 @@ class AllocationWriter:
             self._read_again(write.full)
         return outcome
 
-    def _has_found_any(self, looking):
+    def _has_found_any(self, check):
         try:
-            return bool(looking.result())
+            return bool(check.result())
         except Exception:  # the order is decided again, on what is known then
             LOG.exception('The services of the chosen hosts cannot be read')
             return True

@@ -11,7 +11,7 @@
 # under the License.
 """Compares claims and Nova's servers with the allocations in Placement. Changes nothing.
 
-Nova, Placement and the claim store are not read at the same moment. So what differs is looked at
+Nova, Placement and the claim store are not read at the same moment. So what differs is read
 once more, and only what still differs is a finding.
 """
 
@@ -51,8 +51,10 @@ class CloudAllocations:
 
     def nodes_of(self, server):
         """The nodes where a server or its migrations have allocations."""
-        mine = [one for one, instance in self.migrations.items() if instance == server]
-        return {node for one in (server, *mine) for node in self.held.get(one, ())}
+        migrations = [
+            migration for migration, instance in self.migrations.items() if instance == server
+        ]
+        return {node for consumer in (server, *migrations) for node in self.held.get(consumer, ())}
 
 
 def read(cells, api, placement):
@@ -93,8 +95,8 @@ def _held(hosts, placement):
     with concurrent.futures.ThreadPoolExecutor(READERS) as pool:
         for node, consumers in pool.map(of, pairs):
             for consumer, some in consumers.items():
-                there = held.setdefault(consumer, {})
-                there.setdefault(node, collections.Counter()).update(some)
+                by_node = held.setdefault(consumer, {})
+                by_node.setdefault(node, collections.Counter()).update(some)
     return held
 
 
@@ -103,16 +105,16 @@ def compare(snapshot, cloud):
     return [*_leaked(snapshot, cloud), *_doubled(cloud), *_missing(snapshot, cloud)]
 
 
-def differences(snapshot, look, wait=time.sleep):
+def differences(snapshot, read, wait=time.sleep):
     """Returns what differs in two comparisons, and the latest CloudAllocations. ``snapshot`` and
-    ``look`` read the claims and the cloud."""
-    cloud = look()
+    ``read`` return the claims and the cloud."""
+    cloud = read()
     first = compare(snapshot(), cloud)
     if not first:
         return [], cloud
     wait(AGAIN_S)
-    before, cloud = {one.about for one in first}, look()
-    return [one for one in compare(snapshot(), cloud) if one.about in before], cloud
+    before, cloud = {finding.about for finding in first}, read()
+    return [finding for finding in compare(snapshot(), cloud) if finding.about in before], cloud
 
 
 def _leaked(snapshot, cloud):
@@ -139,27 +141,29 @@ def _doubled(cloud):
                 else 'no migration explains that'
             )
             words = f'it has allocations on {", ".join(hosts)}, and {why}'
-            found = {'severity': NOTE} if is_evacuated else {}
-            yield AuditFinding(DOUBLED, words, hosts, hosts[:1], consumer_uuid=consumer, **found)
+            severity = {'severity': NOTE} if is_evacuated else {}
+            yield AuditFinding(
+                DOUBLED, words, hosts, hosts[:1], consumer_uuid=consumer, **severity
+            )
 
 
 def _missing(snapshot, cloud):
-    found = set()
+    reported = set()
     for claim in snapshot.claims:
         node, server = claim.node_uuid, claim.consumer_uuid
         if claim.state == CONFIRMED and node in cloud.hosts and node not in cloud.nodes_of(server):
-            found.add(server)
+            reported.add(server)
             words = 'its claim is confirmed, but it has no allocations there in Placement'
             at = _at(cloud, node, server)
             yield AuditFinding(
                 MISSING, words, {}, dict(claim.resources), claim_uuid=claim.uuid, **at
             )
     for server, host in sorted(cloud.placed.items()):
-        there = {cloud.hosts[node] for node in cloud.nodes_of(server)}
-        if server not in found and host not in there:
+        hosts = {cloud.hosts[node] for node in cloud.nodes_of(server)}
+        if server not in reported and host not in hosts:
             words = 'the server runs there, but it has no allocations there in Placement'
             yield AuditFinding(
-                MISSING, words, sorted(there), host, host=host, consumer_uuid=server
+                MISSING, words, sorted(hosts), host, host=host, consumer_uuid=server
             )
 
 

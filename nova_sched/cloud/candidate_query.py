@@ -30,11 +30,13 @@ def queries(request, in_tree=None, zone=(), is_owned=False):
     request = request.from_nova() if is_owned else request
     wanted = [request.resources]
     if request.fallback_vcpus:
-        resources = {name: one for name, one in request.resources.items() if name != PCPU}
+        resources = {name: units for name, units in request.resources.items() if name != PCPU}
         wanted.append({**resources, VCPU: request.fallback_vcpus})
     # In the tree of a node, Placement finds nothing that is shared with it.
     trees = [None] if in_tree is None else [in_tree, None]
-    return [_query(request, one, tree, zone, owner) for tree in trees for one in wanted]
+    return [
+        _query(request, resources, tree, zone, owner) for tree in trees for resources in wanted
+    ]
 
 
 def _query(request, resources, in_tree, zone, owner):
@@ -47,7 +49,7 @@ def _query(request, resources, in_tree, zone, owner):
         ),
         'in_tree': in_tree,
         'member_of': _aggregates(request.destination, zone),
-        'same_subtree': [','.join(sorted(one)) for one in request.same_subtree],
+        'same_subtree': [','.join(sorted(suffixes)) for suffixes in request.same_subtree],
         'group_policy': request.group_policy if len(request.groups) > 1 else None,
     }
     for group in request.groups:
@@ -69,7 +71,7 @@ def _aggregates(destination, zone):
     """Placement takes sets of aggregates: the provider is in one of each, and in none of the
     forbidden ones."""
     sets = [*destination.aggregates, zone] if destination else [zone]
-    found = [f'in:{",".join(sorted(some))}' for some in sets if some]
+    parameters = [f'in:{",".join(sorted(some))}' for some in sets if some]
     if destination and destination.forbidden_aggregates:
-        found.append(f'!in:{",".join(sorted(destination.forbidden_aggregates))}')
-    return found
+        parameters.append(f'!in:{",".join(sorted(destination.forbidden_aggregates))}')
+    return parameters

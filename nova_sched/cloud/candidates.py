@@ -63,8 +63,8 @@ class Answer:
     reading: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
 
-class CandidateLook:
-    """Looks at the allocation candidates of refused requests: once a second for those of one
+class CandidateReader:
+    """Reads the allocation candidates of refused requests: once a second for those of one
     kind, whatever their number. May be used from any thread but the loop's."""
 
     def __init__(self, scheduler, placement, mirror, clock=time.monotonic):
@@ -85,21 +85,23 @@ class CandidateLook:
             return requests
         try:
             answer = self._ask(request)
-            found = answer.candidates.result()
+            candidates = answer.candidates.result()
         except errors.SchedError as error:
             self._problems.begin(
-                'candidates', '%s; requests are refused without a look at Placement', error
+                'candidates', '%s; requests are refused without asking Placement', error
             )
             return requests
         self._problems.end('candidates', 'Placement tells its allocation candidates again')
-        if self._read_stale(request, answer, found):
+        if self._read_stale(request, answer, candidates):
             return requests
-        return _with_candidates(requests, [one for one in found.values() if one.shared])
+        return _with_candidates(
+            requests, [candidate for candidate in candidates.values() if candidate.shared]
+        )
 
-    def _read_stale(self, request, answer, found):
+    def _read_stale(self, request, answer, candidates):
         """Read the nodes that only the host state refuses. Returns whether any of them passes
         now."""
-        named = {uuid for uuid, one in found.items() if not one.shared}
+        named = {uuid for uuid, candidate in candidates.items() if not candidate.shared}
         refused = named - self._passing(request, named)
         if not refused:
             return False
@@ -120,41 +122,42 @@ class CandidateLook:
     def _ask(self, request):
         """The Answer for requests of this kind."""
         scope = self._scheduler.call(self._scheduler.nova_hosts.scope, request)
-        asked = queries(request, *scope)
-        key, now_s = json.dumps(asked, sort_keys=True), self._clock()
+        wanted = queries(request, *scope)
+        key, now_s = json.dumps(wanted, sort_keys=True), self._clock()
         with self._lock:
             self._answers = {
-                one: answer
-                for one, answer in self._answers.items()
+                kind: answer
+                for kind, answer in self._answers.items()
                 if answer.since_s > now_s - FRESH_S or not answer.candidates.done()
             }
             if key in self._answers:
                 return self._answers[key]
             answer = self._answers[key] = Answer(now_s)
         try:
-            answer.candidates.set_result(self._candidates(asked))
+            answer.candidates.set_result(self._candidates(wanted))
         except BaseException as error:
             answer.candidates.set_exception(error)
             raise
         return answer
 
-    def _candidates(self, asked):
+    def _candidates(self, wanted):
         """A Candidate by node UUID; where there is a choice, one that takes nothing shared."""
-        found: dict[str, Candidate] = {}
-        for query in asked:
-            told = self._placement.allocation_candidates(query)
+        candidates: dict[str, Candidate] = {}
+        for query in wanted:
+            answer = self._placement.allocation_candidates(query)
             roots = {
-                uuid: one['root_provider_uuid'] for uuid, one in told['provider_summaries'].items()
+                uuid: summary['root_provider_uuid']
+                for uuid, summary in answer['provider_summaries'].items()
             }
-            for document in told['allocation_requests']:
+            for document in answer['allocation_requests']:
                 candidate = self._candidate(document, roots)
                 if candidate is not None:
-                    known = found.setdefault(candidate.node_uuid, candidate)
+                    known = candidates.setdefault(candidate.node_uuid, candidate)
                     if known.shared and not candidate.shared:
-                        found[candidate.node_uuid] = candidate
-            if found:
+                        candidates[candidate.node_uuid] = candidate
+            if candidates:
                 break
-        return found
+        return candidates
 
     def _candidate(self, document, roots):
         """The Candidate of an allocation request; None if it has no compute node, or takes a
@@ -176,8 +179,8 @@ class CandidateLook:
 
 def _is_about_providers(refusal):
     """Whether a rule that Placement judges too has removed hosts."""
-    told = refusal.details['filters'] if refusal.details else ()
-    return any(one['filter'] in JUDGED and one['seen'] > one['left'] for one in told)
+    steps = refusal.details['filters'] if refusal.details else ()
+    return any(step['filter'] in JUDGED and step['seen'] > step['left'] for step in steps)
 
 
 def _with_candidates(requests, candidates):
@@ -185,12 +188,12 @@ def _with_candidates(requests, candidates):
     classes as most of them."""
     if not candidates:
         return requests
-    kinds = collections.Counter(frozenset(one.shared) for one in candidates)
+    kinds = collections.Counter(frozenset(candidate.shared) for candidate in candidates)
     ((classes, _),) = kinds.most_common(1)
     documents = {
-        one.node_uuid: json.dumps(one.document)
-        for one in candidates
-        if one.shared.keys() == classes
+        candidate.node_uuid: json.dumps(candidate.document)
+        for candidate in candidates
+        if candidate.shared.keys() == classes
     }
     return [
         dataclasses.replace(

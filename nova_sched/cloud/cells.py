@@ -93,7 +93,7 @@ class Cells:
         try:
             address.shown(url)
         except errors.BadConfig:
-            raise errors.BadConfig(where, 'it is no URL of a database') from None
+            raise errors.BadConfig(where, 'it is not the URL of a database') from None
         return url
 
     def _made(self, mapping, url):
@@ -121,5 +121,5 @@ def filled(template, connection):
     """
     parsed = urllib.parse.urlparse(connection)
     parts = {name: getattr(parsed, name) for name in PARTS}
-    there = {name: part for name, part in parts.items() if part is not None}
-    return template.format(**there, path=parsed.path.lstrip('/'))
+    given = {name: part for name, part in parts.items() if part is not None}
+    return template.format(**given, path=parsed.path.lstrip('/'))

@@ -67,27 +67,27 @@ class ComputeApi(keystone.Client):
         """The MovedServer."""
         path = f'/servers/{uuid}'
         with _readable(path):
-            found = self._get(path, what=f'Server {uuid}')['server']
+            server = self._get(path, what=f'Server {uuid}')['server']
             # Nova leaves them out if the cell does not answer, or if the policy hides them.
-            return MovedServer(found[HOST], found[TASK_STATE])
+            return MovedServer(server[HOST], server[TASK_STATE])
 
     def live_migrations(self, uuid):
         """The LiveMigrations of a server, newest first, those that have ended too."""
         path = '/os-migrations'
         with _readable(path):
-            found = self._get(path, instance_uuid=uuid, migration_type=LIVE_MIGRATION)
-            made = [
+            answer = self._get(path, instance_uuid=uuid, migration_type=LIVE_MIGRATION)
+            migrations = [
                 LiveMigration(
-                    int(one['id']),
-                    one['uuid'],
-                    one['status'],
-                    one['source_compute'],
-                    one['dest_compute'],
+                    int(row['id']),
+                    row['uuid'],
+                    row['status'],
+                    row['source_compute'],
+                    row['dest_compute'],
                 )
-                for one in found['migrations']
+                for row in answer['migrations']
             ]
         # Nova sorts them by the clocks of its conductors.
-        return sorted(made, key=lambda one: one.id, reverse=True)
+        return sorted(migrations, key=lambda migration: migration.id, reverse=True)
 
     def live_migrate(self, uuid, host):
         """Have a server live-migrated to a host, if Nova's scheduler allows the host. Does not
@@ -102,18 +102,20 @@ class ComputeApi(keystone.Client):
         what = f'Server {uuid}'
         with _readable(path):
             actions = self._get(path, what=what)['instanceActions']  # newest first
-            asked = (one['request_id'] for one in actions if one['action'] == LIVE_MIGRATION)
-            request_id = next(asked, None)
+            request_ids = (
+                action['request_id'] for action in actions if action['action'] == LIVE_MIGRATION
+            )
+            request_id = next(request_ids, None)
             if request_id is None:
                 return None
             path = f'{path}/{request_id}'
             events = self._get(path, what=what)['instanceAction'].get('events') or ()
-            told = [
-                one.get('details')
-                for one in sorted(events, key=lambda one: one['start_time'])
-                if one['result'] == 'Error'
+            details = [
+                event.get('details')
+                for event in sorted(events, key=lambda event: event['start_time'])
+                if event['result'] == 'Error'
             ]
-        return '; '.join(dict.fromkeys(filter(None, told)))[: keystone.SHOWN] or None
+        return '; '.join(dict.fromkeys(filter(None, details)))[: keystone.SHOWN] or None
 
     # Compute services.
 
@@ -122,13 +124,13 @@ class ComputeApi(keystone.Client):
         NotFound; NovaUnavailable also if only the cell of the host does not answer."""
         path = '/os-services'
         with _readable(path):
-            found = self._get(path, host=host, binary='nova-compute')['services']
-            if not found:
+            services = self._get(path, host=host, binary='nova-compute')['services']
+            if not services:
                 raise errors.NotFound(f'The compute service of host {host}')
-            one = found[0]
-            if one['status'] == UNKNOWN:  # without the rest
+            service = services[0]
+            if service['status'] == UNKNOWN:  # without the rest
                 raise errors.NovaUnavailable(f'the cell of host {host} is down')
-            return one['id'], one['status'] == 'disabled', one['disabled_reason']
+            return service['id'], service['status'] == 'disabled', service['disabled_reason']
 
     def set_service(self, uuid, disabled_reason):
         """Disable a compute service with this reason; None enables it."""

@@ -44,10 +44,10 @@ class HostDiscovery:
         if interval_s < 0 or now_s < self._due_s:
             return False
         self._due_s = now_s + (interval_s or DEFAULT_S)
-        found = [host for cell in self._cells for host in self._discover(cell)]
-        if found:
-            LOG.info('Mapped %d new hosts to their cells: %s', len(found), ', '.join(found))
-        return bool(found)
+        mapped = [host for cell in self._cells for host in self._discover(cell)]
+        if mapped:
+            LOG.info('Mapped %d new hosts to their cells: %s', len(mapped), ', '.join(mapped))
+        return bool(mapped)
 
     def _discover(self, cell):
         """Map the new hosts of one cell. Returns their names, as CELL:HOST."""

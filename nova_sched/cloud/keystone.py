@@ -50,7 +50,7 @@ class Client:
         try:
             return response.json()
         except ValueError:
-            raise self.UNAVAILABLE(f'its answer to GET {path} is no JSON') from None
+            raise self.UNAVAILABLE(f'its answer to GET {path} is not JSON') from None
 
     def _send(self, method, path, body, what=None, timeouts_s=None):
         # A repeat is the caller's: it knows what the first request may have done.
@@ -99,7 +99,7 @@ def adapter(conf, group, connections, timeouts_s, **words):
     try:
         auth = loading.load_auth_from_conf_options(conf, group)
         session = loading.load_session_from_conf_options(conf, group, auth=auth)
-        made = loading.load_adapter_from_conf_options(conf, group, session=session, **words)
+        client = loading.load_adapter_from_conf_options(conf, group, session=session, **words)
     except (exceptions.ClientException, ValueError, OSError) as error:
         raise errors.BadConfig(f'[{group}]', str(error)) from error
     if auth is None:
@@ -110,7 +110,7 @@ def adapter(conf, group, connections, timeouts_s, **words):
     keep = keystone_session.TCPKeepAliveAdapter(pool_maxsize=connections)
     for scheme in ('http://', 'https://'):
         session.session.mount(scheme, keep)
-    return made
+    return client
 
 
 def timeouts_s(section):

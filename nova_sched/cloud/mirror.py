@@ -28,19 +28,19 @@ from nova_sched.measures.catalogue import CELL_AGE, HOSTS_LEFT_OUT, MEASURES
 
 LOG = logging.getLogger(__name__)
 
-OVERLAP_S = 5.0  # rows that were written this long before the last look are read once more
-WAIT_S = 2.0  # that a refusal waits for a look that is under way
+OVERLAP_S = 5.0  # rows that were written this long before the last poll are read once more
+WAIT_S = 2.0  # that a refusal waits for a poll that is under way
 STOP_S = 10.0
 AGAIN_S = 10.0  # between two comparisons, if the first one failed
-RETRIED = 20  # nodes that were left out, and are read again at each look
+RETRIED = 20  # nodes that were left out, and are read again at each poll
 NEVER_S = 2.0**33  # later than each row is written
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Intervals:
-    """Seconds between two looks, between two comparisons, and until a service is down."""
+    """Seconds between two polls, between two comparisons, and until a service is down."""
 
-    look_s: float = 2.0
+    poll_s: float = 2.0
     compare_s: float = 60.0
     down_s: float = 60.0
 
@@ -52,7 +52,7 @@ class Mirror:
     the live schedulers. The other schedulers learn of them from the claim store, and read only
     those of which they need newer facts. ``intervals`` returns the Intervals. Correctness of
     claims does not depend on any of them: Placement judges each allocation. ``then`` is called
-    after each look of the thread, with whether it has compared; it raises nothing.
+    after each poll of the thread, with whether it has compared; it raises nothing.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Mirror:
         self._views: dict[str, CellView] = {}
         self.nodes = NodeReader(scheduler, placement, readers)
         self._told_hosts = set[str]()
-        self._looking = threading.Lock()  # one look of the thread at a time
-        self._refusing = threading.Lock()  # one look before refusals at a time
+        self._polling = threading.Lock()  # one poll of the thread at a time
+        self._refusing = threading.Lock()  # one poll before refusals at a time
         self._wake, self._leaving = threading.Event(), threading.Event()
-        self._began_s = self._looked_s = self._compared_s = float('-inf')  # of the last look
+        self._began_s = self._polled_s = self._compared_s = float('-inf')  # of the last poll
         self._must_compare, self._have_aggregates_changed = True, False
         self._problems = Problems(LOG)
         self._unreadable: dict[str, str] = {}
@@ -76,8 +76,8 @@ class Mirror:
     def start(self):
         """Read everything once, and go on in a thread."""
         MEASURES.follow('mirror', self._show)
-        with self._looking:
-            self._look(compare=True)
+        with self._polling:
+            self._poll(compare=True)
         self._thread.start()
 
     def _show(self):
@@ -103,7 +103,7 @@ class Mirror:
     # Called by other threads.
 
     def aggregates_changed(self):
-        """Read the aggregates at the next look."""
+        """Read the aggregates at the next poll."""
         self._have_aggregates_changed = True
         self._wake.set()
 
@@ -113,7 +113,7 @@ class Mirror:
         self._wake.set()
 
     def host_told(self, host):
-        """Read the nodes of this host at the next look, if this scheduler reads its cell: a cast
+        """Read the nodes of this host at the next poll, if this scheduler reads its cell: a cast
         has told all schedulers of it, and one of them is to read it."""
         self._told_hosts.add(host)
         self._wake.set()
@@ -124,7 +124,7 @@ class Mirror:
 
     def read_nodes(self, uuids, hosts=frozenset()):
         """Read these nodes, and those of these hosts, now: a claim there was refused, or made
-        elsewhere. Waits for no look."""
+        elsewhere. Does not wait for a poll."""
         known = self._scheduler.nova_hosts.hosts_by_cell(uuids, hosts)
         for cell_uuid, view in self.views.items():
             # One that is left out is not known.
@@ -136,32 +136,32 @@ class Mirror:
 
     def _read_some(self, view, uuids):
         problem = self.nodes.read(view, uuids, alone=True)
-        self._look_at_services(view)
+        self._read_services(view)
         if problem is not None:
             raise problem
 
-    def look_now(self):
-        """Look for changes before a request is refused. Returns whether there was a look."""
+    def poll_now(self):
+        """Poll all cells before a request is refused. Returns whether it did."""
         refused_s = time.monotonic()
         if not self._refusing.acquire(timeout=WAIT_S):
             return False
         try:
-            if self._began_s < refused_s:  # else, the look of another refusal was late enough
-                self._look_at_cells()
+            if self._began_s < refused_s:  # else, the poll of another refusal was late enough
+                self._poll_cells()
         finally:
             self._refusing.release()
         return True
 
     def not_up(self, node_uuids):
-        """Look at these nodes and their services once more, while they are claimed.
+        """Read these nodes and their services once more, while they are claimed.
 
         Returns the UUIDs of the nodes that are not up, or not on their hosts any more. If there
         are any, the host state has them, and all services of the cell that are not up, so that
         the next decision avoids them.
 
-        A cell that does not answer counts as up: its hosts are judged by the last look.
+        A cell that does not answer counts as up: its hosts are judged by the last poll.
         """
-        found, gone = set(), set()
+        down, gone = set(), set()
         for cell_uuid, hosts in self._scheduler.nova_hosts.hosts_by_cell(node_uuids).items():
             view = self._views.get(cell_uuid)
             if view is None:
@@ -169,17 +169,17 @@ class Mirror:
             try:
                 rows = view.cell.services_not_up(self._intervals().down_s, sorted(hosts))
                 if rows:
-                    self._look_at_services(view)
+                    self._read_services(view)
                 served = view.cell.served([uuid for uuids in hosts.values() for uuid in uuids])
             except errors.StoreUnavailable:
                 continue
-            found.update(uuid for row in rows for uuid in hosts[row.host])
+            down.update(uuid for row in rows for uuid in hosts[row.host])
             gone.update(
                 uuid for host, uuids in hosts.items() for uuid in uuids if served.get(uuid) != host
             )
         if gone:
             self.read_nodes(gone)
-        return sorted(found | gone)
+        return sorted(down | gone)
 
     def waits_for_host(self, instance_uuids):
         """Whether Nova builds or moves any of these servers now. Raises StoreUnavailable if no
@@ -190,8 +190,8 @@ class Mirror:
         """
         problem = None
         cells = (functools.partial(_has_task, view.cell) for view in [*self._views.values()])
-        asked = [self._api.has_build_request, *cells]
-        for uuid, is_waiting in itertools.product(instance_uuids, asked):
+        questions = [self._api.has_build_request, *cells]
+        for uuid, is_waiting in itertools.product(instance_uuids, questions):
             try:
                 if is_waiting(uuid):
                     return True
@@ -212,10 +212,10 @@ class Mirror:
     @property
     def left_out(self):
         """Why hosts get no servers: a text by host, and by `cell UUID` for all hosts of a cell."""
-        found = {f'cell {uuid}': why for uuid, why in self._cells.left_out.items()}
+        whys = {f'cell {uuid}': why for uuid, why in self._cells.left_out.items()}
         for view in [*self._views.values()]:
-            found |= view.odd_hosts()
-        return found
+            whys |= view.odd_hosts()
+        return whys
 
     @property
     def unreadable(self):
@@ -250,16 +250,16 @@ class Mirror:
     def _run(self):
         while not self._leaving.is_set():
             intervals = self._intervals()
-            self._wake.wait(max(0.0, self._looked_s + intervals.look_s - time.monotonic()))
+            self._wake.wait(max(0.0, self._polled_s + intervals.poll_s - time.monotonic()))
             self._wake.clear()
             wait_s = AGAIN_S if self._must_compare else intervals.compare_s
             compare = time.monotonic() >= self._compared_s + min(wait_s, intervals.compare_s)
             if not self._leaving.is_set():
-                with self._looking:
-                    self._look(compare)
+                with self._polling:
+                    self._poll(compare)
                 self._then(compare)
 
-    def _look(self, compare):
+    def _poll(self, compare):
         surveys = []
         if compare:
             self._must_compare = False
@@ -268,23 +268,23 @@ class Mirror:
             self._try('Placement', lambda: surveys.append(self.nodes.survey()))
         elif self._have_aggregates_changed:
             self._try("Nova's API database", self._read_aggregates)
-        self._look_at_cells(*surveys)
+        self._poll_cells(*surveys)
 
-    def _look_at_cells(self, survey=None):
-        """Look at all cells; with a Survey, compare all nodes. Looks of several threads at a time
+    def _poll_cells(self, survey=None):
+        """Poll all cells; with a Survey, compare all nodes. Polls of several threads at a time
         do no harm: each read of a node is reported by itself."""
         began_s = time.monotonic()
-        told, views = self._told_hosts.copy(), self.views
-        self._told_hosts -= told
+        hosts, views = self._told_hosts.copy(), self.views
+        self._told_hosts -= hosts
         left_out = (map(view.host_of, view.left_out.copy()) for view in views.values())
         self._read_unmapped(set(itertools.chain(*left_out)))
         position, count = self._scheduler.position_and_count
         for place, (uuid, view) in enumerate(views.items()):
             is_mine = place % count == position
-            wanted = view.of_host(told) if told and is_mine else set()
-            self._try(_cell(uuid), self._look_at_cell, view, wanted, is_mine, survey)
+            wanted = view.of_host(hosts) if hosts and is_mine else set()
+            self._try(_cell(uuid), self._poll_cell, view, wanted, is_mine, survey)
         self._began_s = max(self._began_s, began_s)
-        self._looked_s = time.monotonic()
+        self._polled_s = time.monotonic()
 
     def _read_unmapped(self, hosts):
         """Read the host mappings, if they have not all of these hosts."""
@@ -300,13 +300,13 @@ class Mirror:
             self._must_compare = True
             self._unreadable[what] = str(error)
             self._problems.begin(
-                what, '%s cannot be read: %s; it is read again at each look', what, error
+                what, '%s cannot be read: %s; it is read again at each poll', what, error
             )
             return
         except Exception as error:
             self._must_compare = True
             if not self._leaving.is_set():
-                LOG.exception('A look at %s failed; it is repeated', what)
+                LOG.exception('A poll of %s failed; it is repeated', what)
             self._unreadable[what] = f'{type(error).__name__}: {error}'
             return
         self._unreadable.pop(what, None)
@@ -339,7 +339,7 @@ class Mirror:
 
     # A cell.
 
-    def _look_at_cell(self, view, wanted, is_mine, survey):
+    def _poll_cell(self, view, wanted, is_mine, survey):
         if is_mine:
             wanted |= view.again.copy()
             view.again -= wanted
@@ -355,12 +355,12 @@ class Mirror:
         """Read what has changed in a cell, and these nodes. Returns the error that kept some from
         being read, or None."""
         view.is_mine = is_mine
-        since_s = (view.looked_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
-        seen, enabled = self._look_at_services(view, since_s)
+        since_s = (view.polled_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
+        seen, enabled = self._read_services(view, since_s)
         stale = stale | self._left_out(view)
         if not (stale or is_mine):
             return None
-        written = {uuid for uuid, one in seen.written.items() if view.stamps.get(uuid) != one}
+        written = {uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp}
         if is_mine:
             stale |= written | (view.stamps.keys() & set(enabled))
         if survey and is_mine:
@@ -368,11 +368,11 @@ class Mirror:
             self._try('Placement', survey.summarize, len(stale))
         problem = self.nodes.read(view, stale, survey if is_mine else None)
         if is_mine and problem is None:
-            if view.looked_s is not None:
+            if view.polled_s is not None:
                 view.again |= written
-            view.looked_s = seen.now_s
+            view.polled_s = seen.now_s
         if stale:
-            self._look_at_services(view)  # they may have changed while nodes were read
+            self._read_services(view)  # they may have changed while nodes were read
         return problem
 
     def _left_out(self, view):
@@ -383,16 +383,16 @@ class Mirror:
         """
         if not view.is_mine:
             host_of = self._scheduler.nova_hosts.host_of
-            for uuid in [one for one in view.left_out.copy() if host_of(one) is None]:
+            for uuid in [node for node in view.left_out.copy() if host_of(node) is None]:
                 view.left_out.pop(uuid, None)
         left_out = sorted(view.left_out)
         return set(random.sample(left_out, min(RETRIED, len(left_out))))
 
-    def _look_at_services(self, view, since_s=NEVER_S):
+    def _read_services(self, view, since_s=NEVER_S):
         """Tell the loop of the services of a cell that take no servers, by the clock of the claim
-        store. Returns the CellLook, and the UUIDs of nodes that only a trait disables."""
+        store. Returns the CellPoll, and the UUIDs of nodes that only a trait disables."""
         clock_s = self._clock()
-        seen = view.cell.look(self._intervals().down_s, since_s)
+        seen = view.cell.poll(self._intervals().down_s, since_s)
         view.seen_s = clock_s
         not_up = {
             row.host: ServiceFacts(
@@ -420,11 +420,11 @@ def _has_task(cell, instance_uuid):
 
 
 class MirrorHooks:
-    """What a scheduler does after each look at Nova, such as to write its service record.
+    """What a scheduler does after each poll of Nova, such as to write its service record.
 
     The steps are tried each on its own: one that fails keeps no other from its turn.
 
-    ``steps`` are called with whether the look has compared, in this order, by the names that the
+    ``steps`` are called with whether the poll has compared, in this order, by the names that the
     log has for them.
     """
 
@@ -442,7 +442,7 @@ class MirrorHooks:
             step(has_compared)
         except errors.SchedError as error:
             self._problems.begin(
-                name, '%s has failed: %s; it is tried again after each look', name, error
+                name, '%s has failed: %s; it is tried again after each poll', name, error
             )
         except Exception:
             LOG.exception('%s has failed with an unexpected error; it is tried again', name)

@@ -28,8 +28,10 @@ class NeutronClient(keystone.Client):
 
     def port(self, uuid):
         """Returns the `network_id` of a port, and the UUIDs of its subnets."""
-        found = self._get(f'/v2.0/ports/{uuid}')['port']
-        return found['network_id'], [one['subnet_id'] for one in found.get('fixed_ips') or ()]
+        port = self._get(f'/v2.0/ports/{uuid}')['port']
+        return port['network_id'], [
+            address['subnet_id'] for address in port.get('fixed_ips') or ()
+        ]
 
     def segment_of(self, subnet_uuid):
         """Returns the UUID of a subnet's segment; None if its network is not routed."""
@@ -37,9 +39,9 @@ class NeutronClient(keystone.Client):
 
     def segments_of(self, network_uuid):
         """Returns the UUIDs of the segments of a network's subnets; empty if it is not routed."""
-        found = self._get('/v2.0/subnets', network_id=network_uuid)['subnets']
-        segments = (one.get('segment_id') for one in found)
-        return sorted({one for one in segments if one is not None})
+        subnets = self._get('/v2.0/subnets', network_id=network_uuid)['subnets']
+        segments = (subnet.get('segment_id') for subnet in subnets)
+        return sorted({segment for segment in segments if segment is not None})
 
 
 def client(conf):

@@ -39,9 +39,9 @@ class CellView:
     ``stamps``: node UUID -> (host, `updated_at`), as it was read; the time is None until the store
     has applied that. ``generations``: node UUID -> generations of its providers. ``stored``: node
     UUID -> its generation in the store since then; 0 if its row does not count the hardware of all
-    confirmed claims yet. ``left_out``: node UUID -> why it gets no servers. ``looked_s`` is the
-    time of the last look by the cell's clock, ``seen_s`` the one by the store's clock. ``again``
-    are nodes to be read at the next look: their rows were new, and Nova deletes an allocation
+    confirmed claims yet. ``left_out``: node UUID -> why it gets no servers. ``polled_s`` is the
+    time of the last poll by the cell's clock, ``seen_s`` the one by the store's clock. ``again``
+    are nodes to be read at the next poll: their rows were new, and Nova deletes an allocation
     after it has written the row; or what was read was older than a claim there. ``serverless``:
     node UUID -> consumers of its allocations that are neither an instance nor a migration. Nodes
     are only read if the cell ``is_mine``; else another scheduler reads them.
@@ -52,7 +52,7 @@ class CellView:
     generations: dict[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     stored: dict[str, int] = dataclasses.field(default_factory=dict)
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
-    looked_s: float | None = None
+    polled_s: float | None = None
     seen_s: float | None = None
     serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     is_mine: bool = True
@@ -87,8 +87,8 @@ class NodeReader:
 
     def __init__(self, scheduler, placement, readers):
         self._scheduler, self._placement = scheduler, placement
-        # A look does not wait for a comparison.
-        self._looks, self._surveys = (
+        # A poll does not wait for a comparison.
+        self._polls, self._surveys = (
             concurrent.futures.ThreadPoolExecutor(readers, name)
             for name in ('nova-sched-read', 'nova-sched-compare')
         )
@@ -97,7 +97,7 @@ class NodeReader:
         self._lock = threading.Lock()
 
     def stop(self):
-        for pool in (self._looks, self._surveys):
+        for pool in (self._polls, self._surveys):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def survey(self):
@@ -130,7 +130,7 @@ class NodeReader:
         PlacementError of one that Placement cannot tell, or None. Raises a SchedError if none of
         them can be read.
         """
-        run = map if alone else (self._surveys if survey else self._looks).map
+        run = map if alone else (self._surveys if survey else self._polls).map
         ordered, problem = sorted(uuids), None
         for begin in range(0, len(ordered), BATCH):
             some = ordered[begin : begin + BATCH]
@@ -140,15 +140,15 @@ class NodeReader:
     def why_not_reported(self, view, uuids):
         """Why the scheduler that reads this cell leaves out these nodes: a text by UUID. Raises a
         SchedError if the cell or Placement does not answer."""
-        found = {}
+        whys = {}
         for row in view.cell.nodes(uuids):
             try:
                 node_report.report(
                     row, self._providers(row.uuid), {}, self.mappings.get(row.host), ReportOrder()
                 )
             except errors.BadReport as error:
-                found[row.uuid] = str(error)
-        return found
+                whys[row.uuid] = str(error)
+        return whys
 
     def _remove(self, view, uuids, seen):
         """Remove these nodes: the cell was read after they were ``seen``, at these generations,
@@ -173,7 +173,7 @@ class NodeReader:
         surveyed = {uuid for uuid, tree in trees.items() if tree.sums is not None}
         rows = view.cell.nodes(uuids, sorted(trees.keys() - surveyed))
         self._remove(view, set(uuids) - {row.uuid for row in rows}, seen)
-        consumers = {one for tree in trees.values() for one in tree.held} - {NAMELESS}
+        consumers = {consumer for tree in trees.values() for consumer in tree.held} - {NAMELESS}
         migrations = view.cell.migrations(sorted(consumers))
         known = migrations.keys() | view.cell.needing(sorted(consumers - migrations.keys()))
         waiting, left_out = [], {}
@@ -188,16 +188,16 @@ class NodeReader:
             order = ReportOrder(seen=at.get(row.uuid, at.get(name, 0)))
             try:
                 cell_uuid = self._cell_of(view, row)
-                made = node_report.report(row, tree, migrations, cell_uuid, order)
-                waiting.append((row, tree, made, self._scheduler.begin_report(made)))
+                report = node_report.report(row, tree, migrations, cell_uuid, order)
+                waiting.append((row, tree, report, self._scheduler.begin_report(report)))
             except errors.SchedError as error:
                 left_out[row.uuid] = str(error)
             except Exception as error:  # a fault of ours must not cost the other nodes
                 LOG.exception('The facts of compute node %s cannot be read', row.uuid)
                 left_out[row.uuid] = f'{type(error).__name__}: {error}'
-        for row, tree, made, told in waiting:
+        for row, tree, report, answer in waiting:
             try:
-                self._applied(view, row, tree, made, told.result())
+                self._applied(view, row, tree, report, answer.result())
             except errors.Invalid as error:
                 left_out[row.uuid] = str(error)
         for row in rows:
@@ -226,12 +226,12 @@ class NodeReader:
         return view.cell.uuid
 
     @staticmethod
-    def _applied(view, row, tree, made, facts):
+    def _applied(view, row, tree, report, facts):
         """Remember what was read of a node, if the store has applied all of it."""
         uuid = row.uuid
         view.left_out.pop(uuid, None)
         claims = {claim.consumer_uuid: claim for claim in facts.claims}
-        left = nova_node.settle(made.nova, claims, lambda _: True, facts.unclaimed)
+        left = nova_node.settle(report.nova, claims, lambda _: True, facts.unclaimed)
         # A claim was newer than the read.
         if facts.stale or left != (claims, [], facts.unclaimed):
             view.again.add(uuid)
@@ -253,9 +253,9 @@ class NodeReader:
             except errors.PlacementError as error:
                 return None, error
 
-        told = dict(zip(uuids, run(read, uuids), strict=True))
-        trees = {uuid: tree for uuid, (tree, _) in told.items() if tree is not None}
-        problem = next((error for _, error in told.values() if error is not None), None)
+        results = dict(zip(uuids, run(read, uuids), strict=True))
+        trees = {uuid: tree for uuid, (tree, _) in results.items() if tree is not None}
+        problem = next((error for _, error in results.values() if error is not None), None)
         if problem is not None and not trees:
             raise problem
         return trees, problem
@@ -266,22 +266,22 @@ class NodeReader:
         if not used:
             return {}
         servers = view.cell.servers_on(list(used))
-        there = {uuid: (some, frozenset(servers.get(uuid, ()))) for uuid, some in used.items()}
-        return self.call('explained', there)
+        use = {uuid: (some, frozenset(servers.get(uuid, ()))) for uuid, some in used.items()}
+        return self.call('explained', use)
 
     def _providers(self, uuid, survey=None, held=None):
         """The NodeProviders of a compute node; by the survey, if it is known what is ``held``
-        there. Empty ones if a provider is gone by now, or cannot be. What cannot be counted is
-        left out."""
+        there. Empty ones if a provider is gone by now, or cannot be. Amounts that cannot be
+        counted are left out."""
         if not words.is_uuid(uuid):
             return NodeProviders(uuid)
         try:
-            found = self._placement.node(uuid) if held is None else survey.node(uuid, held)
+            providers = self._placement.node(uuid) if held is None else survey.node(uuid, held)
         except errors.PlacementRefused as error:
             if error.status == NOT_FOUND:
                 return NodeProviders(uuid)
             raise
-        found, odd = node_report.countable(found)
+        providers, odd = node_report.countable(providers)
         for (provider, name), why in odd.items():
             if self._odd.get((provider, name)) != why:
                 LOG.warning(
@@ -294,9 +294,9 @@ class NodeReader:
         if odd or self._odd:
             with self._lock:
                 self._odd = {
-                    key: why for key, why in self._odd.items() if key[0] not in found.providers
+                    key: why for key, why in self._odd.items() if key[0] not in providers.providers
                 } | odd
-        return found
+        return providers
 
     def call(self, method, *args):
         """Call a method of NovaHosts in the loop, by its name."""

@@ -36,7 +36,7 @@ def report(row, providers, migrations, cell_uuid, order):
     is the ReportOrder.
     """
     _check_complete(row, providers, cell_uuid)
-    made = compute_node.report(
+    facts = compute_node.report(
         _object(row),
         CONF.stats.max_report_size,
         inventories=_with_use(row.uuid, providers),
@@ -45,13 +45,13 @@ def report(row, providers, migrations, cell_uuid, order):
     )
     uses = nova_node.uses(providers.held, migrations, row.tracked)
     instances = frozenset(uses.keys() - {NAMELESS})
-    return dataclasses.replace(made, instances=instances, order=order, nova=uses)
+    return dataclasses.replace(facts, instances=instances, order=order, nova=uses)
 
 
 def countable(providers):
     """Returns the NodeProviders without what the host state cannot count, and why: a text by
     provider and by name of the resource class or trait."""
-    found, odd = {}, {}
+    counted, odd = {}, {}
     for uuid, provider in providers.providers.items():
         inventories, whys = compute_node.countable(provider['inventories'])
         traits = [trait for trait in provider['traits'] if words.is_symbol(trait)]
@@ -61,8 +61,8 @@ def countable(providers):
             for trait in provider['traits']
             if trait not in traits
         }
-        found[uuid] = {**provider, 'inventories': inventories, 'traits': traits}
-    return dataclasses.replace(providers, providers=found), odd
+        counted[uuid] = {**provider, 'inventories': inventories, 'traits': traits}
+    return dataclasses.replace(providers, providers=counted), odd
 
 
 def _check_complete(row, providers, cell_uuid):
@@ -136,7 +136,7 @@ def _stats(value):
 
 def _specs(triples):
     if not isinstance(triples, list) or not all(
-        isinstance(one, list) and len(one) == 3 for one in triples
+        isinstance(triple, list) and len(triple) == 3 for triple in triples
     ):
         raise ValueError('it is not a list of architecture, hypervisor and mode')
     return [
@@ -147,9 +147,9 @@ def _specs(triples):
 
 def _with_use(root_uuid, providers):
     """The provider tree, with what is used of the classes that each child provider has."""
-    made = dict(providers.providers)
-    for uuid in made.keys() - {root_uuid}:
-        has = made[uuid].get('inventories', ())
+    tree = dict(providers.providers)
+    for uuid in tree.keys() - {root_uuid}:
+        has = tree[uuid].get('inventories', ())
         used = {name: some for name, some in providers.used(uuid).items() if name in has}
-        made[uuid] = {**made[uuid], 'used': used}
-    return made
+        tree[uuid] = {**tree[uuid], 'used': used}
+    return tree

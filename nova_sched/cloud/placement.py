@@ -50,7 +50,7 @@ class ConsumerAllocations:
 
     def body(self):
         """The allocations as Placement takes them for one consumer."""
-        made = {
+        body = {
             'allocations': {
                 uuid: {'resources': dict(amounts)} for uuid, amounts in self.providers.items()
             },
@@ -58,7 +58,7 @@ class ConsumerAllocations:
             'user_id': self.user_id,
             'consumer_generation': self.generation,
         }
-        return {**made, 'mappings': dict(self.mappings)} if self.mappings else made
+        return {**body, 'mappings': dict(self.mappings)} if self.mappings else body
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class NodeProviders:
     @property
     def held(self):
         """What each consumer of the tree is allocated from the root, by consumer."""
-        consumers = {one: {} for some in self.allocations.values() for one in some}
+        consumers = {consumer: {} for some in self.allocations.values() for consumer in some}
         return consumers | self.allocations.get(self.root_uuid, {})
 
     def used(self, provider_uuid):
@@ -131,10 +131,12 @@ class PlacementClient(keystone.Client):
     def provider_trees(self):
         """Returns all providers, by root provider and by provider: mappings with `generation` and
         `parent_provider_uuid`."""
-        found = {}
-        for one in self._get('/resource_providers', timeouts_s=self._slow_s)['resource_providers']:
-            found.setdefault(one['root_provider_uuid'], {})[one['uuid']] = one
-        return found
+        trees = {}
+        for provider in self._get('/resource_providers', timeouts_s=self._slow_s)[
+            'resource_providers'
+        ]:
+            trees.setdefault(provider['root_provider_uuid'], {})[provider['uuid']] = provider
+        return trees
 
     def summaries(self):
         """Returns ProviderSummaries by provider, of all trees that have memory left."""
@@ -142,10 +144,10 @@ class PlacementClient(keystone.Client):
         answer = self._get('/allocation_candidates', timeouts_s=self._slow_s, **query)
         return {
             uuid: ProviderSummary(
-                {name: amounts['used'] for name, amounts in one['resources'].items()},
-                one['traits'],
+                {name: amounts['used'] for name, amounts in summary['resources'].items()},
+                summary['traits'],
             )
-            for uuid, one in answer['provider_summaries'].items()
+            for uuid, summary in answer['provider_summaries'].items()
         }
 
     def inventories(self, provider_uuid):
@@ -155,21 +157,21 @@ class PlacementClient(keystone.Client):
     def root_of(self, provider_uuid):
         """Returns the UUID of the root of the provider's tree; None if there is no such
         provider."""
-        found = self._of_tree(provider_uuid)
-        return found[0]['root_provider_uuid'] if found else None
+        tree = self._of_tree(provider_uuid)
+        return tree[0]['root_provider_uuid'] if tree else None
 
     def node(self, uuid):
         """Returns the NodeProviders of a compute node."""
-        found = {one['uuid']: one for one in self._of_tree(uuid)}
-        facts = {name: self._facts(name) for name in found}
+        tree = {provider['uuid']: provider for provider in self._of_tree(uuid)}
+        facts = {name: self._facts(name) for name in tree}
         return NodeProviders(
             uuid,
             {
-                name: {'parent_provider_uuid': one['parent_provider_uuid'], **facts[name][0]}
-                for name, one in found.items()
+                name: {'parent_provider_uuid': provider['parent_provider_uuid'], **facts[name][0]}
+                for name, provider in tree.items()
             },
-            {name: one['generation'] for name, one in found.items()},
-            {name: facts[name][1] for name in found},
+            {name: provider['generation'] for name, provider in tree.items()},
+            {name: facts[name][1] for name in tree},
         )
 
     def _of_tree(self, uuid):
@@ -183,8 +185,8 @@ class PlacementClient(keystone.Client):
 
     def allocations(self, provider_uuid):
         """Returns what is allocated from a provider: amounts by consumer."""
-        found = self._get(f'/resource_providers/{provider_uuid}/allocations')['allocations']
-        return {consumer: one['resources'] for consumer, one in found.items()}
+        answer = self._get(f'/resource_providers/{provider_uuid}/allocations')['allocations']
+        return {consumer: allocation['resources'] for consumer, allocation in answer.items()}
 
     def aggregates(self, provider_uuid):
         """Returns the UUIDs of the aggregates of a provider."""
@@ -203,12 +205,12 @@ class PlacementClient(keystone.Client):
 
     def allocations_of(self, consumer):
         """Returns the ConsumerAllocations of a consumer; without providers if it has none."""
-        found = self._get(f'/allocations/{consumer}')
+        answer = self._get(f'/allocations/{consumer}')
         return ConsumerAllocations(
-            {uuid: one['resources'] for uuid, one in found['allocations'].items()},
-            found.get('consumer_generation'),
-            found.get('project_id'),
-            found.get('user_id'),
+            {uuid: allocation['resources'] for uuid, allocation in answer['allocations'].items()},
+            answer.get('consumer_generation'),
+            answer.get('project_id'),
+            answer.get('user_id'),
         )
 
     def write(self, wanted, most_s=math.inf, least_s=0.0):

@@ -24,8 +24,8 @@ import time
 LOG = logging.getLogger(__name__)
 
 MAX_CHECKED = 100  # claims that are checked at once
-EVERY_S = 20.0  # between two looks through all claims
-BATCH = 500  # nodes whose claims are looked through at once: the loop waits for that
+EVERY_S = 20.0  # between two checks of all claims
+BATCH = 500  # nodes whose claims are checked at once: the loop waits for that
 
 
 class Reconciler:
@@ -53,12 +53,12 @@ class Reconciler:
 
     def _unsettled(self):
         before_s = self._scheduler.clock() - self._age_s
-        nodes, found = [*self._mirror.serverless.items()], []
+        nodes, claims = [*self._mirror.serverless.items()], []
         for begin in range(0, len(nodes), BATCH):
             some = dict(nodes[begin : begin + BATCH])
             find = self._scheduler.nova_hosts.unsettled_claims
-            found += self._scheduler.call(find, before_s, some)
-        return sorted(found, key=lambda claim: claim.created_s)[:MAX_CHECKED]
+            claims += self._scheduler.call(find, before_s, some)
+        return sorted(claims, key=lambda claim: claim.created_s)[:MAX_CHECKED]
 
     def _settle(self, claim):
         """End a claim that no server will use. Returns False if its node has to be read first."""
@@ -67,7 +67,7 @@ class Reconciler:
         if self._is_needed(claim.consumer_uuid) if is_there else claim.is_confirmed:
             return False
         if is_there and not self._placement.remove(claim.consumer_uuid, allocations):
-            return True  # the allocation has changed: the next look decides
+            return True  # the allocation has changed: the next check decides
         if self._scheduler.call(self._scheduler.nova_hosts.end_claim, claim):
             needless = 'its server does not exist, or is offloaded'
             what = needless if is_there else 'it has no allocation'

@@ -45,11 +45,11 @@ class RoutedNetworks:
         NoValidHost if Neutron or Placement does not tell.
         """
         try:
-            found = [self._of_network(port, network) for port, network in networks]
+            sets = [self._of_network(port, network) for port, network in networks]
         except (errors.NeutronError, errors.PlacementError) as error:
             reason = f'The segments of a requested network cannot be read: {error}.'
             raise errors.NoValidHost(reason, for_tenants=FOR_TENANTS) from None
-        return tuple(one for one in found if one)
+        return tuple(aggregates for aggregates in sets if aggregates)
 
     def _of_network(self, port, network):
         """The aggregates of one requested network; empty if any host will do.
@@ -65,11 +65,11 @@ class RoutedNetworks:
         return self._of_segments([] if network is None else self._neutron.segments_of(network))
 
     def _of_segments(self, segments):
-        found = set()
+        aggregates = set()
         for segment in segments:
-            there = self._placement.aggregates(segment)
-            if not there:
+            of_segment = self._placement.aggregates(segment)
+            if not of_segment:
                 reason = f'Segment {segment} of a requested network has no aggregate in Placement.'
                 raise errors.NoValidHost(reason, for_tenants=FOR_TENANTS)
-            found.update(there)
-        return frozenset(found)
+            aggregates.update(of_segment)
+        return frozenset(aggregates)

@@ -21,9 +21,9 @@ LOG = logging.getLogger(__name__)
 
 
 class ServiceRecord:
-    """Writes signs of life. No server depends on them: without write access there are none.
+    """Writes heartbeats. No server depends on them: without write access there are none.
 
-    ``records`` is a SqlServiceRecords. ``interval_s`` returns the seconds between two signs.
+    ``records`` is a SqlServiceRecords. ``interval_s`` returns the seconds between two heartbeats.
     """
 
     def __init__(self, records, host, interval_s, monotonic=time.monotonic):
@@ -33,7 +33,7 @@ class ServiceRecord:
         self._may_write = True
 
     def write(self):
-        """Write a sign of life, if one is due. Raises StoreUnavailable."""
+        """Write a heartbeat, if one is due. Raises StoreUnavailable."""
         now_s = self._monotonic()
         if not self._may_write or now_s < self._due_s:
             return

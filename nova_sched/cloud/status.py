@@ -16,14 +16,14 @@ from nova_sched.cloud.cells import DISABLED
 from nova_sched.cloud.placement import NOBODY
 from nova_sched.engine.sync.nova_hosts import LEFT_OUT, SILENT, UP
 
-MOST = 200  # nodes of a cell that another scheduler reads, of which the reason is looked for
+MOST = 200  # nodes of a cell that another scheduler reads, of which the reason is read
 READABLE, UNREADABLE = 'readable', 'unreadable'
 API_DATABASE = "Nova's API database"
 
 
 class CloudStatus:
     """Asks the parts of the cloud, and the mirror. ``writer`` is the AllocationWriter, or None for
-    a scheduler that only reads. ``down_s`` returns the seconds after which a look is too old."""
+    a scheduler that only reads. ``down_s`` returns the seconds after which a poll is too old."""
 
     def __init__(self, scheduler, mirror, cells, placement, writer, down_s):
         self._scheduler, self._mirror, self._cells = scheduler, mirror, cells
@@ -50,9 +50,9 @@ class CloudStatus:
         hosts = [host for _, some in enabled for host in some]
         parts = [self._api_database(), self._placement_part()]
         return {
-            'ok': all(one['reachable'] for one in parts)
-            and all(one['state'] in (READABLE, 'disabled') for one in cells)
-            and all(one['state'] not in (LEFT_OUT, SILENT) for one in hosts),
+            'ok': all(part['reachable'] for part in parts)
+            and all(cell['state'] in (READABLE, 'disabled') for cell in cells)
+            and all(host['state'] not in (LEFT_OUT, SILENT) for host in hosts),
             'now': self._scheduler.clock(),
             'cells': cells,
             'hosts': hosts,
@@ -74,9 +74,7 @@ class CloudStatus:
                 problem = str(error)
         age_s = None if view.seen_s is None else self._scheduler.clock() - view.seen_s
         if problem is None and (age_s is None or age_s > self._down_s()):
-            problem = (
-                'it was not looked at yet' if age_s is None else f'{age_s:.0f} s since a look'
-            )
+            problem = 'it was not polled yet' if age_s is None else f'{age_s:.0f} s since a poll'
         cell = {
             'cell_uuid': uuid,
             'name': view.cell.name,
@@ -98,9 +96,9 @@ class CloudStatus:
         stamps = view.cell.node_stamps()
         host_of = self._scheduler.nova_hosts.host_of
         unknown = sorted(uuid for uuid in stamps if host_of(uuid) is None)
-        found = self._mirror.nodes.why_not_reported(view, unknown[:MOST])
+        whys = self._mirror.nodes.why_not_reported(view, unknown[:MOST])
         default = 'another scheduler has not read it yet'
-        return {stamps[uuid][0] or uuid: (LEFT_OUT, found.get(uuid, default)) for uuid in unknown}
+        return {stamps[uuid][0] or uuid: (LEFT_OUT, whys.get(uuid, default)) for uuid in unknown}
 
     @staticmethod
     def _left_out_cell(uuid, why, standing):

@@ -38,7 +38,7 @@ class Survey:
     def generations(self, root_uuid):
         """The generations of the providers of a tree; none if there is no such tree."""
         tree = self._trees.get(root_uuid, {})
-        return {uuid: one['generation'] for uuid, one in tree.items()}
+        return {uuid: provider['generation'] for uuid, provider in tree.items()}
 
     def used(self, root_uuid):
         """What is used of the root of a tree; None if it has not summaries of all its
@@ -56,11 +56,11 @@ class Survey:
             uuid,
             {
                 name: {
-                    'parent_provider_uuid': one['parent_provider_uuid'],
+                    'parent_provider_uuid': provider['parent_provider_uuid'],
                     'inventories': self._placement.inventories(name),
                     'traits': self._summaries[name].traits,
                 }
-                for name, one in tree.items()
+                for name, provider in tree.items()
             },
             self.generations(uuid),
             {uuid: held},

@@ -24,8 +24,8 @@ from nova_sched.cloud.allocation_write import Sent
 LOG = logging.getLogger(__name__)
 
 RETRY_S = 1.0  # while Placement or the store does not answer
-STOP_S = 2.0  # for a look that is under way
-LOOKS = 2  # a request may be done after the first look
+STOP_S = 2.0  # for a check that is under way
+CHECKS = 2  # of a request: it may be done after the first one
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -50,10 +50,10 @@ class WriteQueue:
         """Call ``start`` with the QueuedWrite, now or when its turn comes. It must not wait."""
         turn = QueuedWrite(frozenset(servers), start)
         with self._lock:
-            earlier = {self._last[one] for one in turn.servers if one in self._last}
+            earlier = {self._last[server] for server in turn.servers if server in self._last}
             turn.waits = len(earlier)
-            for one in earlier:
-                one.followers.append(turn)
+            for earlier_turn in earlier:
+                earlier_turn.followers.append(turn)
             self._last.update(dict.fromkeys(turn.servers, turn))
         if not earlier:
             start(turn)
@@ -63,18 +63,18 @@ class WriteQueue:
             for server in turn.servers:
                 if self._last[server] is turn:
                     del self._last[server]
-            for one in turn.followers:
-                one.waits -= 1
-            ready = [one for one in turn.followers if not one.waits]
-        for one in ready:
-            one.start(one)
+            for follower in turn.followers:
+                follower.waits -= 1
+            ready = [follower for follower in turn.followers if not follower.waits]
+        for follower in ready:
+            follower.start(follower)
 
 
 @dataclasses.dataclass(slots=True)
 class UncertainWrite:
     sent: Sent
     due_s: float
-    looks: int = LOOKS
+    checks: int = CHECKS
 
 
 class UncertainWrites:
@@ -82,7 +82,7 @@ class UncertainWrites:
 
     Nothing is removed that is not as this request has written it: the consumer's generation says
     so. A later call may have written the same, or be about to: while the server has another
-    pending claim on that node, the look is repeated, and nothing is removed if it has a confirmed
+    pending claim on that node, the check is repeated, and nothing is removed if it has a confirmed
     one. ``claims`` returns the claims of a server (and may raise StoreUnavailable). ``late_s``: a
     request may be done this long after it was given up.
     """
@@ -132,14 +132,14 @@ class UncertainWrites:
         if thread is not None:
             thread.join(STOP_S)
         with self._lock:  # the thread may still end one
-            left = [one.sent for writes in self._waiting.values() for one in writes]
+            left = [write.sent for writes in self._waiting.values() for write in writes]
         for sent in left:
             _warn(sent)
 
     def _run(self):
         while not self._leaving.is_set():
-            due = [one for writes in list(self._waiting.values()) for one in writes]
-            next_s = min((one.due_s for one in due), default=None)
+            due = [write for writes in list(self._waiting.values()) for write in writes]
+            next_s = min((write.due_s for write in due), default=None)
             pause_s = None if next_s is None else next_s - self._clock()
             if pause_s is None or pause_s > 0:
                 self._wake.wait(pause_s)
@@ -150,7 +150,7 @@ class UncertainWrites:
                     self._settle(write)
 
     def _settle(self, write):
-        """Look at one server, while no other request for it is under way."""
+        """Check one server, while no other request for it is under way."""
         server, started = write.sent.server, threading.Event()
         entered = []
 
@@ -162,7 +162,7 @@ class UncertainWrites:
         started.wait()
         try:
             if write in self._waiting.get(server.uuid, ()):
-                self._look(write)
+                self._check(write)
         except errors.SchedError as error:
             LOG.debug('%s', error)
             write.due_s = self._clock() + RETRY_S
@@ -172,23 +172,23 @@ class UncertainWrites:
         finally:
             self._queue.leave(entered[0])
 
-    def _look(self, write):
+    def _check(self, write):
         server = write.sent.server
-        found = self._client.allocations_of(server.uuid)
-        if not write.sent.is_in(found):
-            write.looks -= 1
+        allocations = self._client.allocations_of(server.uuid)
+        if not write.sent.is_in(allocations):
+            write.checks -= 1
             write.due_s = self._clock() + self._late_s
-            if not write.looks:
+            if not write.checks:
                 self._end(write)
             return
         # The claims are read after the allocations. A later claim has a later write, and then this
         # removal or that write loses by the consumer's generation.
-        others = [one for one in self._claims(server.uuid) if server.is_of_another(one)]
-        if others and not any(one.is_confirmed for one in others):
+        others = [claim for claim in self._claims(server.uuid) if server.is_of_another(claim)]
+        if others and not any(claim.is_confirmed for claim in others):
             write.due_s = self._clock() + self._late_s
             return
         if not others:
-            before = dataclasses.replace(found, providers=write.sent.before.providers)
+            before = dataclasses.replace(allocations, providers=write.sent.before.providers)
             self._client.put_back({server.uuid: before})
             LOG.warning(
                 'Took back the allocations of instance %s on node %s: its caller was refused',

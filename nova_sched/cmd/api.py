@@ -74,12 +74,12 @@ def _monitored(served, bus, systemd):
     from nova_sched import rpc
     from nova_sched.cmd import monitor
 
-    signs = monitor.ApiSigns(served.bind_addr, lambda: rpc.try_once(bus))
+    heartbeats = monitor.ApiHeartbeats(served.bind_addr, lambda: rpc.try_once(bus))
     if systemd.is_there:
-        signs.start()
-    made = monitor.Monitor(systemd, signs, 1)
-    made.start()
-    return made
+        heartbeats.start()
+    api_monitor = monitor.Monitor(systemd, heartbeats, 1)
+    api_monitor.start()
+    return api_monitor
 
 
 def check_address(conf):
@@ -130,8 +130,8 @@ def _api(conf, bus):
 
     def client_of(kind, wait_s=None, silence_s=None, service=None, patience_s=None):
         wait_s = wait_s or conf.api.rpc_timeout
-        made = kind(bus, wait_s, silence_s or SCHEDULER_SILENCE_S, attempts=ATTEMPTS)
-        return (service or limits.schedulers).calls(made, patience_s or wait_s)
+        client = kind(bus, wait_s, silence_s or SCHEDULER_SILENCE_S, attempts=ATTEMPTS)
+        return (service or limits.schedulers).calls(client, patience_s or wait_s)
 
     def probe_of(kind):
         # A probe asks one at a time, and whether a service is back.
@@ -164,7 +164,7 @@ def server(conf, served):
     from nova_sched.cmd.web_server import WebServer
 
     try:
-        made = WebServer(
+        web_server = WebServer(
             (conf.api.host, conf.api.port),
             served,
             max(conf.api.max_body_size, MAX_FORM_SIZE),
@@ -176,8 +176,8 @@ def server(conf, served):
         )
     except OSError as error:
         raise errors.BadConfig('[api] host and port', str(error)) from None
-    LOG.info('Serving on http://%s:%d', *made.bind_addr)
-    return made
+    LOG.info('Serving on http://%s:%d', *web_server.bind_addr)
+    return web_server
 
 
 def _refusal(status, why):
@@ -186,30 +186,30 @@ def _refusal(status, why):
     from nova_sched.api import faults
 
     code = 'busy' if status == 503 else faults.code_of(status)
-    made = faults.response(status, code, why, {})
-    return list(made.headers), made.get_data()
+    answer = faults.response(status, code, why, {})
+    return list(answer.headers), answer.get_data()
 
 
 def until_told(served, stopping=lambda: None):
     """Serve until SIGTERM or SIGINT; requests in flight are answered before this returns.
     ``stopping`` is called before they are."""
-    told = []
+    signals = []
 
     def leave():
         # A signal handler only records the signal: in the hub of eventlet, no call may wait.
-        while not told:
+        while not signals:
             time.sleep(NOTICE_S)
         stopping()
         served.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: told.append(number))
+        signal.signal(number, lambda number, _: signals.append(number))
     leaving = threading.Thread(target=leave)
     leaving.start()
     try:
         served.serve()
     finally:
-        told.append(None)
+        signals.append(None)
         leaving.join()
 
 

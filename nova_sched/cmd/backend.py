@@ -62,10 +62,10 @@ def ignore_eventlet():
 
 def config_arguments(argv):
     """The arguments that name configuration files."""
-    found = []
+    named = []
     for place, argument in enumerate(argv):
         if argument in ('--config-file', '--config-dir'):
-            found += argv[place : place + 2]
+            named += argv[place : place + 2]
         elif argument.startswith(('--config-file=', '--config-dir=')):
-            found.append(argument)
-    return found
+            named.append(argument)
+    return named

@@ -22,13 +22,13 @@ from oslo_service import backend
 from oslo_service import service as oslo_service
 
 from nova_sched.cmd import metrics_export, trace_export
-from nova_sched.cmd.monitor import Monitor, Signs, Systemd
+from nova_sched.cmd.monitor import Monitor, Systemd, WorkerHeartbeats
 from nova_sched.cmd.startup import Reloadable
 from nova_sched.conf import base
 
 LOG = logging.getLogger(__name__)
 
-SIGN_S = 0.5  # between two signs of life of a worker
+HEARTBEAT_S = 0.5  # between two heartbeats of a worker
 SETTLE_S = 1.0  # by then, no thread works with a value that it read before a reload
 
 
@@ -40,9 +40,9 @@ def run(conf, service, daemon, workers=1, check=None):
     ``service`` is an oslo.service with ``alive_s()``: when its loop last moved, in monotonic
     seconds, or 0 while it starts. ``check`` validates a configuration that is reloaded.
     """
-    signs = Signs(workers)
+    heartbeats = WorkerHeartbeats(workers)
     options = AnnouncedOptions(conf, check)
-    options.monitor = monitor = Monitor(Systemd(), signs, workers, lambda: options.problem)
+    options.monitor = monitor = Monitor(Systemd(), heartbeats, workers, lambda: options.problem)
     trace_export.check(conf)
     export = metrics_export.of_options(conf, daemon)
 
@@ -51,7 +51,7 @@ def run(conf, service, daemon, workers=1, check=None):
         return trace_export.begin(conf, daemon)
 
     try:
-        supervised = SupervisedService(service, signs, monitor, begin)
+        supervised = SupervisedService(service, heartbeats, monitor, begin)
         base.set_service_defaults(conf)
         monitor.start()
         return _run(conf, options, supervised, workers, monitor)
@@ -94,24 +94,26 @@ class AnnouncedOptions(Reloadable):
 
 
 class SupervisedService(oslo_service.ServiceBase):
-    """A service that gives signs of life to the first process of its daemon. ``begin()`` has the
+    """A service that sends heartbeats to the first process of its daemon. ``begin()`` has the
     process show its metrics and traces, and returns what ends that."""
 
-    def __init__(self, service, signs, monitor, begin):
-        self._service, self._signs, self._monitor = service, signs, monitor
+    def __init__(self, service, heartbeats, monitor, begin):
+        self._service, self._heartbeats, self._monitor = service, heartbeats, monitor
         self._begin, self._end = begin, lambda: None
 
     def start(self):
-        self._signs.begin()
+        self._heartbeats.begin()
         self._end = self._begin()
-        threading.Thread(target=self._give_signs, name='nova-sched-signs', daemon=True).start()
+        threading.Thread(
+            target=self._send_heartbeats, name='nova-sched-heartbeats', daemon=True
+        ).start()
         self._service.start()
 
-    def _give_signs(self):
+    def _send_heartbeats(self):
         pause = threading.Event()
         while True:
-            self._signs.give(self._service.alive_s())
-            pause.wait(SIGN_S)
+            self._heartbeats.send(self._service.alive_s())
+            pause.wait(HEARTBEAT_S)
 
     def stop(self, graceful=True):
         self._monitor.stopping()
@@ -124,13 +126,13 @@ class SupervisedService(oslo_service.ServiceBase):
     def reset(self):
         """The configuration was read again."""
         self._service.reset()
-        self._signs.reloaded(self._signs.reloads)
+        self._heartbeats.reloaded(self._heartbeats.reloads)
 
     def reload(self, options):
         """Read the configuration again, if it is valid, and work on with it."""
-        number = self._signs.reloads
+        number = self._heartbeats.reloads
         try:
-            if self._signs.accepted == number:
+            if self._heartbeats.accepted == number:
                 options.apply()
                 self._service.reset()
                 time.sleep(SETTLE_S)
@@ -138,7 +140,7 @@ class SupervisedService(oslo_service.ServiceBase):
         except Exception:
             LOG.exception('The options were not reloaded')
         finally:
-            self._signs.reloaded(number)
+            self._heartbeats.reloaded(number)
 
 
 class Worker(cotyledon.Service):

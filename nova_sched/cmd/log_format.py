@@ -42,13 +42,13 @@ def _states(record: logging.LogRecord, error: BaseException | None) -> bool:
 def install() -> None:
     """Let all handlers that oslo.log has made for text use it."""
     for handler in logging.getLogger().handlers:
-        made = handler.formatter
-        if type(made) is formatters.ContextFormatter:
+        formatter = handler.formatter
+        if type(formatter) is formatters.ContextFormatter:
             handler.setFormatter(
                 OnceFormatter(
-                    project=made.project,
-                    version=made.version,
-                    datefmt=made.datefmt,
-                    config=made.conf,
+                    project=formatter.project,
+                    version=formatter.version,
+                    datefmt=formatter.datefmt,
+                    config=formatter.conf,
                 )
             )

@@ -13,7 +13,7 @@
 
 Each process writes its measures into a file of a directory that the daemon makes; the first
 process reads all files when it is asked. So a request costs the workers nothing, and does not wait
-for one that stands still. What the counters of an ended process had stays in the sums.
+for one that stands still. The sums keep the counts of a process that has ended.
 """
 
 import contextlib
@@ -90,14 +90,14 @@ class Collector:
     def collect(self):
         """The families of metrics, as prometheus_client asks for them."""
         with self._lock:
-            found = self._read()
+            processes = self._read()
             for measure in self._measures:
-                yield self._family(measure, found)
+                yield self._family(measure, processes)
 
     def _read(self):
         """What the living processes have, oldest first. Those that have ended are added to the
         sums."""
-        found = []
+        processes = []
         for path in sorted(self._directory.iterdir()):
             pid, _, rest = path.name.partition('-')
             if path.suffix or not rest:
@@ -107,20 +107,20 @@ class Collector:
                 is_alive = self._is_alive(int(pid))
                 plain = json.loads(path.read_text())
                 if is_alive:
-                    found.append(plain)
+                    processes.append(plain)
                 else:
                     self._add_ended(plain)
                     path.unlink()
-        return sorted(found, key=lambda plain: plain['time'])
+        return sorted(processes, key=lambda plain: plain['time'])
 
     def _add_ended(self, plain):
         for measure in self._measures:
             if measure.kind != GAUGE:
                 _add(self._ended.setdefault(measure.name, {}), measure, plain)
 
-    def _family(self, measure, found):
+    def _family(self, measure, processes):
         sums = dict(self._ended.get(measure.name, {}))
-        for plain in found:
+        for plain in processes:
             _add(sums, measure, plain)
         family = FAMILIES[measure.kind](measure.name, measure.text, labels=measure.labels)
         for labels, value in sorted(sums.items()):
@@ -144,18 +144,18 @@ def _add(sums, measure, plain):
         elif measure.merge == MAX:
             sums[labels] = max(before, value)
         elif measure.kind == HISTOGRAM:
-            sums[labels] = [one + other for one, other in zip(before, value, strict=True)]
+            sums[labels] = [own + other for own, other in zip(before, value, strict=True)]
         else:
             sums[labels] = before + value
 
 
 def _buckets(bounds, value):
     """Cumulative counts by upper bound, as texts."""
-    total, found = 0, []
+    total, buckets = 0, []
     for bound, count in zip((*map(str, bounds), '+Inf'), value[:-1], strict=True):
         total += count
-        found.append((bound, total))
-    return found
+        buckets.append((bound, total))
+    return buckets
 
 
 class Export:

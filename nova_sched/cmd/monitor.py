@@ -11,7 +11,7 @@
 # under the License.
 """What a daemon tells systemd: that it is ready, reloads and stops, and that its workers live.
 
-A Monitor in its first process reads the signs of life of the workers, and passes them to Systemd.
+A Monitor in its first process reads the heartbeats of the workers, and passes them to Systemd.
 """
 
 import contextlib
@@ -31,8 +31,8 @@ LOG = logging.getLogger(__name__)
 
 NAMES = ('NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID')
 STEP_S = 0.5
-PINGS = 4  # signs of life to systemd, within the time that it allows
-SILENT = 0.5  # of that time: a worker that has not moved for so long is not spoken for
+WATCHDOG_HEARTBEATS = 4  # to systemd, within the time that it allows
+SILENT = 0.5  # of that time: a worker that has not moved for so long counts as silent
 PID, ALIVE_S, RELOADS, FIELDS = 0, 1, 2, 3  # of a slot
 LOCK_S = 1.0  # a worker that was killed may have kept the lock
 FIRST_S, PROBE_S = 0.2, 5.0  # between two probes of an API: until it is ready, and after that
@@ -43,8 +43,8 @@ class Monitor:
     """Runs in the first process of a daemon of ``count`` workers; its methods do nothing in any
     other one. ``problem()`` is what is wrong with the options of the last reload, or ''."""
 
-    def __init__(self, systemd, signs, count, problem=lambda: '', clock=time.monotonic):
-        self._systemd, self._signs, self._count = systemd, signs, count
+    def __init__(self, systemd, heartbeats, count, problem=lambda: '', clock=time.monotonic):
+        self._systemd, self._heartbeats, self._count = systemd, heartbeats, count
         self._problem, self._clock = problem, clock
         self._pid = os.getpid()
         self._is_ready = self._is_reloading = self._is_stopping = self._is_silent = False
@@ -63,7 +63,7 @@ class Monitor:
     def reloading(self):
         """The daemon was told to reload."""
         if os.getpid() == self._pid:
-            self._signs.want_reload()
+            self._heartbeats.want_reload()
             self._is_reloading = True
             self._systemd.reloading()
 
@@ -71,7 +71,7 @@ class Monitor:
         """This process has read the new configuration, and its workers may apply it if that is
         valid."""
         if os.getpid() == self._pid:
-            self._signs.apply(is_valid)
+            self._heartbeats.apply(is_valid)
 
     def stopping(self):
         if os.getpid() == self._pid:
@@ -84,14 +84,14 @@ class Monitor:
             self._tell_state()
         now_s, watchdog_s = self._clock(), self._systemd.watchdog_s
         if watchdog_s is not None and now_s >= self._due_s and self._speaks_for_all(watchdog_s):
-            self._due_s = now_s + watchdog_s / PINGS
+            self._due_s = now_s + watchdog_s / WATCHDOG_HEARTBEATS
             self._systemd.alive()
 
     def _tell_state(self):
-        ready = self._signs.ready
+        ready = self._heartbeats.ready
         was_ready = self._is_ready and not self._is_reloading
         self._is_ready = self._is_ready or ready == self._count
-        self._is_reloading = self._is_reloading and not self._signs.is_reloaded
+        self._is_reloading = self._is_reloading and not self._heartbeats.is_reloaded
         if not self._is_ready or self._is_reloading:
             self._tell_status(f'{ready} of {self._count} workers ready')
         elif not was_ready:
@@ -111,11 +111,11 @@ class Monitor:
             self._systemd.status(text)
 
     def _speaks_for_all(self, watchdog_s):
-        silence_s = self._signs.silence_s
+        silence_s = self._heartbeats.silence_s
         is_silent = silence_s > SILENT * watchdog_s
         if is_silent and not self._is_silent:
             LOG.error(
-                'The loop of a worker has not moved for %.0f s; systemd gets no sign of life now',
+                'The loop of a worker has not moved for %.0f s; systemd gets no heartbeat now',
                 silence_s,
             )
         self._is_silent = is_silent
@@ -124,7 +124,7 @@ class Monitor:
 
 class Systemd:
     """Messages to systemd; if it is not there, they go nowhere. ``watchdog_s`` is the time within
-    which it wants a sign of life, in seconds; None: it wants none."""
+    which it wants a heartbeat, in seconds; None: it wants none."""
 
     def __init__(self):
         """Takes its variables out of the environment: they are not for libraries and children."""
@@ -151,7 +151,7 @@ class Systemd:
         self._notifier.notify('WATCHDOG=1')
 
 
-class Signs:
+class WorkerHeartbeats:
     """Each of ``count`` workers writes to its slot, and the daemon's first process reads all.
 
     ``reloads`` counts the reloads that the daemon was told to make; ``accepted`` is the number of
@@ -187,7 +187,7 @@ class Signs:
             if is_locked:
                 self._lock.release()
 
-    def give(self, alive_s):
+    def send(self, alive_s):
         """``alive_s``: when the worker's loop last moved, in monotonic seconds; 0 while it
         starts."""
         self._mine[ALIVE_S] = alive_s
@@ -221,8 +221,8 @@ class Signs:
     @property
     def silence_s(self):
         """Seconds since the loop of some worker has moved; a worker that starts does not count."""
-        signs = [slot[ALIVE_S] for slot in self._living() if slot[ALIVE_S]]
-        return max(0.0, self._clock() - min(signs)) if signs else 0.0
+        heartbeats = [slot[ALIVE_S] for slot in self._living() if slot[ALIVE_S]]
+        return max(0.0, self._clock() - min(heartbeats)) if heartbeats else 0.0
 
     def _living(self):
         return [slot for slot in self._slots if _is_alive(slot)]
@@ -232,8 +232,8 @@ def _is_alive(slot):
     return bool(slot[PID]) and psutil.pid_exists(int(slot[PID]))
 
 
-class ApiSigns:
-    """What a monitor asks of the workers of a daemon (``Signs``), for one web server.
+class ApiHeartbeats:
+    """What a monitor asks of the workers of a daemon (``WorkerHeartbeats``), for one web server.
 
     ``address`` is where it listens. ``reach()`` raises BrokerUnavailable while the bus does not
     answer.
@@ -257,14 +257,14 @@ class ApiSigns:
         return 0.0 if self._alive_s is None else self._clock() - self._alive_s
 
     def start(self):
-        threading.Thread(target=self._run, name='nova-sched-signs', daemon=True).start()
+        threading.Thread(target=self._run, name='nova-sched-heartbeats', daemon=True).start()
 
     def _run(self):
         while True:
-            self.look()
+            self.probe()
             time.sleep(PROBE_S if self.ready else FIRST_S)
 
-    def look(self):
+    def probe(self):
         """One probe."""
         if not self._is_reached:
             with contextlib.suppress(errors.BrokerUnavailable):

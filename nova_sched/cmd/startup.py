@@ -63,9 +63,9 @@ def check(conf):
 
     check_options(conf)
     event_notifications.of_options(conf)
-    with bus(conf) as made:
-        service.is_direct(conf, made)
-        try_bus(made)
+    with bus(conf) as transport:
+        service.is_direct(conf, transport)
+        try_bus(transport)
     if conf.claims.store == 'sql':
         with contextlib.suppress(errors.StoreUnavailable):  # the workers wait, and log it
             service.database(conf).dispose()
@@ -92,19 +92,19 @@ def bus(conf):
     """The transport of the bus, for a block. Raises BadConfig."""
     from nova_sched import rpc  # late: most commands do not use the bus
 
-    made = rpc.transport(conf)
+    transport = rpc.transport(conf)
     try:
-        yield made
+        yield transport
     finally:
-        made.cleanup()
+        transport.cleanup()
 
 
-def try_bus(made):
+def try_bus(transport):
     """Connect once to a transport. Raises BadConfig if the bus refuses the user, the password or
     the virtual host. A bus that does not answer is waited for later."""
     from nova_sched import rpc
 
-    accepted('[DEFAULT] transport_url', lambda: rpc.try_once(made))
+    accepted('[DEFAULT] transport_url', lambda: rpc.try_once(transport))
 
 
 def accepted(where, connect):

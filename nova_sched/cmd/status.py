@@ -103,13 +103,13 @@ class Checks(upgradecheck.UpgradeCommands):
         for cell in cells:
             names.append(cell.name or cell.uuid)
             try:
-                found = nova_rights.unreadable(cell.engine, nova_rights.OF_CELL)
+                unreadable = nova_rights.unreadable(cell.engine, nova_rights.OF_CELL)
             except errors.SchedError as error:
-                found = {'the database': str(error)}
-            problems += [f'cell {names[-1]}: {table}: {why}' for table, why in found.items()]
+                unreadable = {'the database': str(error)}
+            problems += [f'cell {names[-1]}: {table}: {why}' for table, why in unreadable.items()]
         if not names:
             problems.append('there is no enabled cell')
-        is_bad = problems and not all(one.endswith('it is disabled') for one in problems)
+        is_bad = problems and not all(problem.endswith('it is disabled') for problem in problems)
         code = Code.FAILURE if is_bad else Code.WARNING if problems else Code.SUCCESS
         return Result(code, '; '.join(problems) or f'Readable: {", ".join(names)}.')
 
@@ -120,10 +120,10 @@ class Checks(upgradecheck.UpgradeCommands):
         from nova_sched.db import engine, nova_rights
 
         if not nova_service.has_services(self.conf):
-            text = '[database] connection is no database of Nova: Nova shows no scheduler.'
+            text = '[database] connection is not a database of Nova: Nova shows no scheduler.'
             return Result(Code.WARNING, text)
-        made = engine.create(self.conf.database.connection, self._limits())
-        if why := nova_rights.unwritable(made):
+        writer = engine.create(self.conf.database.connection, self._limits())
+        if why := nova_rights.unwritable(writer):
             text = f'The record cannot be written, and Nova shows the scheduler as down: {why}'
             return Result(Code.WARNING, text)
         return good('The table services may be written.')
@@ -136,7 +136,7 @@ class Checks(upgradecheck.UpgradeCommands):
         if self.conf.scheduler.discover_hosts_in_cells_interval < 0:
             return good('[scheduler] discover_hosts_in_cells_interval is not set.')
         limits = self._limits()
-        urls = [one.engine.url.render_as_string(hide_password=False) for one in self._cells()]
+        urls = [cell.engine.url.render_as_string(hide_password=False) for cell in self._cells()]
         api, *cells = (
             engine.create(url, limits) for url in (self.conf.api_database.connection, *urls)
         )
@@ -171,21 +171,21 @@ class Checks(upgradecheck.UpgradeCommands):
     @nova_check_of
     def computes(self):
         """No nova-compute is older than this release supports."""
-        found = {
+        versions = {
             cell.name or cell.uuid: version
             for cell in self._cells()
             if (version := cell.oldest_compute_version()) is not None
         }
-        if not found:
+        if not versions:
             return Result(Code.WARNING, 'No cell has a nova-compute service.')
-        old = {name: version for name, version in found.items() if version < OLDEST_COMPUTE}
+        old = {name: version for name, version in versions.items() if version < OLDEST_COMPUTE}
         if old:
             each = ', '.join(f'{name}: {version}' for name, version in sorted(old.items()))
             text = (
                 f'The oldest nova-compute services are of version {each}; upgrade them to at least'
             )
             return Result(Code.FAILURE, f'{text} {OLDEST_COMPUTE}.')
-        return good(f'The oldest has version {min(found.values())}.')
+        return good(f'The oldest has version {min(versions.values())}.')
 
     @check_of
     def consumers(self):
@@ -252,9 +252,9 @@ class Checks(upgradecheck.UpgradeCommands):
         from nova_sched.db.nova_api import NovaApi
 
         api = NovaApi(self._reader('api_database'))
-        found = Cells(api, self.conf.database.connection, self._limits())
-        found.reread()
-        return found
+        cells = Cells(api, self.conf.database.connection, self._limits())
+        cells.reread()
+        return cells
 
     def _claims(self):
         """An engine on the database of claims; None: it is a SQLite file that is not made yet."""
@@ -275,12 +275,14 @@ class Checks(upgradecheck.UpgradeCommands):
         if schema.version(engine) != schema.HEAD:
             return []
         schedulers = SqlSchedulers(engine)
-        return [one.host for one in schedulers.alive(schedulers.now_s() - SILENT_S)]
+        return [scheduler.host for scheduler in schedulers.alive(schedulers.now_s() - SILENT_S)]
 
 
-def _readable(found):
-    if found:
-        return Result(Code.FAILURE, '; '.join(f'{name}: {why}' for name, why in found.items()))
+def _readable(unreadable):
+    if unreadable:
+        return Result(
+            Code.FAILURE, '; '.join(f'{name}: {why}' for name, why in unreadable.items())
+        )
     return good('All tables and columns are readable.')
 
 

@@ -88,8 +88,8 @@ class TraceExport(Outbox):
         def context(span_id, is_remote=False):
             return SpanContext(trace.trace_id, span_id, is_remote, flags, TraceState())
 
-        def event(one, at_ns):
-            facts = one._asdict()
+        def event(span_event, at_ns):
+            facts = span_event._asdict()
             return Event(facts.pop('name'), facts, at_ns)
 
         parent = trace.parent and context(trace.parent.span_id, is_remote=True)
@@ -112,7 +112,7 @@ class TraceExport(Outbox):
                 context(trace.span_id),
                 self._resource,
                 attributes=span.attributes,
-                events=[event(one, at(span.end_s)) for one in span.events],
+                events=[event(span_event, at(span.end_s)) for span_event in span.events],
                 start_time=at(span.begin_s),
                 end_time=at(span.end_s),
             )

@@ -39,7 +39,7 @@ MAX_IN_MEMORY = 64 * 1024  # bytes of a request or an answer; the rest is in a t
 # Seconds: for the next request of a connection, for all of a request, for the caller to read some
 # of its answer, and then to close.
 IDLE_S, WHOLE_S, ANSWER_S, CLOSE_S = 10.0, 30.0, 60.0, 2.0
-POLL_S = 0.5  # between two looks for connections that are late
+POLL_S = 0.5  # between two checks for connections that are late
 PAUSE_S = 0.01  # before the next attempt, while the process has too many files
 BLOCK = 64 * 1024
 
@@ -240,9 +240,9 @@ class WebServer(TcpWSGIServer):
     def _close_oldest(self):
         """Close one that no thread works for, if there is one; first of those that have sent
         nothing."""
-        idle = [one for one in self.active_channels.values() if not one.requests]
+        idle = [channel for channel in self.active_channels.values() if not channel.requests]
         if idle:
-            min(idle, key=lambda one: (one.is_begun, one.since_s)).handle_close()
+            min(idle, key=lambda channel: (channel.is_begun, channel.since_s)).handle_close()
 
     def _close_late(self):
         now_s, is_ending = self.clock(), self._stop_s is not None
@@ -288,6 +288,6 @@ class WebServer(TcpWSGIServer):
 
 
 def _one_thread():
-    made = ThreadedTaskDispatcher()
-    made.set_thread_count(1)
-    return made
+    dispatcher = ThreadedTaskDispatcher()
+    dispatcher.set_thread_count(1)
+    return dispatcher

@@ -55,7 +55,7 @@ OPTS = [
         'rpc_timeout',
         default=60,
         min=1,
-        help='Seconds to wait for a scheduler that gives signs of life. After that the caller '
+        help='Seconds to wait for a scheduler that sends heartbeats. After that the caller '
         'gets 503. Must be longer than the planning of a group may take: see `[groups]`.',
     ),
     cfg.FloatOpt(

@@ -49,7 +49,7 @@ OPTS = [
         default=10,
         min=1,
         mutable=True,
-        help="Seconds between two signs of life of a scheduler in Nova's table of services. Only "
+        help="Seconds between two heartbeats of a scheduler in Nova's table of services. Only "
         'where hosts are read from Nova ([cluster] source).',
     ),
     cfg.StrOpt(

@@ -38,7 +38,7 @@ OPTS = [
         default=2.0,
         min=0.1,
         mutable=True,
-        help="Seconds between two looks at the services and the changed compute nodes of Nova's "
+        help="Seconds between two polls of the services and the changed compute nodes of Nova's "
         'cells. Only for the source `nova`.',
     ),
     cfg.FloatOpt(

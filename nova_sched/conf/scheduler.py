@@ -51,10 +51,10 @@ OPTS = [
         default=-1,
         min=-1,
         mutable=True,
-        help='Seconds between two looks for compute hosts that are mapped to no cell, as Nova has '
-        'it; 0 means 60, and -1 that `nova-manage cell_v2 discover_hosts` maps them. The account '
-        "must be able to write to `host_mappings` in Nova's API database, and to `compute_nodes` "
-        'in the cells. Only for the source `nova`.',
+        help='Seconds between two searches for compute hosts that are mapped to no cell, as Nova '
+        'has it; 0 means 60, and -1 that `nova-manage cell_v2 discover_hosts` maps them. The '
+        "account must be able to write to `host_mappings` in Nova's API database, and to "
+        '`compute_nodes` in the cells. Only for the source `nova`.',
     ),
     cfg.IntOpt(
         'max_claim_attempts',

@@ -169,7 +169,7 @@ MOVING = sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.instance_uuid).where(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceRow:
-    """A compute service; ``seen_s`` is its last sign of life, 0 if it never gave one."""
+    """A compute service; ``seen_s`` is its last heartbeat, 0 if it never sent one."""
 
     host: str
     disabled: bool
@@ -227,8 +227,8 @@ class InstanceRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CellLook:
-    """What one look at a cell has read: the time by its database, the ServiceRows of services that
+class CellPoll:
+    """What one poll of a cell has read: the time by its database, the ServiceRows of services that
     are not up, the stamps of compute nodes that were written, and the lowest version of the
     compute services, None without any."""
 
@@ -258,21 +258,21 @@ class NovaCell:
         with transaction(self.engine) as connection:
             return clock.read(connection)
 
-    def look(self, down_time_s, since_s):
-        """A CellLook: ``services_not_up``, ``nodes_changed_since`` and ``oldest_compute_version``,
+    def poll(self, down_time_s, since_s):
+        """A CellPoll: ``services_not_up``, ``nodes_changed_since`` and ``oldest_compute_version``,
         in one transaction, which saves most of the messages to a database that is far away."""
         with transaction(self.engine) as connection:
             now_s = clock.read(connection)
             not_up = connection.execute(NOT_UP, {'down_s': down_time_s}).all()
             written = connection.execute(CHANGED, {'since': _moment(since_s)}).all()
             oldest = connection.execute(OLDEST).scalar()
-        return CellLook(now_s, [_service(row) for row in not_up], _stamps(written), oldest)
+        return CellPoll(now_s, [_service(row) for row in not_up], _stamps(written), oldest)
 
     # Services.
 
     def services_not_up(self, down_time_s, hosts=None):
         """ServiceRows of the compute services, or of those on these hosts, that are disabled,
-        forced down, or without a sign of life in ``down_time_s`` by the database's clock."""
+        forced down, or without a heartbeat in ``down_time_s`` by the database's clock."""
         if hosts is None:
             return [_service(row) for row in self._rows(NOT_UP, down_s=down_time_s)]
         found = self._among(NOT_UP_ON_HOSTS, hosts, down_s=down_time_s)
@@ -284,7 +284,7 @@ class NovaCell:
         return self._rows(OLDEST)[0][0]
 
     def schedulers_up(self, down_time_s):
-        """The hosts of the nova-scheduler services that gave a sign of life in ``down_time_s``."""
+        """The hosts of the nova-scheduler services that sent a heartbeat in ``down_time_s``."""
         return sorted(row.host for row in self._rows(SCHEDULERS_UP, down_s=down_time_s))
 
     # Compute nodes.

@@ -44,7 +44,7 @@ class SqlServiceRecords:
         self._now = UTC_NOW[engine.dialect.name]
 
     def write(self, host, uuid):
-        """Write a sign of life of the scheduler on this host. Makes its row, with this UUID, if
+        """Write a heartbeat of the scheduler on this host. Makes its row, with this UUID, if
         there is none.
 
         Raises StoreUnavailable, or BadConfig if the account may not write.

@@ -33,7 +33,7 @@ ENDS = (CONFIRMED, REVERTED, REFUSED)
 STATES = (*OPEN, *ENDS)
 STOPPED = 'the rebalance was stopped'
 
-AGAIN_S = 10.0  # a move in flight is looked at again after this time
+AGAIN_S = 10.0  # a move in flight is read again after this time
 HOUR_S = 3600.0
 CHUNK = 500  # servers in one statement
 
@@ -44,7 +44,7 @@ HOLD = sa.update(REVISIONS).where(REVISIONS.c.name == 'moves').values(value=REVI
 IS_OPEN, FLIES = MOVES.c.state.in_(OPEN), MOVES.c.state.in_(IN_FLIGHT)
 COUNT_FLYING = sa.select(sa.func.count()).select_from(MOVES).where(FLIES)
 PERIODIC = sa.select(REBALANCES.c.uuid).where(REBALANCES.c.periodic)
-# By their UUIDs, so that moves of other rebalances are not looked at.
+# By their UUIDs, so that moves of other rebalances are not read.
 COUNT_STARTED = (
     sa.select(sa.func.count())
     .select_from(MOVES)

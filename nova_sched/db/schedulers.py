@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Scheduler processes in the database: each has a row, with its last sign of life and its
+"""Scheduler processes in the database: each has a row, with its last heartbeat and its
 metrics."""
 
 import dataclasses
@@ -71,7 +71,7 @@ class SqlSchedulers:
                 connection.execute(sa.insert(SCHEDULERS), row)
 
     def alive(self, since_s):
-        """The processes that gave a sign of life since that time: by host, oldest first."""
+        """The processes that sent a heartbeat since that time: by host, oldest first."""
         with transaction(self._engine) as connection:
             rows = connection.execute(ALIVE, {'since_s': since_s}).mappings().all()
         return [SchedulerFacts(**{**row, 'figures': json.loads(row['figures'])}) for row in rows]
@@ -82,6 +82,6 @@ class SqlSchedulers:
             connection.execute(sa.delete(SCHEDULERS).where(MINE), {'mine': uuid})
 
     def forget(self, before_s):
-        """Delete the processes that gave no sign of life since that time."""
+        """Delete the processes that sent no heartbeat since that time."""
         with transaction(self._engine) as connection:
             connection.execute(sa.delete(SCHEDULERS).where(SCHEDULERS.c.seen_s < before_s))

@@ -25,7 +25,7 @@ import weakref
 import psycopg2
 import psycopg2.extensions
 
-LOOKS = 20  # checks in the time that an answer may take
+CHECKS = 20  # in the time that an answer may take
 
 
 class SilenceMonitor:
@@ -54,10 +54,10 @@ class SilenceMonitor:
         return made
 
     def _run(self):
-        while self._look():
-            time.sleep(self._limit_s / LOOKS)
+        while self._check():
+            time.sleep(self._limit_s / CHECKS)
 
-    def _look(self):
+    def _check(self):
         """Close connections that have waited too long. Returns whether any connection is left."""
         with self._lock:
             made = list(self._made)

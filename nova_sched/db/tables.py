@@ -203,7 +203,7 @@ CANDIDATE_REQUESTS = _table(
     sa.Column('spec', JSON_TEXT, nullable=False),
 )
 
-# Scheduler processes, each with its last sign of life and its metrics.
+# Scheduler processes, each with its last heartbeat and its metrics.
 SCHEDULERS = _table(
     'schedulers',
     sa.Column('uuid', UUID, primary_key=True),
@@ -327,7 +327,7 @@ REBALANCES = _table(
 
 # One move. `since_s` is when the server got its claim on the source. `serial` rises with each
 # change, so that a scheduler that was stopped meanwhile changes nothing. `claim_uuid` is the claim
-# on the destination. A move in flight is looked at again at `due_s`.
+# on the destination. A move in flight is read again at `due_s`.
 MOVES = _table(
     'moves',
     sa.Column('uuid', UUID, primary_key=True),

@@ -75,7 +75,7 @@ class StoreClock:
     reads, ``moments`` (seconds that never go back) measures the time. The result is never behind
     the store, and ahead by at most the time of one answer. ``wall`` is the process's own clock;
     ``offset_s`` is how far it is ahead of the store's. With ``every_s``, a call reads the store if
-    the last answer is older than that; otherwise only ``look`` does.
+    the last answer is older than that; otherwise only ``read_store`` does.
     """
 
     def __init__(self, ask, moments=boottime, wall=time.time, every_s=math.inf):
@@ -90,14 +90,14 @@ class StoreClock:
         if now >= self._due:
             self._due = now + self._every_s
             with contextlib.suppress(errors.StoreUnavailable):
-                self.look()
+                self.read_store()
         return self.at(now)
 
     def at(self, moment):
         """The store's time at a moment, one of ``moments``."""
         return moment + self._ahead_s
 
-    def look(self):
+    def read_store(self):
         """Read the store's clock, and warn if this process's own clock is wrong. Raises
         StoreUnavailable."""
         asked = self._moments()
@@ -169,7 +169,7 @@ class Pauses:
         """The Received of a message that was just taken off the bus.
 
         Its caller waits for ``timeout_s`` seconds in total, and for ``silence_s`` seconds after
-        the last sign of life of this process; None: without a limit. A message that is taken soon
+        the last heartbeat of this process; None: without a limit. A message that is taken soon
         after a pause may have waited since its beginning.
         """
         taken = self.tick()

@@ -48,7 +48,7 @@ class Context:
     ``nova`` is the nova_service.NovaReader of its hosts; None: hosts report themselves.
     ``reads_nova``: the heartbeats of hosts come from Nova's databases, and reports are none.
     ``writer`` (a writer.Writer) writes won decisions in another service.
-    ``before_refusal(requests, refusal)`` looks for changes of hosts, and returns the requests that
+    ``before_refusal(requests, refusal)`` polls for changes of hosts, and returns the requests that
     are decided again. ``events`` (an EventNotifications of rpc) is told of refusals; None: nothing
     is. ``seams`` are the listeners of extensions. ``monotonic`` returns seconds that never go
     back, or simulated ones.

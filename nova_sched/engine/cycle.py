@@ -23,7 +23,7 @@ from nova_sched import errors
 from nova_sched.claims import ClaimSelector, PlacementOutcome
 from nova_sched.engine import measuring, slices
 from nova_sched.engine.answer import Answers, selections
-from nova_sched.engine.deferred import LookRequired
+from nova_sched.engine.deferred import PollRequired
 from nova_sched.engine.groups.member_resolver import ReplanRequired, member_of
 from nova_sched.engine.loop import Message
 from nova_sched.engine.place import Decision
@@ -50,8 +50,8 @@ class Order:
 
     ``claim`` False: no claim is kept. ``context`` is the oslo.context of the call, for the log.
     ``ranked``: the number of best hosts that each instance gets as answer, in place of alternates.
-    ``replanned``: the group of its members was replanned for it. ``look_due``: the hosts have to
-    be looked at before it is refused. ``trace`` is a tracing.Trace; None: the request is not
+    ``replanned``: the group of its members was replanned for it. ``poll_due``: the hosts have to
+    be polled before it is refused. ``trace`` is a tracing.Trace; None: the request is not
     traced.
     """
 
@@ -61,7 +61,7 @@ class Order:
     context: Any = None
     ranked: int = 0
     replanned: bool = False
-    look_due: bool = False
+    poll_due: bool = False
     trace: Trace | None = None
 
     @property
@@ -153,7 +153,7 @@ class Cycle:
         if unlucky is None:
             self._paused = {message for message in self._paused if not message.future.done()}
             return _split_by_instance(messages, self._paused)
-        self._until_done(self._state_sync.look_again)
+        self._until_done(self._state_sync.poll_again)
         return [unlucky], [message for message in messages if message is not unlucky]
 
     def _resolve_members(self, messages):
@@ -481,7 +481,7 @@ class Cycle:
         stand. They do not stand if they were decided on claims of this batch that were undone
         since (``freed``).
         """
-        changed = self._until_done(self._state_sync.look_again) or freed
+        changed = self._until_done(self._state_sync.poll_again) or freed
         self._context.figures.retries += len(refused) if changed else 0
         catalogue.RETRIES.add(by=len(refused) if changed else 0)
         for one in refused:
@@ -492,8 +492,8 @@ class Cycle:
 
     def _refuse(self, message, refusal, settings):
         """Answer an order for which the host state has no host."""
-        if message.work.look_due:
-            message.fail(LookRequired(refusal))
+        if message.work.poll_due:
+            message.fail(PollRequired(refusal))
         else:
             self._answers.refused(message, refusal, settings)
 

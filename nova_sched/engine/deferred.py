@@ -14,9 +14,9 @@
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 
 
-class LookRequired(Exception):
+class PollRequired(Exception):
     """No host was found, but hosts may have changed: ``refusal`` (NoValidHost) stands only if none
-    is found after a look at them."""
+    is found after a poll."""
 
     def __init__(self, refusal):
         super().__init__(str(refusal))
@@ -24,7 +24,7 @@ class LookRequired(Exception):
 
 
 # What the loop decides instead of an answer: what is to be done first takes time.
-WORK = ReplanRequired, LookRequired
+WORK = ReplanRequired, PollRequired
 
 
 class Deferred:

@@ -38,7 +38,7 @@ class Figures:
     ``answered_s`` is all of its time in the engine, from the queue until its claims are durable.
 
     The age of the host state: ``stale_nodes`` differed from the database at the last poll;
-    ``looked_s`` is the time of that poll (time.monotonic).
+    ``polled_s`` is the time of that poll (time.monotonic).
     """
 
     placed: int = 0
@@ -48,21 +48,21 @@ class Figures:
     busy: int = 0
     batches: int = 0
     stale_nodes: int = 0
-    looked_s: float = dataclasses.field(default_factory=time.monotonic)
+    polled_s: float = dataclasses.field(default_factory=time.monotonic)
     decided_s: collections.deque = dataclasses.field(default_factory=_latest)
     answered_s: collections.deque = dataclasses.field(default_factory=_latest)
 
     @property
-    def look_lag_s(self):
+    def poll_lag_s(self):
         """Seconds since the last poll of the database."""
-        return time.monotonic() - self.looked_s
+        return time.monotonic() - self.polled_s
 
     def plain(self):
         """All figures except the durations of decisions, as JSON values."""
         return {
             **{name: getattr(self, name) for name in COUNTS},
             'stale_nodes': self.stale_nodes,
-            'look_lag_s': round(self.look_lag_s, 3),
+            'look_lag_s': round(self.poll_lag_s, 3),
         }
 
 
@@ -97,6 +97,6 @@ class MinuteLog:
             new['refused'],
             new['conflicts'],
             new['retries'],
-            figures.look_lag_s,
+            figures.poll_lag_s,
             figures.stale_nodes,
         )

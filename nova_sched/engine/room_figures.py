@@ -94,7 +94,7 @@ class RoomFigures:
     def refresh(self):
         """Set the figures at hand; if it is due, have the loop set those of its state. Does not
         wait."""
-        catalogue.POLL_AGE.set(self._figures.look_lag_s)
+        catalogue.POLL_AGE.set(self._figures.poll_lag_s)
         catalogue.STALE_NODES.set(self._figures.stale_nodes)
         if self._clock() >= self._due_s:
             self._due_s = self._clock() + EVERY_S

@@ -26,7 +26,7 @@ from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, StoreClock
 from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
-from nova_sched.engine.deferred import WORK, Deferred, LookRequired
+from nova_sched.engine.deferred import WORK, Deferred, PollRequired
 from nova_sched.engine.explain import callers, capacity, reasons
 from nova_sched.engine.explain.decision_log import REFUSED, pass_on
 from nova_sched.engine.explain.questions import Questions
@@ -95,7 +95,7 @@ class Scheduler:
             context, self.place, self._until_done, self.state_sync, self.claim_service
         )
         self._store_poller = StorePoller(
-            context, self._ask, self._forget, self._sign, self.state_sync.wake
+            context, self._ask, self._forget, self._heartbeat, self.state_sync.wake
         )
         self._minute = MinuteLog(context.figures)
         self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
@@ -132,8 +132,8 @@ class Scheduler:
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
-        self._look_at_clock()
-        self.context.membership.sign(self._figures())
+        self._read_clock()
+        self.context.membership.heartbeat(self._figures())
         self.state_sync.refresh()
         self.pauses.start()
         self.loop.start()
@@ -200,11 +200,11 @@ class Scheduler:
 
     def begin_place(self, requests, alternates=False, claim=True, context=None, ranked=0):
         """As ``place``, but does not wait: returns a Deferred."""
-        look_due = self.context.before_refusal is not None
+        poll_due = self.context.before_refusal is not None
         trace = None
         if TRACER.sink is not None:
             trace = TRACER.begin(SELECT, instances=len(requests))
-        order = Order(requests, alternates, claim, context, ranked, look_due=look_due, trace=trace)
+        order = Order(requests, alternates, claim, context, ranked, poll_due=poll_due, trace=trace)
         if trace is not None:
             trace.attributes['request_id'] = order.request_id or ''
         future = self._send(order)
@@ -228,10 +228,10 @@ class Scheduler:
             return future.result()
         except WORK as error:
             required = error
-        if not isinstance(required, LookRequired):
+        if not isinstance(required, PollRequired):
             return self._place_replanned(order, required.request)
         requests = self.context.before_refusal(order.requests, required.refusal)
-        order = dataclasses.replace(order, requests=requests, look_due=False)
+        order = dataclasses.replace(order, requests=requests, poll_due=False)
         return self._wait_for(order, self._send_again(order))
 
     def for_caller(self, refusal, context):
@@ -306,14 +306,14 @@ class Scheduler:
         self._store.forget_groups()
         self.groups.mend_domains()
 
-    def _sign(self):
-        """Write a sign of life, for the store poller. Once a minute, log the figures if anything
+    def _heartbeat(self):
+        """Write a heartbeat, for the store poller. Once a minute, log the figures if anything
         happened."""
-        self._look_at_clock()
-        self.context.membership.sign(self._figures())
+        self._read_clock()
+        self.context.membership.heartbeat(self._figures())
         self._minute.tell(self.position_and_count)
 
-    def _look_at_clock(self):
+    def _read_clock(self):
         """Read the store's clock. Time that passed there and not here is a suspension of the
         machine.
 
@@ -322,7 +322,7 @@ class Scheduler:
         if not isinstance(self.context.clock, StoreClock):
             return
         before_s = self.context.clock.at(0.0)
-        self.context.clock.look()
+        self.context.clock.read_store()
         missed_s = self.context.clock.at(0.0) - before_s
         if self._knows_clock and missed_s > STILL_S:
             self.pauses.found(missed_s)
@@ -348,7 +348,7 @@ class Scheduler:
         if count == self._pauses_known:
             return
         try:
-            self._until_done(self._look_at_clock)
+            self._until_done(self._read_clock)
             self._until_done(self.state_sync.refresh)
         except errors.StoreUnavailable as error:
             LOG.warning('%s; the host state may be as old as the pause', error)

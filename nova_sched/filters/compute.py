@@ -52,7 +52,7 @@ class ComputeFilter(Filter):
         silent, ahead = rest & (age_s > 0), rest & (age_s < 0)
         found = [(disabled, 'disabled'), (down & ~disabled, 'forced down')]
         if silent.any():
-            latest = f', the latest sign of life is {age_s[silent].min():.0f} s old'
+            latest = f', the latest heartbeat is {age_s[silent].min():.0f} s old'
             told = latest if seen_s[silent].any() else ''
             found.append((silent, f'silent for more than {CONF.service_down_time} s{told}'))
         if ahead.any():

@@ -166,26 +166,27 @@ class Definition:
         """Return the definition from the result of ``to_plain``, also after a round trip through
         JSON."""
         policies = (
-            {**one, 'a': tuple(one['a']), 'b': tuple(one['b'])} for one in plain['policies']
+            {**policy, 'a': tuple(policy['a']), 'b': tuple(policy['b'])}
+            for policy in plain['policies']
         )
         return cls(
             members={
                 path: Member(
                     **{
-                        **one,
-                        'flavor': MemberFlavor(**one['flavor']),
-                        'image': one['image'] and Image(**one['image']),
+                        **member,
+                        'flavor': MemberFlavor(**member['flavor']),
+                        'image': member['image'] and Image(**member['image']),
                     }
                 )
-                for path, one in plain['members'].items()
+                for path, member in plain['members'].items()
             },
-            policies=tuple(GroupPolicy(**one) for one in policies),
+            policies=tuple(GroupPolicy(**policy) for policy in policies),
             groups={path: tuple(members) for path, members in plain['groups'].items()},
             description=plain['description'],
             warnings=tuple(plain['warnings']),
         )
 
 
-def _fields(one):
+def _fields(instance):
     """The fields of a dataclass by name; unlike ``dataclasses.asdict``, without copies."""
-    return {name: getattr(one, name) for name in one.__slots__}
+    return {name: getattr(instance, name) for name in instance.__slots__}

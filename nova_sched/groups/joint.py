@@ -193,23 +193,23 @@ def place(
     if not sites.is_built.any():
         return planner(problem, limits)
     silent = dataclasses.replace(limits, explain_s=0.0)
-    found = planner(problem, silent)
-    if found.hosts is not None:
-        return found
+    result = planner(problem, silent)
+    if result.hosts is not None:
+        return result
     quick = dataclasses.replace(silent, improve_s=0.0)
     movers = leaving
     if leaving.any():
-        found = planner(_elsewhere(problem, sites, leaving), quick)
-    if found.hosts is None:
-        found = _with_moves(problem, sites, planner, limits, quick)
-        if found.hosts is None:
-            return found
-        movers = _moved(sites, found.hosts)
+        result = planner(_elsewhere(problem, sites, leaving), quick)
+    if result.hosts is None:
+        result = _with_moves(problem, sites, planner, limits, quick)
+        if result.hosts is None:
+            return result
+        movers = _moved(sites, result.hosts)
     movers, hosts = _fewest(
-        problem, sites, movers, found.hosts, lambda one: planner(one, quick).hosts
+        problem, sites, movers, result.hosts, lambda freed: planner(freed, quick).hosts
     )
     best = planner(_elsewhere(problem, sites, movers), silent)
-    return best if best.hosts is not None else dataclasses.replace(found, hosts=hosts)
+    return best if best.hosts is not None else dataclasses.replace(result, hosts=hosts)
 
 
 def _with_moves(
@@ -223,9 +223,9 @@ def _with_moves(
     for movers in (in_the_way(problem, sites.built), _beside_them(problem, sites), sites.is_built):
         if (movers & ~tried).any() and movers.sum() <= MAX_MOVERS:
             is_last, tried = bool((movers == sites.is_built).all()), movers
-            found = planner(_free(problem, sites, movers), limits if is_last else quick)
-            if is_last or found.hosts is not None:
-                return found
+            result = planner(_free(problem, sites, movers), limits if is_last else quick)
+            if is_last or result.hosts is not None:
+                return result
     return dataclasses.replace(planner(problem, limits), proven=False)
 
 
@@ -234,14 +234,14 @@ def in_the_way(problem: Problem, hosts: np.ndarray) -> np.ndarray:
 
     Only members in the domains where the rules are broken count.
     """
-    found = np.zeros(problem.member_count, dtype=bool)
+    blocking = np.zeros(problem.member_count, dtype=bool)
     for rule in problem.rules:
         at = policies.counts(problem, rule, hosts)
         if rule.is_required and policies.misses(rule, at):
             sides = rule.a if rule.kind == definition.EXCLUSIVE else np.union1d(rule.a, rule.b)
-            there = sides[hosts[sides] >= 0]
-            found[there] |= _breaks(rule, at)[problem.domains[rule.level][hosts[there]]]
-    return found
+            placed = sides[hosts[sides] >= 0]
+            blocking[placed] |= _breaks(rule, at)[problem.domains[rule.level][hosts[placed]]]
+    return blocking
 
 
 def _breaks(rule: Rule, at: policies.Counts) -> np.ndarray:
@@ -262,12 +262,12 @@ def _beside_them(problem: Problem, sites: Sites) -> np.ndarray:
     """Bool [M]: servers that share a required rule with a member in the way or a member without a
     server."""
     some = in_the_way(problem, sites.built) | ~sites.is_built
-    found = some.copy()
+    beside = some.copy()
     for rule in problem.rules:
         members = np.union1d(rule.a, rule.b)
         if rule.is_required and some[members].any():
-            found[members] = True
-    return found & sites.is_built
+            beside[members] = True
+    return beside & sites.is_built
 
 
 def _moved(sites: Sites, hosts: np.ndarray) -> np.ndarray:
@@ -298,9 +298,9 @@ def _fewest(
                 continue
             if time.monotonic() > until:
                 return movers, hosts
-            found = search(_free(problem, sites, fewer))
-            if found is not None:
-                movers, hosts = _moved(sites, found), found
+            places = search(_free(problem, sites, fewer))
+            if places is not None:
+                movers, hosts = _moved(sites, places), places
         size = min(size, int(movers.sum()))
     return movers, hosts
 
@@ -350,7 +350,7 @@ def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
         score=score,
         cap=cap,
         resources=[*problem.resources, *(f'slot {each}' for each in range(len(slots)))],
-        kind_names=[*problem.kind_names, *(problem.kind_names[one] for one in kinds.tolist())],
+        kind_names=[*problem.kind_names, *(problem.kind_names[kind] for kind in kinds.tolist())],
     )
 
 

@@ -89,7 +89,7 @@ class DomainTopology:
                     raise errors.BadConfig('[topology] orders', f'{at} is above itself')
                 chain.append(at)
                 at = self.below[at]
-            done += [one for one in reversed(chain) if one not in done]
+            done += [level for level in reversed(chain) if level not in done]
         return done
 
     @property
@@ -101,33 +101,33 @@ class DomainTopology:
         self,
         host: str,
         nodename: str,
-        told: Mapping[str, str],
+        facts: Mapping[str, str],
         of_host: Sequence[host_aggregate.HostAggregate],
         default_zone: str,
     ) -> dict[str, str]:
-        """Return the name of one node's domain at each level, as ``look`` finds it for all rows.
+        """Return the name of one node's domain at each level, as ``levels_of`` does for all rows.
 
-        ``told`` has the facts that the node reports, ``of_host`` the aggregates of its host.
+        ``facts`` has the facts that the node reports, ``of_host`` the aggregates of its host.
         """
-        found = {HOST: _name(host, nodename)}
+        domains = {HOST: _name(host, nodename)}
         for level in self.levels[1:]:
-            fact = default_zone if level == ZONE else told.get(level)
+            fact = default_zone if level == ZONE else facts.get(level)
             names = _told(host_aggregate.values(of_host, _key(level)), fact)
-            found[level] = min(names) if names else found[self.below[level]]
-        return found
+            domains[level] = min(names) if names else domains[self.below[level]]
+        return domains
 
-    def look(self, hosts: Hosts, default_zone: str) -> dict[str, Level]:
+    def levels_of(self, hosts: Hosts, default_zone: str) -> dict[str, Level]:
         """Return every level by name, over all rows of the hosts; kept until a lasting fact
         changes."""
         return hosts.cache.get(
-            ('topology', self.levels, default_zone), lambda: self._look(hosts, default_zone)
+            ('topology', self.levels, default_zone), lambda: self._levels_of(hosts, default_zone)
         )
 
     def nests(self, levels: Mapping[str, 'Level']) -> frozenset[tuple[str, str]]:
         """Return the pairs of configured levels, narrow and wide, that nest on these hosts.
 
         A pair nests if each domain of the narrow level lies in one domain of the wide level.
-        ``levels`` are as returned by ``look``. Without hosts there are no pairs. The configured
+        ``levels`` are those of ``levels_of``. Without hosts there are no pairs. The configured
         order does not guarantee nesting: a room may span availability zones.
         """
         return frozenset(
@@ -142,28 +142,28 @@ class DomainTopology:
         while (level := self.below[level]) != HOST:
             yield level
 
-    def _look(self, hosts, default_zone):
+    def _levels_of(self, hosts, default_zone):
         rows = hosts.rows
         none = np.zeros(0, dtype=np.int64)
         names = tuple(_name(node.host, node.nodename) for node in hosts.nodes)
-        found = {HOST: Level(HOST, np.arange(rows, dtype=np.int32), names, none, none)}
+        levels = {HOST: Level(HOST, np.arange(rows, dtype=np.int32), names, none, none)}
         for name in self.levels[1:]:
-            told = self._told(hosts, name, default_zone)
-            found[name] = _level(name, told, found[self.below[name]])
-        return found
+            domains = self._told(hosts, name, default_zone)
+            levels[name] = _level(name, domains, levels[self.below[name]])
+        return levels
 
     def _told(self, hosts: Hosts, name: str, default_zone: str) -> list[frozenset[str]]:
         """Return the domains that each row reports: sets of names."""
         of_set: dict[int, frozenset] = {}
-        told = []
+        domains = []
         for node, slot in zip(hosts.nodes, hosts.aggregate_set.tolist(), strict=True):
             if slot not in of_set:
                 of_set[slot] = frozenset(
                     host_aggregate.values(hosts.aggregates.of(node.host), _key(name))
                 )
             fact = default_zone if name == ZONE else node.report.stats.get(name)
-            told.append(_told(of_set[slot], fact))
-        return told
+            domains.append(_told(of_set[slot], fact))
+        return domains
 
 
 class DomainLocator:
@@ -177,8 +177,8 @@ class DomainLocator:
         stats = report.stats
         return {level: str(stats[level]) for level in self._stats if stats.get(level)}
 
-    def domains(self, host, nodename, told, of_host):
-        return self._topology.domains(host, nodename, told, of_host, self._default_zone())
+    def domains(self, host, nodename, facts, of_host):
+        return self._topology.domains(host, nodename, facts, of_host, self._default_zone())
 
     def host_of(self, level, name):
         return name.partition('/')[0] if level == HOST else None
@@ -198,14 +198,14 @@ def _told(of_aggregates, fact):
     return frozenset(of_aggregates) or (frozenset([str(fact)]) if fact else frozenset())
 
 
-def _level(name: str, told: Sequence[frozenset[str]], below: Level) -> Level:
+def _level(name: str, domains: Sequence[frozenset[str]], below: Level) -> Level:
     numbers: dict[tuple, int] = {}
-    ids = np.empty(len(told), dtype=np.int32)
-    for row, names in enumerate(told):
+    ids = np.empty(len(domains), dtype=np.int32)
+    for row, names in enumerate(domains):
         own = (True, min(names)) if names else (False, below.names[below.ids[row]])
         ids[row] = numbers.setdefault(own, len(numbers))
-    missing = np.array([row for row, names in enumerate(told) if not names], dtype=np.int64)
-    torn = np.array([row for row, names in enumerate(told) if len(names) > 1], dtype=np.int64)
+    missing = np.array([row for row, names in enumerate(domains) if not names], dtype=np.int64)
+    torn = np.array([row for row, names in enumerate(domains) if len(names) > 1], dtype=np.int64)
     return Level(name, ids, tuple(own for _, own in numbers), missing, torn)
 
 
@@ -220,15 +220,15 @@ def _lies_in(fine: np.ndarray, coarse: np.ndarray) -> bool:
 def warnings(levels: Mapping[str, Level], most: int = 20) -> list[str]:
     """Return warnings for the operator: nodes with no reported domain of a level, or with
     several."""
-    hosts, told = levels[HOST].names, []
+    hosts, texts = levels[HOST].names, []
     for level in levels.values():
-        for rows, one, several in (
+        for rows, single, several in (
             (level.missing, 'node reports no', 'nodes report no'),
             (level.torn, 'node is in more than one', 'nodes are in more than one'),
         ):
             if len(rows):
                 some = ', '.join(hosts[row] for row in rows[:most].tolist())
                 more = f', and {len(rows) - most} more' if len(rows) > most else ''
-                what = one if len(rows) == 1 else several
-                told.append(f'{len(rows)} {what} {level.name}: {some}{more}')
-    return told
+                what = single if len(rows) == 1 else several
+                texts.append(f'{len(rows)} {what} {level.name}: {some}{more}')
+    return texts

@@ -134,8 +134,8 @@ def quick(problem: Problem, seconds: float) -> bool | None:
     if bounds.first(compiled) is not None:
         return False
     # Nearly all its results come from the first attempt.
-    found = greedy.Search(compiled, 0, TimeLimit(min(seconds, QUICK_S))).attempt(0)
-    return None if found is None or policies.broken(problem, found) else True
+    hosts = greedy.Search(compiled, 0, TimeLimit(min(seconds, QUICK_S))).attempt(0)
+    return None if hosts is None or policies.broken(problem, hosts) else True
 
 
 def counted(problem: Problem, seconds: float = 0.0) -> bool | None:  # noqa: ARG001 it is a Settle
@@ -186,9 +186,9 @@ def suspected(
 ) -> tuple[Problem | None, bool]:
     """Return the problem of ``contradiction_anywhere``, and whether it is certain, for
     ``explained``. The problem is None if there is none, or the group is too large to know."""
-    found = imagined(group, levels, nests)
-    known = True if found is None else quick(ideal(found), QUICK_S)
-    return (None if known else found), known is False
+    suspect = imagined(group, levels, nests)
+    known = True if suspect is None else quick(ideal(suspect), QUICK_S)
+    return (None if known else suspect), known is False
 
 
 def counted_clash(problem: Problem, seconds: float) -> str:
@@ -218,18 +218,18 @@ def failure(problem: Problem, core: Iterable[int] | None = None) -> Failure | No
         return Failure(
             'there are no hosts', 'all members', 'hosts', 'the cluster', 0, problem.member_count
         )
-    found = None if core is None else bounds.first(only(problem, core))
-    found = found or bounds.first(problem)
-    if found is None:
+    failing = None if core is None else bounds.first(only(problem, core))
+    failing = failing or bounds.first(problem)
+    if failing is None:
         return None
-    level, _, name = found.domain.partition(' ')
+    level, _, name = failing.domain.partition(' ')
     # A node that reports no domain is a domain by its own name.
     if name and name in problem.domain_names[0]:
         plain = f'a {level} of one host'
-        found = dataclasses.replace(
-            found, words=found.words.replace(found.domain, plain), domain=plain
+        failing = dataclasses.replace(
+            failing, words=failing.words.replace(failing.domain, plain), domain=plain
         )
-    return found
+    return failing
 
 
 def has_no_hosts(problem: Problem) -> bool:
@@ -276,26 +276,28 @@ def _names(problem: Problem, families: list[list[int]] | None) -> list[str] | No
 def _words(
     failing: Failure | None, core: Sequence[str] | None, contradicts: bool, fits: str | None
 ) -> str:
-    told = []
+    sentences = []
     if failing is not None:
-        told.append(f'{failing.words}.')
+        sentences.append(f'{failing.words}.')
     if contradicts and core and len(core) == 1:
-        told.append(
+        sentences.append(
             f'Even with nothing else on them, these hosts and domains do not allow {core[0]}.'
         )
     elif contradicts and core:
-        told.append(f'These policies contradict each other, whatever is free: {_listed(core)}.')
+        sentences.append(
+            f'These policies contradict each other, whatever is free: {_listed(core)}.'
+        )
     elif core:
-        told.append(f'The free capacity does not allow these policies: {_listed(core)}.')
+        sentences.append(f'The free capacity does not allow these policies: {_listed(core)}.')
     elif core is not None:
-        told.append('There is not enough capacity for all members, even without policies.')
-    if not told:
-        told.append(
+        sentences.append('There is not enough capacity for all members, even without policies.')
+    if not sentences:
+        sentences.append(
             'No placement was found in the time given; it is not proven that there is none.'
         )
     if fits is not None:
-        told.append(f'What would fit: {fits}.')
-    return ' '.join(told)
+        sentences.append(f'What would fit: {fits}.')
+    return ' '.join(sentences)
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
@@ -406,7 +408,7 @@ class _CoreSearch:
         """
         is_known = True
         for number in [number for family in families for number in family]:
-            fewer = [[one for one in family if one != number] for family in families]
+            fewer = [[rule for rule in family if rule != number] for family in families]
             answer = self._can_be_kept(fewer)
             if answer is False:
                 families = fewer
@@ -497,8 +499,8 @@ def imagined(
     for name in levels:
         around = [
             axis
-            for axis, one in enumerate(levels)
-            if one == name or name == host or (name, one) in nests
+            for axis, other in enumerate(levels)
+            if other == name or name == host or (name, other) in nests
         ]
         _, ids = np.unique(hosts[:, around], axis=0, return_inverse=True)
         domains.append(ids.ravel().astype(np.int32))

@@ -145,7 +145,7 @@ PLACEMENT_SECONDS = Histogram(
 )
 CELL_AGE = Gauge(
     'nova_sched_cell_look_age_seconds',
-    'Time since the last look at a cell of Nova, of the process that waits longest.',
+    'Time since the last poll of a cell of Nova, of the process that waits longest.',
     ('cell',),
     MAX,
 )

@@ -34,7 +34,7 @@ SECRETS = ('auth_token', 'service_catalog')  # of a context
 # Copies that RabbitMQ sends ahead. Without a limit it would send all that the connection does not
 # take, and keep it in its memory, so that the queue would have no bound.
 PREFETCH = 100
-LOOK_S = 10.0  # between two looks at the length of the queue
+CHECK_S = 10.0  # between two checks of the length of the queue
 STOP_S = 10.0
 
 
@@ -59,13 +59,13 @@ class CallCopies(rabbit.BusUser):
     oldest ones beyond ``most``. The thread acknowledges these copies only, and answers none.
     ``take`` gets each CopiedCall in this thread, and must not wait. While the broker or the
     exchange is away, the thread tries again. ``counts`` (a Counter) gets the number of
-    `unreadable` messages, and of `overflows`: looks at the queue that found it full. Raises
+    `unreadable` messages, and of `overflows`: checks that found the queue full. Raises
     BadConfig for a bus that is not RabbitMQ.
     """
 
-    def __init__(self, transport, take, most, counts, look_s=LOOK_S):
+    def __init__(self, transport, take, most, counts, check_s=CHECK_S):
         found = direct_settings.of(transport)
-        self._take, self._most, self._look_s = take, most, look_s
+        self._take, self._most, self._check_s = take, most, check_s
         self._serializer = SchedulerSerializer()
         self._counts = counts
         self._leaving = False
@@ -91,12 +91,12 @@ class CallCopies(rabbit.BusUser):
         channel.basic_qos(0, PREFETCH, False)
         channel.basic_consume(queue, exclusive=True, callback=self._arrived)
         LOG.info('Copies of the calls to %s arrive in queue %s', TOPIC, queue)
-        return _CopySession(connection, lambda: self._look_at(channel, queue), self._look_s)
+        return _CopySession(connection, lambda: self._check_length(channel, queue), self._check_s)
 
     def is_over(self):
         return self._leaving
 
-    def _look_at(self, channel, queue):
+    def _check_length(self, channel, queue):
         """RabbitMQ does not say what it drops, but a full queue shows it."""
         _, ready, _ = channel.queue_declare(queue, passive=True)
         if ready >= self._most:
@@ -133,18 +133,18 @@ class CallCopies(rabbit.BusUser):
 
 
 class _CopySession(rabbit.Session):
-    """Looks at the queue before it reads messages that waited while this process was stopped."""
+    """Checks the queue before it reads messages that waited while this process was stopped."""
 
-    def __init__(self, connection, look, look_s):
+    def __init__(self, connection, check, check_s):
         super().__init__(connection)
-        self._look, self._look_s = look, look_s
-        self._looked_s = time.monotonic()
+        self._check, self._check_s = check, check_s
+        self._checked_s = time.monotonic()
 
     def read(self):
         for _ in range(rabbit.FRAMES):
-            if time.monotonic() >= self._looked_s + self._look_s:
-                self._look()
-                self._looked_s = time.monotonic()
+            if time.monotonic() >= self._checked_s + self._check_s:
+                self._check()
+                self._checked_s = time.monotonic()
                 return  # its answer came after the copies that waited: all may have been read
             self.connection.blocking_read(self._silence_s)
             if not self.is_pending():

@@ -38,7 +38,7 @@ UUID = 'instance_uuid'
 UNUSUAL = (*REFUSALS, AttributeError, KeyError, RecursionError, errors.SchedError)
 
 
-class Kind:
+class SpecKind:
     """The properties of requests (``KIND_READERS``) that calls of one kind share.
 
     ``facts`` is None until they are read for the first time.
@@ -123,7 +123,7 @@ class SpecKinds:
         except UNUSUAL:
             return spec
         with self._lock:
-            self._kinds.setdefault(key, Kind())
+            self._kinds.setdefault(key, SpecKind())
             if len(self._kinds) > self._most:
                 self._kinds.popitem(last=False)
         found = self.find(value)

@@ -389,7 +389,7 @@ class Cluster:
     # Services, aggregates, instance lists.
 
     def see(self, host, seen_s):
-        """Set the time of the host's last sign of life."""
+        """Set the time of the host's last heartbeat."""
         service = self.service(host)
         service.seen_s = max(service.seen_s, seen_s)
         for node in self.nodes_of(host):
@@ -397,7 +397,7 @@ class Cluster:
             self.hosts.changed.mark(node.row, REPORTED)
 
     def silence(self, host, seen_s):
-        """Set the time of the host's last sign of life, which may be earlier than the known
+        """Set the time of the host's last heartbeat, which may be earlier than the known
         one."""
         self.service(host).seen_s = 0.0
         self.see(host, seen_s)

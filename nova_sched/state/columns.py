@@ -203,7 +203,7 @@ class Columns:
     class name."""
 
     cell = column(np.int32)  # id of the cell's UUID in ``cells``
-    seen_s = column(np.float64)  # seconds since the epoch: the last sign of life
+    seen_s = column(np.float64)  # seconds since the epoch: the last heartbeat
     disabled = column(np.bool_)  # an operator has disabled the service, or the node reports so
     forced_down = column(np.bool_)  # an operator has forced the host down
     disk_slack_mb = column(np.int64)  # MiB that are free by the records but not on the disk

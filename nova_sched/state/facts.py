@@ -27,7 +27,7 @@ import numpy as np
 
 MOST = 256  # answers; most are masks, with a byte for each host
 # Changes of rows that are remembered: more than one turn of the loop makes, in which 16,000 hosts
-# give a sign of life, or a large group is planned.
+# send a heartbeat, or a large group is planned.
 MOST_CHANGES = 2**15
 RESOURCES, CLASSES, HARDWARE = 'resources', 'resource_classes', 'pieces'
 OWN_HOSTS = 'own_hosts'  # a fact of a request: the hosts that have its instance already

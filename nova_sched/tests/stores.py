@@ -21,6 +21,6 @@ class MemoryClaimStore(SqlClaimStore):
     def __init__(self, clock=None):
         super().__init__(schema.in_memory(), clock)
 
-    def look(self, nodes):
+    def read_nodes(self, nodes):
         self._seen_revisions = {}  # another scheduler may have had the small tables
-        return super().look(nodes)
+        return super().read_nodes(nodes)

@@ -26,8 +26,8 @@ import xml.etree.ElementTree as ET
 from nova_sched import rpc, service
 from nova_sched.conf import CONF
 from nova_sched.extensions.simulator import conductor
-from nova_sched.extensions.simulator.fleet import CallPool, Fleet
 from nova_sched.extensions.simulator.machines import Plan, machines
+from nova_sched.extensions.simulator.simulated_hosts import CallPool, SimulatedHosts
 from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc.client import SchedulerClient
 from nova_sched.tests.options import settings
@@ -67,7 +67,7 @@ def boots(folder, bus_url, hosts, calls):
         stack.callback(scheduler.stop)
         scheduler.start()
         pool = stack.enter_context(CallPool(8))
-        Fleet(machines(Plan(nodes=hosts)), bus, pool).join()
+        SimulatedHosts(machines(Plan(nodes=hosts)), bus, pool).join()
         client = SchedulerClient(bus)
         return [_boot(client) for _ in range(calls)]
 

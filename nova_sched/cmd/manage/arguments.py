@@ -95,8 +95,8 @@ SHADOW = option('--shadow', action='store_true', help='ask nova-sched-shadow, an
 
 def add_request(parser):
     """The options that describe a request."""
-    asked = parser.add_argument_group('the request')
-    asked.add_argument(
+    group = parser.add_argument_group('the request')
+    group.add_argument(
         '--spec',
         metavar='FILE',
         help="a RequestSpec as JSON, such as the column 'spec' of Nova's table "
@@ -104,7 +104,7 @@ def add_request(parser):
         'left out',
     )
     for name, (_, default, help_) in SIZES.items():
-        asked.add_argument(
+        group.add_argument(
             f'--{name}',
             metavar='N',
             type=int,
@@ -121,24 +121,24 @@ def add_request(parser):
         ),
         ('hint', 'a scheduler hint, such as different_host=UUID; may be repeated'),
     ):
-        asked.add_argument(
+        group.add_argument(
             f'--{name}', metavar='KEY=VALUE', type=pair, action='append', default=[], help=help_
         )
-    asked.add_argument(
+    group.add_argument(
         '--flavor',
         metavar='NAME',
         help='a flavor of the database or of [groups] flavors; any name with the options above',
     )
-    asked.add_argument('--image', metavar='UUID', help='the image')
-    asked.add_argument('--zone', metavar='NAME', help='the availability zone')
-    asked.add_argument('--project', metavar='ID', help='the project')
-    asked.add_argument(
+    group.add_argument('--image', metavar='UUID', help='the image')
+    group.add_argument('--zone', metavar='NAME', help='the availability zone')
+    group.add_argument('--project', metavar='ID', help='the project')
+    group.add_argument(
         '--force-host', metavar='NAME', action='append', help='only this host; may be repeated'
     )
-    asked.add_argument(
+    group.add_argument(
         '--ignore-host', metavar='NAME', action='append', help='not this host; may be repeated'
     )
-    asked.add_argument(
+    group.add_argument(
         '--count', metavar='N', type=int, default=1, help='servers in this one request (1)'
     )
 
@@ -169,16 +169,16 @@ def read_spec(path):
 
     try:
         if path == '-':
-            found = json.load(sys.stdin)
+            primitive = json.load(sys.stdin)
         else:
             with open(path, encoding='utf-8') as file:
-                found = json.load(file)
+                primitive = json.load(file)
     except (OSError, ValueError) as error:
         raise errors.InvalidRequest(f'--spec {path}', str(error)) from None
-    made = objects.from_primitive(found)
-    if not isinstance(made, objects.RequestSpec):
+    spec = objects.from_primitive(primitive)
+    if not isinstance(spec, objects.RequestSpec):
         raise errors.InvalidRequest(f'--spec {path}', 'it holds no RequestSpec')
-    return made
+    return spec
 
 
 def _flavor(args, conf):
@@ -210,7 +210,7 @@ def _flavors(conf):
     from nova_sched.db.flavors import SqlFlavors
     from nova_sched.groups.template.servers import flavors_of_file
 
-    found = dict(flavors_of_file(conf.groups.flavors))
+    flavors = dict(flavors_of_file(conf.groups.flavors))
     with contextlib.suppress(errors.BadConfig):  # without a database the file alone counts
-        found |= {one['name']: one for one in SqlFlavors(store.ready(conf)).list()[1]}
-    return found
+        flavors |= {flavor['name']: flavor for flavor in SqlFlavors(store.ready(conf)).list()[1]}
+    return flavors

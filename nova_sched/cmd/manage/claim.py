@@ -40,10 +40,10 @@ def list_claims(args, conf):
     expires_at.
     """
     known = rows.read_cloud(conf)
-    found = rows.claims(known, SqlClaimStore(store.ready(conf)).claims(args.consumer))
+    listed = rows.claims(known, SqlClaimStore(store.ready(conf)).claims(args.consumer))
     wanted = {'host': args.host, 'project_id': args.project, 'state': args.state}
     kept = [
-        row for row in found if all(value in (None, row[key]) for key, value in wanted.items())
+        row for row in listed if all(value in (None, row[key]) for key, value in wanted.items())
     ]
     output.show(args, kept, columns(known.now_s))
     return 0
@@ -63,9 +63,9 @@ def show(args, conf):
     if not siblings:
         raise errors.ClaimNotFound(args.uuid)
     known = rows.read_cloud(conf)
-    chosen = [one for one in siblings if args.uuid in (one.uuid, one.consumer_uuid)]
-    found = [rows.one_claim(known, one, siblings) for one in chosen]
-    output.show(args, found, text=lambda rows: '\n\n'.join(page(row, known.now_s) for row in rows))
+    chosen = [claim for claim in siblings if args.uuid in (claim.uuid, claim.consumer_uuid)]
+    shown = [rows.one_claim(known, claim, siblings) for claim in chosen]
+    output.show(args, shown, text=lambda rows: '\n\n'.join(page(row, known.now_s) for row in rows))
     return 0
 
 
@@ -80,7 +80,7 @@ def create(args, conf):
     """
     spec, maintenance = arguments.request_spec(args, conf), ClaimMaintenance(store.ready(conf))
     consumer = args.consumer or spec.instance_uuid
-    made = asking.ask(
+    answer = asking.ask(
         args,
         conf,
         'ClaimsClient',
@@ -88,12 +88,12 @@ def create(args, conf):
             spec, consumer, args.host, args.node or args.host, new=True
         ),
     )
-    claims = [one for one in maintenance.named(made.uuid) if one.uuid == made.uuid]
+    claims = [claim for claim in maintenance.named(answer.uuid) if claim.uuid == answer.uuid]
     if not claims:  # it has ended since
-        raise errors.ClaimNotFound(made.uuid)
+        raise errors.ClaimNotFound(answer.uuid)
     known = rows.read_cloud(conf)
-    found = rows.claims(known, claims)
-    output.show(args, found, columns(known.now_s))
+    shown = rows.claims(known, claims)
+    output.show(args, shown, columns(known.now_s))
     return 0
 
 
@@ -121,8 +121,8 @@ def release(args, conf):
         raise errors.InvalidRequest('claim release', why) from error
     if not ended:
         raise errors.ClaimNotFound(f'instance {args.consumer}{where}')
-    found = rows.claims(known, ended)
-    output.show(args, found, text=lambda ended: '\n'.join(map(sentence, ended)))
+    shown = rows.claims(known, ended)
+    output.show(args, shown, text=lambda ended: '\n'.join(map(sentence, ended)))
     return 0
 
 
@@ -130,8 +130,8 @@ def audit_claims(args, conf):
     """Check that claims and recorded usage agree, and repair them with --fix
 
     Reads nodes, claims and server groups as of one moment, so schedulers may run at the same time.
-    A sound database gives only notes, which are no errors: they will end by themselves, or are for
-    information. With --fix, each finding that can be repaired is repaired in a separate
+    A sound database gives only notes, which are not errors: they will end by themselves, or are
+    for information. With --fix, each finding that can be repaired is repaired in a separate
     transaction, and then the audit runs again. The exit status is 1 if an error is left.
 
     Kinds: drift (a node's use is not that of its claims and unclaimed usage), capacity (more in
@@ -157,23 +157,23 @@ def audit_claims(args, conf):
     """
     maintenance = ClaimMaintenance(store.ready(conf))
     snapshot = maintenance.snapshot()
-    found = audit(snapshot, maintenance.now_s())
-    if args.wait and any(one.kind == UNLISTED for one in found):
+    findings = audit(snapshot, maintenance.now_s())
+    if args.wait and any(finding.kind == UNLISTED for finding in findings):
         time.sleep(args.wait)
         before, snapshot = snapshot, maintenance.snapshot()
-        found = audit(snapshot, maintenance.now_s(), before)
-    left = {one.about for one in found}
-    if args.fix and any(one.repair for one in found):
-        maintenance.repair(found, maintenance.now_s())
+        findings = audit(snapshot, maintenance.now_s(), before)
+    left = {finding.about for finding in findings}
+    if args.fix and any(finding.repair for finding in findings):
+        maintenance.repair(findings, maintenance.now_s())
         again = audit(maintenance.snapshot(), maintenance.now_s())
-        left = {one.about for one in again}
-        known = {one.about for one in found}
-        found += [one for one in again if one.about not in known]
+        left = {finding.about for finding in again}
+        known = {finding.about for finding in findings}
+        findings += [finding for finding in again if finding.about not in known]
     in_cloud, consumers = _audit_placement(conf, maintenance)
-    found = sorted([*found, *in_cloud], key=lambda one: not one.is_error)
-    ok = not any(one.is_error and not _is_fixed(one, left) for one in found)
-    document = audit_document(snapshot, found, left, ok, consumers)
-    output.show(args, document, text=lambda _: audit_page(snapshot, found, left, consumers))
+    findings = sorted([*findings, *in_cloud], key=lambda finding: not finding.is_error)
+    ok = not any(finding.is_error and not _is_fixed(finding, left) for finding in findings)
+    document = audit_document(snapshot, findings, left, ok, consumers)
+    output.show(args, document, text=lambda _: audit_page(snapshot, findings, left, consumers))
     return 0 if ok else 1
 
 
@@ -186,10 +186,10 @@ def _audit_placement(conf, maintenance):
     from nova_sched.cloud import audit as cloud_audit
 
     nova = nova_service.NovaReader(conf)
-    found, cloud = cloud_audit.differences(
+    findings, cloud = cloud_audit.differences(
         maintenance.snapshot, lambda: cloud_audit.read(nova.cells, nova.api, nova.placement)
     )
-    return found, len(cloud.held)
+    return findings, len(cloud.held)
 
 
 # Text output.
@@ -254,18 +254,18 @@ def page(row, now_s):
 
 def _pieces(row):
     """Lines for the cells, devices and providers of a claim."""
-    for one in row['cells']:
-        cpus = ', '.join(map(str, one['dedicated_cpus']))
-        pages = f' in pages of {one["page_kb"]} KiB' if one['page_kb'] else ''
+    for cell in row['cells']:
+        cpus = ', '.join(map(str, cell['dedicated_cpus']))
+        pages = f' in pages of {cell["page_kb"]} KiB' if cell['page_kb'] else ''
         yield (
-            f'Cell {one["cell"]}',
-            f'{one["memory_mb"]} MiB{pages}' + (f'; CPUs {cpus} alone' if cpus else ''),
+            f'Cell {cell["cell"]}',
+            f'{cell["memory_mb"]} MiB{pages}' + (f'; CPUs {cpus} alone' if cpus else ''),
         )
-    for one in row['devices']:
-        near = '' if one['numa_node'] is None else f' near cell {one["numa_node"]}'
-        yield 'Devices', f'{one["count"]} of {one["vendor_id"]}:{one["product_id"]}{near}'
-    for one in row['providers']:
-        yield 'Provider', f'{one["provider_uuid"]}: {tables.amounts(one["resources"])}'
+    for device in row['devices']:
+        near = '' if device['numa_node'] is None else f' near cell {device["numa_node"]}'
+        yield 'Devices', f'{device["count"]} of {device["vendor_id"]}:{device["product_id"]}{near}'
+    for provider in row['providers']:
+        yield 'Provider', f'{provider["provider_uuid"]}: {tables.amounts(provider["resources"])}'
 
 
 def _is_fixed(finding, left):
@@ -273,7 +273,7 @@ def _is_fixed(finding, left):
     return bool(finding.repair) and finding.about not in left
 
 
-def audit_document(snapshot, found, left, ok, consumers=None):
+def audit_document(snapshot, findings, left, ok, consumers=None):
     return {
         'ok': ok,
         'nodes': len(snapshot.nodes),
@@ -282,35 +282,39 @@ def audit_document(snapshot, found, left, ok, consumers=None):
         'consumers': consumers,
         'findings': [
             {
-                'kind': one.kind,
-                'severity': one.severity,
-                'problem': one.words,
-                'found': one.found,
-                'expected': one.expected,
-                'repair': one.repair or None,
-                'advice': one.advice or None,
-                'fixed': _is_fixed(one, left),
-                'host': one.host,
-                'node_uuid': one.node_uuid,
-                'consumer_uuid': one.consumer_uuid,
-                'claim_uuid': one.claim_uuid,
-                'group_uuid': one.group_uuid,
+                'kind': finding.kind,
+                'severity': finding.severity,
+                'problem': finding.words,
+                'found': finding.found,
+                'expected': finding.expected,
+                'repair': finding.repair or None,
+                'advice': finding.advice or None,
+                'fixed': _is_fixed(finding, left),
+                'host': finding.host,
+                'node_uuid': finding.node_uuid,
+                'consumer_uuid': finding.consumer_uuid,
+                'claim_uuid': finding.claim_uuid,
+                'group_uuid': finding.group_uuid,
             }
-            for one in found
+            for finding in findings
         ],
     }
 
 
-def audit_page(snapshot, found, left, consumers=None):
+def audit_page(snapshot, findings, left, consumers=None):
     """The findings as text."""
     lines = []
-    for one in found:
-        about = (('host', one.host), ('instance', one.consumer_uuid), ('group', one.group_uuid))
+    for finding in findings:
+        about = (
+            ('host', finding.host),
+            ('instance', finding.consumer_uuid),
+            ('group', finding.group_uuid),
+        )
         where = ', '.join(f'{word} {name}' for word, name in about if name)
         lines += [
-            f'{one.severity.upper()} {one.kind}: {where}',
-            tables.fill(one.words, '  '),
-            _outlook(one, left),
+            f'{finding.severity.upper()} {finding.kind}: {where}',
+            tables.fill(finding.words, '  '),
+            _outlook(finding, left),
             '',
         ]
     counts = [
@@ -319,11 +323,13 @@ def audit_page(snapshot, found, left, consumers=None):
         (len(snapshot.policies), 'server group'),
     ]
     counts += [] if consumers is None else [(consumers, 'consumer')]
-    wrong = sum(one.is_error for one in found)
-    fixed = sum(_is_fixed(one, left) for one in found)
-    verdict = f'{tables.count(wrong, "error")}, {tables.count(len(found) - wrong, "note")}'
+    wrong = sum(finding.is_error for finding in findings)
+    fixed = sum(_is_fixed(finding, left) for finding in findings)
+    verdict = f'{tables.count(wrong, "error")}, {tables.count(len(findings) - wrong, "note")}'
     verdict += f'; {fixed} repaired' if fixed else ''
-    return '\n'.join([*lines, f'{", ".join(tables.count(*one) for one in counts)}: {verdict}.'])
+    return '\n'.join(
+        [*lines, f'{", ".join(tables.count(*count) for count in counts)}: {verdict}.']
+    )
 
 
 def _outlook(finding, left):

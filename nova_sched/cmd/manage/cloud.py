@@ -34,15 +34,15 @@ def status(args, conf):
     written yet, in_doubt: servers of which that is not known; null for a shadow).
     """
     client = 'ShadowCloudClient' if args.shadow else 'CloudClient'
-    found = asking.ask(args, conf, client, lambda scheduler: scheduler.status())
-    now_s = found.pop('now')
-    for cell in found['cells']:
+    answer = asking.ask(args, conf, client, lambda scheduler: scheduler.status())
+    now_s = answer.pop('now')
+    for cell in answer['cells']:
         cell['looked_at'] = tables.moment(cell['looked_at'])
-    output.show(args, found, text=lambda one: page(one, now_s))
-    return 0 if found['ok'] else 1
+    output.show(args, answer, text=lambda cloud: page(cloud, now_s))
+    return 0 if answer['ok'] else 1
 
 
-def page(found, now_s):
+def page(cloud, now_s):
     """The status for people."""
     columns = {
         'Cell': lambda row: row['name'] or row['cell_uuid'],
@@ -51,23 +51,23 @@ def page(found, now_s):
         'Hosts': lambda row: row['hosts'],
         'Take servers': lambda row: row['taking'],
     }
-    lines = [tables.table(columns, found['cells'])]
-    names = {cell['cell_uuid']: cell['name'] or cell['cell_uuid'] for cell in found['cells']}
-    if found['hosts']:
-        rows = found['hosts'][:MAX_ROWS]
+    lines = [tables.table(columns, cloud['cells'])]
+    names = {cell['cell_uuid']: cell['name'] or cell['cell_uuid'] for cell in cloud['cells']}
+    if cloud['hosts']:
+        rows = cloud['hosts'][:MAX_ROWS]
         lines += ['', tables.table({
             'Host': lambda row: row['host'],
             'Cell': lambda row: names.get(row['cell_uuid'], row['cell_uuid']),
             'State': lambda row: row['state'],
             'Why it takes no servers': lambda row: textwrap.fill(row['why'], WHY),
         }, rows)]  # fmt: skip
-        if len(rows) < len(found['hosts']):
-            lines.append(f'{len(found["hosts"]) - len(rows)} more; --format json has all of them.')
+        if len(rows) < len(cloud['hosts']):
+            lines.append(f'{len(cloud["hosts"]) - len(rows)} more; --format json has all of them.')
     lines.append('')
-    for part in found['parts']:
+    for part in cloud['parts']:
         said = 'answers' if part['reachable'] else f'FAILED: {part["why"]}'
         lines.append(tables.fill(said, f'{part["part"]}: '))
-    if writes := found['writes']:
+    if writes := cloud['writes']:
         lines.append(f'Writes: {writes["pending"]} pending, {writes["in_doubt"]} in doubt')
     return '\n'.join(lines)
 

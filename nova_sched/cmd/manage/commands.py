@@ -184,13 +184,13 @@ class Version(argparse.Action):
 
 def nouns():
     """All nouns, in the order of the help: their help texts, and where their verbs are."""
-    found = {
+    places = {
         noun: (help_, PLACES.get(noun, f'{__package__}.{noun}:VERBS'))
         for noun, help_ in NOUNS.items()
     }
     for noun, said in extension.united('nouns').items():
-        found.setdefault(noun, said)
-    return found
+        places.setdefault(noun, said)
+    return places
 
 
 def verbs_of(noun):

@@ -77,19 +77,19 @@ class ConfigFinding:
 def everything(conf, paths):
     """All findings of all checks, errors first."""
     given = words(paths)
-    found = list(values(given, known_options({section for section, _ in given})))
+    findings = list(values(given, known_options({section for section, _ in given})))
     more = [check for _, checks in extension.offered(list, 'checks') for check in checks]
     for check in (filters, weighers, bus, database, quotas, *more):
         try:
-            found += check(conf)
+            findings += check(conf)
         except (cfg.Error, ValueError):
             continue  # an invalid value that the check needs is among the findings already
         except Exception as error:
             LOG.exception('A check has failed')
             where = f'{check.__module__}.{check.__name__}'
             problem = f'the check failed: {error!r}'
-            found.append(ConfigFinding(ERROR, where, problem, 'report a bug'))
-    return sorted(found, key=lambda one: one.severity != ERROR)
+            findings.append(ConfigFinding(ERROR, where, problem, 'report a bug'))
+    return sorted(findings, key=lambda finding: finding.severity != ERROR)
 
 
 # Contents of the files.
@@ -100,21 +100,21 @@ def config_files(conf):
     folders = [sorted(Path(folder).glob('*.conf')) for folder in conf.config_dir or ()]
     return [
         str(path)
-        for path in (*(conf.config_file or ()), *(path for found in folders for path in found))
+        for path in (*(conf.config_file or ()), *(path for paths in folders for path in paths))
     ]
 
 
 def words(paths):
     """Maps (group, option) to the texts of the files; a later file comes later."""
-    found = {}
+    texts_of = {}
     for path in paths:
         sections = {}
         cfg.ConfigParser(path, sections).parse()
         for group, options in sections.items():
             for name, texts in options.items():
                 key = (group if group == 'DEFAULT' else group.lower(), name.replace('-', '_'))
-                found.setdefault(key, []).extend(texts)
-    return found
+                texts_of.setdefault(key, []).extend(texts)
+    return texts_of
 
 
 def known_options(sections=frozenset(ASKING_KEYSTONE)):
@@ -126,14 +126,14 @@ def known_options(sections=frozenset(ASKING_KEYSTONE)):
     for entry_point in importlib.metadata.entry_points(group='oslo.config.opts'):
         if entry_point.name in names:
             listed += entry_point.load()()
-    found = {}
+    known = {}
     for group, options in listed:
         group = str(group or 'DEFAULT')
         for opt in options:
-            found[group, opt.dest] = opt
+            known[group, opt.dest] = opt
             for old in opt.deprecated_opts:
-                found[old.group or group, (old.name or opt.name).replace('-', '_')] = opt
-    return found
+                known[old.group or group, (old.name or opt.name).replace('-', '_')] = opt
+    return known
 
 
 def _keystone_opts(sections):
@@ -163,7 +163,7 @@ def values(given, known):
             continue
         option = known.get((group, name))
         if option is None:
-            options = [one for at, one in known if at == group]
+            options = [name for at, name in known if at == group]
             yield ConfigFinding(
                 WARNING,
                 f'[{group}] {name}',
@@ -208,14 +208,14 @@ def filters(conf):
 
 def weighers(conf):
     """Weighers that no package provides."""
-    there = ', '.join(catalog.known('nova_sched.weighers'))
+    known = ', '.join(catalog.known('nova_sched.weighers'))
     for path in conf.filter_scheduler.weight_classes:
         try:
             catalog.weighers([path])
         except errors.UnknownRule:
             problem = f'there is no weigher {path}'
             advice = (
-                f'correct it or take it out; it is the dotted path of a class, or one of {there}'
+                f'correct it or take it out; it is the dotted path of a class, or one of {known}'
             )
             yield ConfigFinding(ERROR, '[filter_scheduler] weight_classes', problem, advice)
 
@@ -251,7 +251,7 @@ def database(conf):
             yield from _folder(where, file.absolute().parent)
             return
         engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits))
-        found = schema.version(engine)
+        version = schema.version(engine)
     except errors.BadConfig as error:
         yield ConfigFinding(
             ERROR, where, error.why, 'correct the address, or install the driver that it needs'
@@ -261,8 +261,8 @@ def database(conf):
         yield ConfigFinding(ERROR, where, str(error), certificate_advice(error) or advice)
     else:
         # The daemon upgrades a SQLite file by itself.
-        misfit = schema.misfit(found)
-        if misfit is not None and (file is None or not schema.is_older(found)):
+        misfit = schema.misfit(version)
+        if misfit is not None and (file is None or not schema.is_older(version)):
             yield ConfigFinding(ERROR, where, *misfit)
 
 
@@ -291,7 +291,7 @@ def quotas(conf):
     """Limits of unknown resources."""
     for name in conf.quota.limits:
         if not quota.RESOURCE.fullmatch(name):
-            problem = f'{name} is no resource, so this limits nothing'
+            problem = f'{name} is not a resource, so this limits nothing'
             advice = 'name `servers`, or `class:` and a resource class, such as class:VCPU'
             yield ConfigFinding(WARNING, '[quota] limits', problem, advice)
 
@@ -305,8 +305,8 @@ def connections(conf):
     for name, trial in extension.united('trials').items():
         trials.setdefault(name, trial)
     tried = asking.results([functools.partial(_try, trial, conf) for trial in trials.values()])
-    found = [finding for problems in tried for finding in problems or []]
-    return found, [name for name, problems in zip(trials, tried, strict=True) if problems == []]
+    findings = [finding for problems in tried for finding in problems or []]
+    return findings, [name for name, problems in zip(trials, tried, strict=True) if problems == []]
 
 
 def _try(trial, conf):
@@ -325,10 +325,10 @@ def _try(trial, conf):
 
 def bus_connection(conf):
     """RabbitMQ of [DEFAULT] transport_url."""
-    with startup.bus(conf) as made:
+    with startup.bus(conf) as transport:
         if conf.transport_url.startswith('fake:'):
             return None
-        return broker('[DEFAULT] transport_url', lambda: rpc.try_once(made))
+        return broker('[DEFAULT] transport_url', lambda: rpc.try_once(transport))
 
 
 def broker(where, connect):
@@ -417,7 +417,7 @@ def check(args, conf):
     weighers, the message bus's address, the database (its schema is read), the broker, special
     things, driver and limits of queues. With --connect it also logs in to the bus, the broker of
     queues and Keystone, and compares the clock of the database. Nothing is changed. The exit
-    status is 1 if anything is an error; a warning alone is none.
+    status is 1 if anything is an error; after warnings alone it is 0.
 
     Keys: ok, files, reached (names of the services), findings (severity: error
     or warning, where, problem, advice).
@@ -425,12 +425,12 @@ def check(args, conf):
     files = config_files(conf)
     findings, reached = everything(conf, files), []
     if args.connect:
-        found, reached = connections(conf)
-        findings = sorted(findings + found, key=lambda one: one.severity != ERROR)
-    wrong = [one for one in findings if one.severity == ERROR]
-    listed = [dataclasses.asdict(one) for one in findings]
-    found = {'ok': not wrong, 'files': files, 'reached': reached, 'findings': listed}
-    output.show(args, found, text=lambda _: page(files, findings, reached))
+        more, reached = connections(conf)
+        findings = sorted(findings + more, key=lambda finding: finding.severity != ERROR)
+    wrong = [finding for finding in findings if finding.severity == ERROR]
+    listed = [dataclasses.asdict(finding) for finding in findings]
+    document = {'ok': not wrong, 'files': files, 'reached': reached, 'findings': listed}
+    output.show(args, document, text=lambda _: page(files, findings, reached))
     return 1 if wrong else 0
 
 
@@ -439,14 +439,14 @@ def page(files, findings, reached=()):
     lines = [f'Read: {", ".join(files) or "no file, all options have their defaults"}']
     if reached:
         lines.append(f'Reached: {", ".join(reached)}')
-    for one in findings:
+    for finding in findings:
         lines += [
             '',
-            f'{one.severity.upper()} {one.where}',
-            tables.fill(one.problem, '  '),
-            tables.fill(one.advice, '  -> '),
+            f'{finding.severity.upper()} {finding.where}',
+            tables.fill(finding.problem, '  '),
+            tables.fill(finding.advice, '  -> '),
         ]
-    wrong = sum(one.severity == ERROR for one in findings)
+    wrong = sum(finding.severity == ERROR for finding in findings)
     counts = tables.count(wrong, 'error'), tables.count(len(findings) - wrong, 'warning')
     return '\n'.join([*lines, '', f'{", ".join(counts)}.'])
 

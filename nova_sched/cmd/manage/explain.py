@@ -34,8 +34,8 @@ def dry_run(args, conf):
     weight, weights (weigher, raw, normalised, multiplier, weight), alternates (the same)).
     """
     spec = arguments.request_spec(args, conf)
-    found = _ask(args, conf, lambda scheduler: scheduler.dry_run(spec))
-    output.show(args, found, text=decision_page)
+    decision = _ask(args, conf, lambda scheduler: scheduler.dry_run(spec))
+    output.show(args, decision, text=decision_page)
     return 0
 
 
@@ -50,8 +50,8 @@ def why_not(args, conf):
     that passes: rank, of, weight, weights, best (host, node, weight, weights)).
     """
     spec = arguments.request_spec(args, conf)
-    found = _ask(args, conf, lambda scheduler: scheduler.why_not(spec, args.host))
-    output.show(args, found, text=host_page)
+    verdicts = _ask(args, conf, lambda scheduler: scheduler.why_not(spec, args.host))
+    output.show(args, verdicts, text=host_page)
     return 0
 
 
@@ -66,8 +66,8 @@ def capacity(args, conf):
     hosts, zones (name to number), aggregates (id, name, total).
     """
     spec = arguments.request_spec(args, conf)
-    found = _ask(args, conf, lambda scheduler: scheduler.capacity(spec))
-    output.show(args, found, text=capacity_page)
+    room = _ask(args, conf, lambda scheduler: scheduler.capacity(spec))
+    output.show(args, room, text=capacity_page)
     return 0
 
 
@@ -87,9 +87,9 @@ def show(args, conf):
     records = log.read(args.request_id)
     if not records:
         raise errors.NotFound(f'A decision about request {args.request_id}')
-    for one in records:
-        one['time'] = tables.moment(one['time'])
-    output.show(args, records, text=lambda found: decisions_page(found, log.now_s()))
+    for record in records:
+        record['time'] = tables.moment(record['time'])
+    output.show(args, records, text=lambda shown: decisions_page(shown, log.now_s()))
     return 0
 
 
@@ -104,22 +104,22 @@ def list_decisions(args, conf):
     """
     log = SqlDecisionLog(store.ready(conf))
     since_s = 0 if args.since is None else log.now_s() - args.since
-    found = []
-    for one in log.newest_first(since_s, args.refused):
-        refused, asked = one['outcome'] == 'refused', one['asked']
-        if (args.refused and not refused) or args.project not in (None, asked['project_id']):
+    listed = []
+    for record in log.newest_first(since_s, args.refused):
+        refused, request = record['outcome'] == 'refused', record['asked']
+        if (args.refused and not refused) or args.project not in (None, request['project_id']):
             continue
-        found.append(
+        listed.append(
             {
-                'request_id': one['request_id'],
-                'time': tables.moment(one['time']),
-                **{name: one[name] for name in ('outcome', 'reason', 'instances', 'found')},
-                **{name: asked[name] for name in ('flavor', 'project_id', 'user_id')},
+                'request_id': record['request_id'],
+                'time': tables.moment(record['time']),
+                **{name: record[name] for name in ('outcome', 'reason', 'instances', 'found')},
+                **{name: request[name] for name in ('flavor', 'project_id', 'user_id')},
             }
         )
-        if len(found) == args.limit:
+        if len(listed) == args.limit:
             break
-    output.show(args, found, DECISIONS)
+    output.show(args, listed, DECISIONS)
     return 0
 
 
@@ -135,35 +135,35 @@ WHY = 64  # columns of a reason in a table
 NAMED = 3  # removed hosts in a table
 
 FILTERS = {
-    'Filter': lambda one: one['filter'],
-    'Seen': lambda one: one['seen'],
-    'Left': lambda one: one['left'],
-    'Why it removed hosts': lambda one: _why(one),
-    'Removed': lambda one: _removed(one),
+    'Filter': lambda row: row['filter'],
+    'Seen': lambda row: row['seen'],
+    'Left': lambda row: row['left'],
+    'Why it removed hosts': lambda row: _why(row),
+    'Removed': lambda row: _removed(row),
 }
 RULES = {
-    'Rule': lambda one: one['rule'],
-    'Verdict': lambda one: one['verdict'],
-    'Why': lambda one: textwrap.fill(one['why'], WHY),
+    'Rule': lambda row: row['rule'],
+    'Verdict': lambda row: row['verdict'],
+    'Why': lambda row: textwrap.fill(row['why'], WHY),
 }
 
 
-def decision_page(found):
+def decision_page(decision):
     """The actual or possible outcome of a request."""
-    instances = tables.count(found['instances'], 'instance')
-    if found['reason']:
-        lines = [tables.fill(f'{instances}, refused: {found["reason"]}')]
+    instances = tables.count(decision['instances'], 'instance')
+    if decision['reason']:
+        lines = [tables.fill(f'{instances}, refused: {decision["reason"]}')]
     else:
-        lines = [f'{instances}, placed. {tables.count(found["hosts"], "host")} in all.']
-    removing = [one for one in found['filters'] if one['seen'] > one['left']]
+        lines = [f'{instances}, placed. {tables.count(decision["hosts"], "host")} in all.']
+    removing = [step for step in decision['filters'] if step['seen'] > step['left']]
     if removing:
         lines += ['', tables.table(FILTERS, removing)]
     lines += _others(
-        'Removed none: ', [one['filter'] for one in found['filters'] if one not in removing]
+        'Removed none: ', [step['filter'] for step in decision['filters'] if step not in removing]
     )
-    if found['placed']:
-        lines += ['', tables.table(PLACED, found['placed'])]
-    weighed = [one for one in found['placed'] if one.get('weights')]
+    if decision['placed']:
+        lines += ['', tables.table(PLACED, decision['placed'])]
+    weighed = [placed for placed in decision['placed'] if placed.get('weights')]
     if weighed:
         lines += ['', _weighed([weighed[0], *weighed[0]['alternates']])]
     return '\n'.join(lines)
@@ -174,25 +174,25 @@ def _others(heading, names):
     return [tables.fill(', '.join(names), heading)] if names else []
 
 
-def _why(one):
-    text = one['why']
-    if one['nearest'] and one['seen'] - one['left'] > 1:
-        text += f'; nearest is {one["nearest"]}'
+def _why(step):
+    text = step['why']
+    if step['nearest'] and step['seen'] - step['left'] > 1:
+        text += f'; nearest is {step["nearest"]}'
     return textwrap.fill(text, WHY)
 
 
-def _removed(one):
-    gone = one['seen'] - one['left']
-    named = one['removed'][:NAMED]
+def _removed(step):
+    gone = step['seen'] - step['left']
+    named = step['removed'][:NAMED]
     more = [f'{gone - len(named)} more'] if gone > len(named) else []
     return '\n'.join([*named, *more])
 
 
 PLACED = {
-    'Instance': lambda one: one['instance_uuid'],
+    'Instance': lambda row: row['instance_uuid'],
     'Host': tables.place,
-    'Weight': lambda one: _figure(one.get('weight')),
-    'Alternates': lambda one: ', '.join(map(tables.place, one['alternates'])) or '-',
+    'Weight': lambda row: _figure(row.get('weight')),
+    'Alternates': lambda row: ', '.join(map(tables.place, row['alternates'])) or '-',
 }
 
 
@@ -200,13 +200,13 @@ def _weighed(candidates):
     """The weight of each candidate by each weigher, best first: raw -> normalised, and times the
     multiplier."""
     columns = {'Weigher (raw -> 0..1 x multiplier)': lambda row: row[0]}
-    for number, one in enumerate(candidates):
-        name = tables.place(one)
+    for number, candidate in enumerate(candidates):
+        name = tables.place(candidate)
         heading = f'{name} (again)' if name in columns else name
         columns[heading] = lambda row, number=number: row[1 + number]
     rows = [
-        (one['weigher'], *(_weight(candidate, place) for candidate in candidates))
-        for place, one in enumerate(candidates[0]['weights'])
+        (weight['weigher'], *(_weight(candidate, place) for candidate in candidates))
+        for place, weight in enumerate(candidates[0]['weights'])
     ]
     sums = ('sum', *(_figure(candidate.get('weight')) for candidate in candidates))
     return tables.table(columns, [*rows, sums])
@@ -216,8 +216,8 @@ def _weight(candidate, place):
     weights = candidate.get('weights') or ()
     if place >= len(weights):
         return '-'
-    one = weights[place]
-    parts = (_figure(one[name]) for name in ('raw', 'normalised', 'multiplier', 'weight'))
+    weight = weights[place]
+    parts = (_figure(weight[name]) for name in ('raw', 'normalised', 'multiplier', 'weight'))
     return '{} -> {} x {} = {}'.format(*parts)
 
 
@@ -238,39 +238,44 @@ DECISIONS = {
 }
 
 
-def host_page(found):
+def host_page(host):
     """The verdict of each rule on a host."""
-    lines = [f'Host {found["host"]}, {tables.service(found["service"])}']
-    for node in found['nodes']:
+    lines = [f'Host {host["host"]}, {tables.service(host["service"])}']
+    for node in host['nodes']:
         if node['passes']:
             verdict = (
                 f'passes: place {node["rank"]} of {tables.count(node["of"], "node")} that pass'
             )
         else:
             refusing = [
-                one['rule'] for one in node['rules'] if one['verdict'] in ('refuses', 'fails')
+                rule['rule'] for rule in node['rules'] if rule['verdict'] in ('refuses', 'fails')
             ]
             verdict = f'does not pass: {", ".join(refusing)}'
-        telling = [one for one in node['rules'] if one['verdict'] != 'passes']
+        telling = [rule for rule in node['rules'] if rule['verdict'] != 'passes']
         lines += ['', f'Node {node["node"]} {verdict}']
         lines += [tables.table(RULES, telling)] if telling else []
-        lines += _others('Passes: ', [one['rule'] for one in node['rules'] if one not in telling])
+        lines += _others(
+            'Passes: ', [rule['rule'] for rule in node['rules'] if rule not in telling]
+        )
         if node.get('weights'):
             best = node['best']
-            me = {'host': found['host'], 'node': node['node'], **node}
+            me = {'host': host['host'], 'node': node['node'], **node}
             lines += ['', _weighed([me] if node['rank'] == 1 else [me, best])]
     return '\n'.join(lines)
 
 
-def capacity_page(found):
+def capacity_page(room):
     """How many more instances fit, and where."""
-    least = 'at least ' if found['at_least'] else ''
-    lines = [f'{least}{found["total"]} more, on {tables.count(found["hosts"], "host")}.']
+    least = 'at least ' if room['at_least'] else ''
+    lines = [f'{least}{room["total"]} more, on {tables.count(room["hosts"], "host")}.']
     for heading, rows in (
-        ('Zone', sorted(found['zones'].items())),
+        ('Zone', sorted(room['zones'].items())),
         (
             'Aggregate',
-            [(f'{one["name"]} ({one["id"]})', one['total']) for one in found['aggregates']],
+            [
+                (f'{aggregate["name"]} ({aggregate["id"]})', aggregate['total'])
+                for aggregate in room['aggregates']
+            ],
         ),
     ):
         if rows:
@@ -279,26 +284,26 @@ def capacity_page(found):
     return '\n'.join(lines)
 
 
-def decisions_page(found, now_s=None):
+def decisions_page(records, now_s=None):
     """The kept records of a request, decision by decision; with their ages at ``now_s``, by the
     clock of the schedulers."""
-    return '\n\n'.join(_record(one, now_s) for one in found)
+    return '\n\n'.join(_record(record, now_s) for record in records)
 
 
-def _record(one, now_s):
-    asked = one['asked']
-    age = '' if now_s is None else f', {tables.age(one["time"], now_s)}'
+def _record(record, now_s):
+    request = record['asked']
+    age = '' if now_s is None else f', {tables.age(record["time"], now_s)}'
     lines = [
-        f'Request     {one["request_id"]}',
-        f'Decided     {one["time"]}{age}',
-        f'Asked for   {tables.amounts(asked["resources"])} (flavor {asked["flavor"]})',
-        f'Project     {asked["project_id"] or "-"}',
+        f'Request     {record["request_id"]}',
+        f'Decided     {record["time"]}{age}',
+        f'Asked for   {tables.amounts(request["resources"])} (flavor {request["flavor"]})',
+        f'Project     {request["project_id"] or "-"}',
     ]
-    more = [f'{key}={value}' for key, value in sorted(asked['extra_specs'].items())]
-    more += [f'zone {asked["zone"]}'] if asked['zone'] else []
-    more += [f'server group with {asked["policy"]}'] if asked['policy'] else []
+    more = [f'{key}={value}' for key, value in sorted(request['extra_specs'].items())]
+    more += [f'zone {request["zone"]}'] if request['zone'] else []
+    more += [f'server group with {request["policy"]}'] if request['policy'] else []
     lines += [tables.fill(', '.join(more), 'With        ')] if more else []
-    return '\n'.join([*lines, '', decision_page(one)])
+    return '\n'.join([*lines, '', decision_page(record)])
 
 
 ASKED = (arguments.add_request, TIMEOUT, SHADOW)

@@ -164,8 +164,8 @@ def topology(args, conf):
 
     Keys: domains (number by level, from narrow to wide), warnings.
     """
-    found = asking.ask(args, conf, 'GroupsClient', lambda groups: groups.topology())
-    output.show(args, found, text=group_pages.topology)
+    answer = asking.ask(args, conf, 'GroupsClient', lambda groups: groups.topology())
+    output.show(args, answer, text=group_pages.topology)
     return 0
 
 
@@ -201,14 +201,14 @@ def validate(args, conf):
         return 1
     with worker.Solver() if conf.groups.solver else contextlib.nullcontext() as solver:
         collision = why.contradiction_anywhere(definition, topology.levels, solver=solver)
-    found = {
+    document = {
         'ok': collision is None,
         'error': None,
         **definition.summary(),
         'contradiction': collision,
     }
-    output.show(args, found, text=group_pages.validated)
-    return 0 if found['ok'] else 1
+    output.show(args, document, text=group_pages.validated)
+    return 0 if document['ok'] else 1
 
 
 # Calls to the scheduler.
@@ -217,7 +217,7 @@ def validate(args, conf):
 def _told(args, conf, question, page):
     """Call a scheduler, and show the group or the refusal. Returns the exit status."""
     try:
-        found = asking.ask(args, conf, 'GroupsClient', question)
+        answer = asking.ask(args, conf, 'GroupsClient', question)
     except errors.GroupRefused as refused:
         if args.format == output.TABLE:
             output.complain(group_pages.refusal(refused))
@@ -228,13 +228,13 @@ def _told(args, conf, question, page):
         place = {name: getattr(error, name) for name in errors.TemplateError.facts}
         output.complain(group_pages.mistake(args.file, **place))
         return 1
-    _show(args, found, page)
+    _show(args, answer, page)
     return 0
 
 
-def _show(args, found, page):
-    many = isinstance(found, list)
-    rows = [*map(group_pages.plain, found)] if many else group_pages.plain(found)
+def _show(args, answer, page):
+    many = isinstance(answer, list)
+    rows = [*map(group_pages.plain, answer)] if many else group_pages.plain(answer)
     output.show(args, rows, text=page)
 
 
@@ -267,12 +267,12 @@ def _mapping(path):
     if path is None:
         return None
     try:
-        found = source.plain(_text(path))
+        mapping = source.plain(_text(path))
     except errors.TemplateError as error:
         raise BadFile(path, error.fault) from None
-    if not isinstance(found, dict):
+    if not isinstance(mapping, dict):
         raise BadFile(path, 'it holds no mapping')
-    return found
+    return mapping
 
 
 # The command line.

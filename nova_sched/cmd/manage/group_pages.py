@@ -27,7 +27,7 @@ def _plain(value):
     if hasattr(value, 'isoformat'):
         return value.isoformat(timespec='seconds')
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return plain(value) if hasattr(value, 'fields') else value
 
 
@@ -164,8 +164,8 @@ def levels(members, below):
     for level in names:
         inside = [
             chain
-            for one, chain in chains.items()
-            if _may_lie_in(one, level, below) and _do_lie_in(one, level, members)
+            for narrower, chain in chains.items()
+            if _may_lie_in(narrower, level, below) and _do_lie_in(narrower, level, members)
         ]
         chains[level] = [level, *max(inside, key=len, default=[])]
     nested = max(chains.values(), key=len, default=[])
@@ -184,8 +184,8 @@ def _may_lie_in(narrow, wide, below):
 def _do_lie_in(narrow, wide, members):
     """Whether each domain of a level is in one domain of the other."""
     domains = [member['domains'] for member in members]
-    return len({(one.get(narrow), one.get(wide)) for one in domains}) == len(
-        {one.get(narrow) for one in domains}
+    return len({(of_member.get(narrow), of_member.get(wide)) for of_member in domains}) == len(
+        {of_member.get(narrow) for of_member in domains}
     )
 
 
@@ -216,17 +216,17 @@ def _rendered(root):
                 where = f', instance {instance}' if instance else ''
                 branch.add(Text(f'{key}  {inside["state"]}{where}'))
 
-    made = Tree(Text('the cloud'))
-    grow(made, root)
+    tree = Tree(Text('the cloud'))
+    grow(tree, root)
     console = Console(file=io.StringIO(), width=1000, color_system=None, legacy_windows=False)
-    console.print(made)
+    console.print(tree)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
 # Templates, and their errors.
 
 
-def validated(found):
+def validated(account):
     """The account of a template."""
     columns = {
         'Member': lambda row: row['path'],
@@ -246,17 +246,17 @@ def validated(found):
             'required' if row['weight'] is None else tables.number(row['weight'])
         ),
     }
-    number = len(found['policies'])
+    number = len(account['policies'])
     counts = (
-        f'{tables.count(len(found["members"]), "member")}, {number} '
+        f'{tables.count(len(account["members"]), "member")}, {number} '
         f'polic{"y" if number == 1 else "ies"}.'
     )
-    lines = [tables.table(columns, found['members'])]
-    lines += ['', tables.table(policies, found['policies'])] if found['policies'] else []
-    lines += _warned(found['warnings'])
+    lines = [tables.table(columns, account['members'])]
+    lines += ['', tables.table(policies, account['policies'])] if account['policies'] else []
+    lines += _warned(account['warnings'])
     lines += (
-        ['', tables.fill(found['contradiction'], 'Contradiction: ')]
-        if found['contradiction']
+        ['', tables.fill(account['contradiction'], 'Contradiction: ')]
+        if account['contradiction']
         else []
     )
     return '\n'.join([*lines, '', counts])
@@ -292,7 +292,7 @@ def refusal(refused):
     return tables.fill(str(refused), 'nova-sched-manage: ')
 
 
-def topology(found):
+def topology(answer):
     """The levels with their numbers of domains, and warnings for the operator."""
     columns = {'Level': operator.itemgetter(0), 'Domains': operator.itemgetter(1)}
-    return '\n'.join([tables.table(columns, found['domains'].items()), *found['warnings']])
+    return '\n'.join([tables.table(columns, answer['domains'].items()), *answer['warnings']])

@@ -56,7 +56,7 @@ def check(args, conf):
         'Detail': lambda row: row['detail'],
     }
     output.show(args, parts, shown)
-    return 0 if all(one['healthy'] for one in parts) else 1
+    return 0 if all(part['healthy'] for part in parts) else 1
 
 
 def part(name, healthy, detail):
@@ -68,10 +68,10 @@ def database(args, conf):
     try:
         schedulers = SqlSchedulers(store.ready(conf))
         now_s = schedulers.now_s()
-        found = schedulers.alive(now_s - args.within)
+        alive = schedulers.alive(now_s - args.within)
     except errors.SchedError as error:
         return part('schedulers', False, str(error))
-    here = [one for one in found if args.host in (None, one.host)]
+    here = [scheduler for scheduler in alive if args.host in (None, scheduler.host)]
     where = f' of host {args.host}' if args.host else ''
     seen = f'{tables.count(len(here), "scheduler")}{where} heard within {args.within:g} s'
     return part('schedulers', bool(here), seen)
@@ -79,9 +79,9 @@ def database(args, conf):
 
 def bus(_args, conf):
     """The message bus of [DEFAULT] transport_url."""
-    with startup.bus(conf) as made:
+    with startup.bus(conf) as transport:
         try:
-            rpc.try_once(made)
+            rpc.try_once(transport)
         except errors.BrokerUnavailable as error:
             return part('bus', False, str(error))
     return part('bus', True, 'it accepts connections')
@@ -107,9 +107,9 @@ def nodes(args, conf):
 def queues(_args, conf):
     """A manager of queues, and the queues that managers take from."""
 
-    def ask(made):
-        found = QueuesClient(made, TIMEOUT_S).facts(None, MANAGED)
-        silent = [one['queue'] for one in found if not one['consumers']]
+    def ask(transport):
+        facts = QueuesClient(transport, TIMEOUT_S).facts(None, MANAGED)
+        silent = [queue['queue'] for queue in facts if not queue['consumers']]
         words = f'no manager takes from {", ".join(silent)}' if silent else 'a manager answers'
         return part('queues', not silent, words)
 
@@ -120,8 +120,8 @@ def agent(args, conf):
     """The agent of one host."""
     host = args.host or conf.host
 
-    def ask(made):
-        count = tables.count(len(AgentClient(made, host, TIMEOUT_S).instances()), 'instance')
+    def ask(transport):
+        count = tables.count(len(AgentClient(transport, host, TIMEOUT_S).instances()), 'instance')
         return part('agent', True, f'that of host {host} answers; it has {count}')
 
     return asked('agent', conf, ask)
@@ -129,13 +129,13 @@ def agent(args, conf):
 
 def asked(name, conf, ask):
     """Return the part that ``ask(bus)`` makes of an answer, or that of a failure."""
-    with startup.bus(conf) as made:
+    with startup.bus(conf) as transport:
         try:
-            rpc.try_once(made)
+            rpc.try_once(transport)
         except errors.BrokerUnavailable:
             return part(name, False, 'the bus does not answer')
         try:
-            return ask(made)
+            return ask(transport)
         except errors.SchedError as error:
             return part(name, False, str(error))
 

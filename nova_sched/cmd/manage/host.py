@@ -35,9 +35,9 @@ def list_hosts(args, conf):
 
     A host has one node, unless it manages bare metal. Columns:
 
-      State      up; down (no sign of life for service_down_time seconds); disabled; forced down;
+      State      up; down (no heartbeat for service_down_time seconds); disabled; forced down;
                  unknown, where hosts are read from Nova: 'cloud status' shows it there
-      Seen       time since the last report or other sign of life; not where hosts are read from
+      Seen       time since the last report or other heartbeat; not where hosts are read from
                  Nova
       vCPU, ...  used / capacity (total x allocation ratio); used is claims and unclaimed usage,
                  capacity does not include the reserved amount
@@ -48,8 +48,8 @@ def list_hosts(args, conf):
     available), claims (number by state), foreign_instances.
     """
     known = rows.read_cloud(conf)
-    found = rows.nodes(known, args.host, args.zone)
-    output.show(args, found, columns(known))
+    nodes = rows.nodes(known, args.host, args.zone)
+    output.show(args, nodes, columns(known))
     return 0
 
 
@@ -68,8 +68,8 @@ def show(args, conf):
     known = rows.read_cloud(conf)
     if not known.knows(args.host):
         raise errors.HostNotFound(f'Host {args.host}', suggestion(args.host, known.hosts()))
-    found = rows.host(known, args.host)
-    output.show(args, found, text=lambda row: page(row, known))
+    shown = rows.host(known, args.host)
+    output.show(args, shown, text=lambda row: page(row, known))
     return 0
 
 
@@ -112,9 +112,9 @@ def _set_service(args, conf, **word):
         claims.set_service(dataclasses.replace(known.service(host), forced_down=None, **word))
         for host in named(known, args)
     ]
-    lines = [sentence(one, known.disabled_by_node(one.host)) for one in services]
-    found = [{'host': one.host, **rows.service(one)} for one in services]
-    output.show(args, found, text=lambda _: '\n'.join(lines))
+    lines = [sentence(service, known.disabled_by_node(service.host)) for service in services]
+    shown = [{'host': service.host, **rows.service(service)} for service in services]
+    output.show(args, shown, text=lambda _: '\n'.join(lines))
     return 0
 
 
@@ -140,12 +140,12 @@ def remove(args, conf):
         if claims[host] and not args.force:
             raise HasClaims(host, claims[host])
     maintenance = ClaimMaintenance(store.ready(conf))
-    found = []
+    removed = []
     for host in hosts:
         uuids = [facts.report.node_uuid for facts in nodes[host]]
         ended = maintenance.remove_host(host, uuids, known.now_s, args.force)
-        found.append({'host': host, 'nodes': uuids, 'claims': ended})
-    output.show(args, found, text=lambda rows: '\n'.join(map(_removed, rows)))
+        removed.append({'host': host, 'nodes': uuids, 'claims': ended})
+    output.show(args, removed, text=lambda rows: '\n'.join(map(_removed, rows)))
     return 0
 
 
@@ -156,13 +156,13 @@ def _removed(row):
 
 def named(known, args):
     """The hosts that names and patterns on the command line mean. Raises NotFound."""
-    hosts, found = known.hosts(), {}
+    hosts, meant = known.hosts(), {}
     for name in args.hosts:
         matching = [name] if name in hosts else fnmatch.filter(hosts, name)
         if not matching:
             raise errors.HostNotFound(f'Host {name}', suggestion(name, hosts))
-        found.update(dict.fromkeys(matching))
-    return list(found)
+        meant.update(dict.fromkeys(matching))
+    return list(meant)
 
 
 def sentence(service, disabled_by_node):
@@ -197,10 +197,11 @@ def columns(known):
 
 
 def _use(row, resource_class):
-    one = row['resources'].get(resource_class)
-    if one is None:
+    amounts = row['resources'].get(resource_class)
+    if amounts is None:
         return '-'
-    return f'{one["used"]} / {one["capacity"]} ({one["total"]} x {tables.number(one["ratio"])})'
+    ratio = tables.number(amounts['ratio'])
+    return f'{amounts["used"]} / {amounts["capacity"]} ({amounts["total"]} x {ratio})'
 
 
 def _claims(states):
@@ -208,28 +209,28 @@ def _claims(states):
     return f'{sum(states.values())}' + (f' ({waiting})' if waiting else '')
 
 
-def _state(found, known):
-    if found['state'] == UNKNOWN:
-        return f'{found["state"]}: nova-sched-manage cloud status shows it'
+def _state(host, known):
+    if host['state'] == UNKNOWN:
+        return f'{host["state"]}: nova-sched-manage cloud status shows it'
     if known.reads_nova:
-        return found['state']
-    return f'{found["state"]}, last seen {tables.age(found["last_seen"], known.now_s)}'
+        return host['state']
+    return f'{host["state"]}, last seen {tables.age(host["last_seen"], known.now_s)}'
 
 
-def page(found, known):
+def page(host, known):
     """A host as text: its lines, then for each node lines and inventories, then the claims."""
     lines = [
-        f'Host        {found["host"]}',
-        f'State       {_state(found, known)}',
-        f'Service     {tables.service(found["service"])}',
-        f'Zones       {", ".join(found["zones"])}',
-        f'Aggregates  {"; ".join(map(_aggregate, found["aggregates"])) or "none"}',
-        _words('Instances', found['instances'], 'none reported'),
+        f'Host        {host["host"]}',
+        f'State       {_state(host, known)}',
+        f'Service     {tables.service(host["service"])}',
+        f'Zones       {", ".join(host["zones"])}',
+        f'Aggregates  {"; ".join(map(_aggregate, host["aggregates"])) or "none"}',
+        _words('Instances', host['instances'], 'none reported'),
     ]
-    for node in found['nodes']:
+    for node in host['nodes']:
         lines += ['', *_node_lines(node), tables.table(INVENTORY, list(node['resources'].items()))]
-    if found['claims']:
-        lines += ['', 'Claims', tables.table(claim.columns(known.now_s), found['claims'])]
+    if host['claims']:
+        lines += ['', 'Claims', tables.table(claim.columns(known.now_s), host['claims'])]
     return '\n'.join(lines)
 
 
@@ -238,12 +239,12 @@ def _words(label, words, none):
     return tables.fill(', '.join(words) or none, f'{label:12}')
 
 
-def _aggregate(one):
+def _aggregate(aggregate):
     facts = [
-        f'id {one["id"]}',
-        *(f'{key}={value}' for key, value in sorted(one['metadata'].items())),
+        f'id {aggregate["id"]}',
+        *(f'{key}={value}' for key, value in sorted(aggregate['metadata'].items())),
     ]
-    return f'{one["name"]} ({", ".join(facts)})'
+    return f'{aggregate["name"]} ({", ".join(facts)})'
 
 
 def _node_lines(node):

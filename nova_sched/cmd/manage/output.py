@@ -50,24 +50,24 @@ def add_arguments(parser):
     )
 
 
-def show(args, found, columns=None, text=None):
-    """Print the result of a verb: ``found`` is a row, or a list of rows, each a mapping of plain
+def show(args, result, columns=None, text=None):
+    """Print the result of a verb: ``result`` is a row, or a list of rows, each a mapping of plain
     values by key.
 
     For people it is printed as a table with these columns, each a function of a row by its
-    heading, or as the ``text`` that is a function of ``found``. Raises InvalidRequest for the name
-    of a column that does not exist.
+    heading, or as the ``text`` that is a function of ``result``. Raises InvalidRequest for the
+    name of a column that does not exist.
     """
-    if args.sort and isinstance(found, list):
-        found = _sorted(found, args.sort, columns or {})
+    if args.sort and isinstance(result, list):
+        result = _sorted(result, args.sort, columns or {})
     if args.format == TABLE:
-        page = _for_people(_visible(found), args.column, columns or {}, text)
+        page = _for_people(_visible(result), args.column, columns or {}, text)
         _print(args, tables.coloured(words.visible(page, '\n')))
         return
-    rows = found if isinstance(found, list) else [found]
+    rows = result if isinstance(result, list) else [result]
     if args.column:
         rows = [{name: _value(row, name, {}) for name in args.column} for row in rows]
-    _print(args, WRITERS[args.format](rows if isinstance(found, list) else rows[0]))
+    _print(args, WRITERS[args.format](rows if isinstance(result, list) else rows[0]))
 
 
 def complain(text):
@@ -81,16 +81,16 @@ def _visible(value):
     if isinstance(value, str):
         return words.visible(value)
     if isinstance(value, dict):
-        return {_visible(key): _visible(one) for key, one in value.items()}
-    return [_visible(one) for one in value] if isinstance(value, list | tuple) else value
+        return {_visible(key): _visible(item) for key, item in value.items()}
+    return [_visible(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _for_people(found, names, columns, text):
-    rows = found if isinstance(found, list) else [found]
+def _for_people(result, names, columns, text):
+    rows = result if isinstance(result, list) else [result]
     if names:
         chosen = {name: lambda row, name=name: _cell(row, name, columns) for name in names}
         return tables.table(chosen, rows)
-    return tables.table(columns, rows) if text is None else text(found)
+    return tables.table(columns, rows) if text is None else text(result)
 
 
 def _cell(row, name, columns):
@@ -104,8 +104,8 @@ def _value(row, name, columns):
         if heading.lower() == name.lower():
             return cell(row)
     if name not in row:
-        there = sorted({*row, *columns})
-        advice = suggestion(name, there) or f'; there are {", ".join(there)}'
+        names = sorted({*row, *columns})
+        advice = suggestion(name, names) or f'; there are {", ".join(names)}'
         why = f'there is no column {name}{advice}'
         raise errors.InvalidRequest('--column or --sort', why)
     return row[name]
@@ -114,7 +114,7 @@ def _value(row, name, columns):
 def _sorted(rows, order, columns):
     name, _, direction = order.partition(':')
     if direction not in ('', 'asc', 'desc'):
-        raise errors.InvalidRequest('--sort', f'{direction} is no direction: give asc or desc')
+        raise errors.InvalidRequest('--sort', f'{direction} is not a direction: give asc or desc')
     return sorted(
         rows, key=lambda row: _natural(_value(row, name, columns)), reverse=direction == 'desc'
     )
@@ -136,21 +136,21 @@ def _plain(value):
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _as_json(found):
-    return json.dumps(found, indent=2)
+def _as_json(result):
+    return json.dumps(result, indent=2)
 
 
-def _as_yaml(found):
+def _as_yaml(result):
     import yaml  # late: most commands need it not
 
-    text = yaml.safe_dump(found, sort_keys=False, allow_unicode=True).rstrip('\n')
+    text = yaml.safe_dump(result, sort_keys=False, allow_unicode=True).rstrip('\n')
     if words.visible(text, '\n') != text:  # it escapes control characters, but not all that hide
-        text = yaml.safe_dump(found, sort_keys=False).rstrip('\n')
+        text = yaml.safe_dump(result, sort_keys=False).rstrip('\n')
     return text
 
 
-def _as_csv(found):
-    rows = found if isinstance(found, list) else [found]
+def _as_csv(result):
+    rows = result if isinstance(result, list) else [result]
     lines = io.StringIO()
     if rows:
         writer = csv.DictWriter(lines, list(rows[0]), lineterminator='\n', extrasaction='ignore')
@@ -169,13 +169,13 @@ def _csv_cell(value):
     return f"'{text}" if isinstance(value, str) and FORMULA.match(text) else text
 
 
-def _as_values(found):
+def _as_values(result):
     """A line for each row; a single row has a line for each of its values."""
-    if isinstance(found, list):
+    if isinstance(result, list):
         return '\n'.join(
-            ' '.join(words.visible(_plain(one)) for one in row.values()) for row in found
+            ' '.join(words.visible(_plain(item)) for item in row.values()) for row in result
         )
-    return '\n'.join(words.visible(_plain(one), '\n\t') for one in found.values())
+    return '\n'.join(words.visible(_plain(item), '\n\t') for item in result.values())
 
 
 WRITERS = {JSON: _as_json, YAML: _as_yaml, CSV: _as_csv, VALUE: _as_values}

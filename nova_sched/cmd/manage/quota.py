@@ -67,8 +67,8 @@ def set_limit(args, conf):
     books = _Books(store.ready(conf))
     books.job_table.set_limit(args.project, args.resource, args.limit)
     shown = rows(books, limits(conf, books.job_table), args.project, [args.resource])
-    (found,) = (row for row in shown if row['resource'] == args.resource)
-    output.show(args, found, text=sentence)
+    (limit_row,) = (row for row in shown if row['resource'] == args.resource)
+    output.show(args, limit_row, text=sentence)
     return 0
 
 
@@ -76,8 +76,8 @@ def _show(args, conf, projects):
     books = _Books(store.ready(conf))
     limits_of = limits(conf, books.job_table)
     chosen = books.projects() if projects is None else projects
-    found = [row for project in chosen for row in rows(books, limits_of, project)]
-    output.show(args, found, COLUMNS)
+    shown = [row for project in chosen for row in rows(books, limits_of, project)]
+    output.show(args, shown, COLUMNS)
     return 0
 
 
@@ -91,7 +91,7 @@ class _Books:
         return {**self.job_table.usage(project), **self._claims.plan_usage(project)}
 
     def projects(self):
-        planners = {one.project_id for one in self._claims.top_groups()} - {None}
+        planners = {group.project_id for group in self._claims.top_groups()} - {None}
         return sorted({*self.job_table.projects(), *planners})
 
 

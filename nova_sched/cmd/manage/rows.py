@@ -48,9 +48,9 @@ def nodes(known, hosts=(), zone=None):
 
 
 def node(known, facts):
-    """One node; ``last_seen`` is the last sign of life of its host, None if it is not known."""
+    """One node; ``last_seen`` is the last heartbeat of its host, None if it is not known."""
     host = facts.report.host
-    states = collections.Counter(one.state for one in facts.claims)
+    states = collections.Counter(claim.state for claim in facts.claims)
     return {
         'host': host,
         'node': facts.report.nodename,
@@ -69,8 +69,8 @@ def node(known, facts):
 def resources(facts):
     """The amounts and the usage of each resource class on a node, in the class's units."""
     claimed = collections.Counter()
-    for one in facts.claims:
-        claimed.update(one.resources)
+    for claim in facts.claims:
+        claimed.update(claim.resources)
     return {
         name: _resource(inventory, claimed[name], facts.foreign.get(name, 0))
         for name, inventory in sorted(facts.report.inventories.items())
@@ -99,12 +99,19 @@ def host(known, name):
         'zones': known.zones(name),
         'service': service(known.service(name)),
         'aggregates': [
-            {'id': one.id, 'uuid': one.uuid, 'name': one.name, 'metadata': dict(one.metadata)}
-            for one in known.aggregates_of(name)
+            {
+                'id': aggregate.id,
+                'uuid': aggregate.uuid,
+                'name': aggregate.name,
+                'metadata': dict(aggregate.metadata),
+            }
+            for aggregate in known.aggregates_of(name)
         ],
         'instances': known.instances_of(name),
         'nodes': [{**node(known, facts), **_more(facts)} for facts in known.nodes_of(name)],
-        'claims': claims(known, [one for facts in known.nodes_of(name) for one in facts.claims]),
+        'claims': claims(
+            known, [claim for facts in known.nodes_of(name) for claim in facts.claims]
+        ),
     }
 
 
@@ -127,35 +134,39 @@ def _more(facts):
         'running_vms': report.running_vms,
         'traits': sorted(report.traits),
         'units': {
-            name: {'min_unit': one.min_unit, 'max_unit': one.largest, 'step_size': one.step_size}
-            for name, one in sorted(report.inventories.items())
+            name: {
+                'min_unit': inventory.min_unit,
+                'max_unit': inventory.largest,
+                'step_size': inventory.step_size,
+            }
+            for name, inventory in sorted(report.inventories.items())
         },
     }
 
 
-def claims(known, found):
+def claims(known, listed):
     """A row for each claim."""
-    return [_claim(one, known.node(one.node_uuid)) for one in found]
+    return [_claim(claim, known.node(claim.node_uuid)) for claim in listed]
 
 
-def _claim(one, facts):
+def _claim(claim, facts):
     return {
-        'claim_uuid': one.uuid,
-        'consumer_uuid': one.consumer_uuid,
+        'claim_uuid': claim.uuid,
+        'consumer_uuid': claim.consumer_uuid,
         'host': facts.report.host if facts else None,
         'node': facts.report.nodename if facts else None,
-        'node_uuid': one.node_uuid,
-        'state': one.state,
-        'move': one.move,
-        'resizing': _resizing(one.resizing),
-        'resources': dict(sorted(one.resources.items())),
-        **_parts(one.parts or HardwareAllocation()),
-        'project_id': one.project_id,
-        'user_id': one.user_id,
-        'group_uuid': one.group_uuid,
-        'request_id': one.request_id,
-        'created_at': tables.moment(one.created_s),
-        'expires_at': tables.moment(one.expires_s),
+        'node_uuid': claim.node_uuid,
+        'state': claim.state,
+        'move': claim.move,
+        'resizing': _resizing(claim.resizing),
+        'resources': dict(sorted(claim.resources.items())),
+        **_parts(claim.parts or HardwareAllocation()),
+        'project_id': claim.project_id,
+        'user_id': claim.user_id,
+        'group_uuid': claim.group_uuid,
+        'request_id': claim.request_id,
+        'created_at': tables.moment(claim.created_s),
+        'expires_at': tables.moment(claim.expires_s),
     }
 
 
@@ -170,7 +181,7 @@ def _resizing(sizes):
     }
 
 
-def one_claim(known, one, siblings):
+def one_claim(known, claim, siblings):
     """All about a claim; ``siblings`` are all claims of its consumer."""
 
     def place(uuid):
@@ -178,10 +189,10 @@ def one_claim(known, one, siblings):
         return facts and facts.report.host
 
     return {
-        **_claim(one, known.node(one.node_uuid)),
-        'waits_for': waits_for(one, siblings, place),
-        'counted': one.counted,
-        'image_properties': dict(sorted(one.image_properties.items())),
+        **_claim(claim, known.node(claim.node_uuid)),
+        'waits_for': waits_for(claim, siblings, place),
+        'counted': claim.counted,
+        'image_properties': dict(sorted(claim.image_properties.items())),
     }
 
 

@@ -37,8 +37,8 @@ def list_schedulers(args, conf):
     """
     schedulers = SqlSchedulers(store.ready(conf))
     now_s = schedulers.now_s()
-    found = schedulers.alive(now_s - KEPT_S)
-    output.show(args, [row(facts, now_s) for facts in found], columns(now_s))
+    alive = schedulers.alive(now_s - KEPT_S)
+    output.show(args, [row(facts, now_s) for facts in alive], columns(now_s))
     return 0
 
 

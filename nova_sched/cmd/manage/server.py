@@ -36,15 +36,15 @@ def place(args, conf):
     """
     spec = arguments.request_spec(args, conf)
     if args.dry_run:
-        found = asking.ask(args, conf, 'ExplainClient', lambda asked: asked.dry_run(spec))
-        output.show(args, found, text=explain.decision_page)
-        return 0 if found['outcome'] == 'placed' else 1
+        decision = asking.ask(args, conf, 'ExplainClient', lambda client: client.dry_run(spec))
+        output.show(args, decision, text=explain.decision_page)
+        return 0 if decision['outcome'] == 'placed' else 1
     context = RequestContext(overwrite=False, project_id=args.project)
     servers = [str(uuid.uuid4()) for _ in range(spec.num_instances)]
     spec.instance_uuid = servers[0]
     before = None
     if args.why:
-        before = asking.ask(args, conf, 'ExplainClient', lambda asked: asked.dry_run(spec))
+        before = asking.ask(args, conf, 'ExplainClient', lambda client: client.dry_run(spec))
     try:
         selections = asking.ask(
             args,
@@ -54,11 +54,11 @@ def place(args, conf):
         )
     except errors.NoValidHost as refused:
         return _refused(args, conf, context.request_id, refused)
-    found = [
+    shown = [
         _row(server, listed) | ({'why': before} if args.why else {})
         for server, listed in zip(servers, selections, strict=True)
     ]
-    output.show(args, found, None if args.why else COLUMNS, _page if args.why else None)
+    output.show(args, shown, None if args.why else COLUMNS, _page if args.why else None)
     return 0
 
 
@@ -69,7 +69,7 @@ def _row(server, selections):
         'host': chosen.service_host,
         'node': chosen.nodename,
         'node_uuid': chosen.compute_node_uuid,
-        'alternates': [one.service_host for one in alternates],
+        'alternates': [alternate.service_host for alternate in alternates],
     }
 
 
@@ -78,8 +78,8 @@ def _refused(args, conf, request_id, refused):
     if record:
         refused = errors.NoValidHost(record['reason'])  # the answer may leave facts out
     if args.format != output.TABLE:
-        found = {'refused': str(refused), 'request_id': request_id}
-        output.show(args, found | ({'why': record} if args.why else {}))
+        document = {'refused': str(refused), 'request_id': request_id}
+        output.show(args, document | ({'why': record} if args.why else {}))
         return 1
     output.complain(refused)
     if record and args.why:
@@ -94,9 +94,9 @@ def _record(args, conf, request_id):
     none after RECORD_S."""
     end_s = time.monotonic() + RECORD_S
     while True:
-        found = asking.ask(args, conf, 'ExplainClient', lambda asked: asked.show(request_id))
-        if found:
-            return {**found[-1], 'time': tables.moment(found[-1]['time'])}
+        records = asking.ask(args, conf, 'ExplainClient', lambda client: client.show(request_id))
+        if records:
+            return {**records[-1], 'time': tables.moment(records[-1]['time'])}
         if time.monotonic() >= end_s:
             return None
         time.sleep(PAUSE_S)

@@ -63,12 +63,17 @@ def upgrade(args, conf):
     engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits).for_upgrade())
     before = schema.version(engine)
     schema.upgrade(engine)
-    found = {'database': address.shown(url), 'before': before, 'version': schema.version(engine)}
-    if before == found['version']:
-        words = f'{found["database"]} has schema {before} already.'
+    document = {
+        'database': address.shown(url),
+        'before': before,
+        'version': schema.version(engine),
+    }
+    name, version = document['database'], document['version']
+    if before == version:
+        words = f'{name} has schema {before} already.'
     else:
-        words = f'{found["database"]} went from schema {before or "empty"} to {found["version"]}.'
-    output.show(args, found, text=lambda _: words)
+        words = f'{name} went from schema {before or "empty"} to {version}.'
+    output.show(args, document, text=lambda _: words)
     return 0
 
 
@@ -78,14 +83,14 @@ def version(args, conf):
     Keys: database, version (null for an empty database), needed.
     """
     engine = existing(conf)
-    found = {
+    document = {
         'database': address.shown(claims_conf.connection(conf)),
         'version': schema.version(engine),
         'needed': schema.HEAD,
     }
-    there = f'has schema {found["version"]}' if found['version'] else 'is empty'
-    words = f'{found["database"]} {there}; this release needs {found["needed"]}.'
-    output.show(args, found, text=lambda _: words)
+    state = f'has schema {document["version"]}' if document['version'] else 'is empty'
+    words = f'{document["database"]} {state}; this release needs {document["needed"]}.'
+    output.show(args, document, text=lambda _: words)
     return 0
 
 

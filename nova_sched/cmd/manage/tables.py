@@ -24,15 +24,15 @@ import prettytable
 def table(columns, rows):
     """A table of rows. ``columns`` maps each heading to a function of a row; numbers are aligned
     to the right."""
-    made = prettytable.PrettyTable(list(columns), align='l')
+    pretty = prettytable.PrettyTable(list(columns), align='l')
     if width := terminal_width():
-        made.max_table_width = width - 1  # PrettyTable rounds: a table may be wider by one
+        pretty.max_table_width = width - 1  # PrettyTable rounds: a table may be wider by one
     for row in rows:
-        made.add_row([cell(row) for cell in columns.values()])
+        pretty.add_row([cell(row) for cell in columns.values()])
     for place, heading in enumerate(columns):
-        if made.rows and all(isinstance(row[place], int) for row in made.rows):
-            made.align[heading] = 'r'
-    return made.get_string()
+        if pretty.rows and all(isinstance(row[place], int) for row in pretty.rows):
+            pretty.align[heading] = 'r'
+    return pretty.get_string()
 
 
 WIDTH = 110  # of a page, unless the terminal is narrower

@@ -257,13 +257,13 @@ class Library:
 
         Raises GroupNotFound, and IncompatibleObject for one that another release has written.
         """
-        found = self.look(uuid, project_id)
+        found = self.peek(uuid, project_id)
         if isinstance(found, GroupRecord):
             found = read(found)
             self.keep(found)
         return found
 
-    def look(self, uuid, project_id=None):
+    def peek(self, uuid, project_id=None):
         """Return the LoadedGroup; if its definition is not cached, the GroupRecord, because
         parsing may take long.
 

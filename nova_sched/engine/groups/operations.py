@@ -305,7 +305,7 @@ class GroupOperations:
 
     def show(self, uuid, project_id=None):
         """Return the GroupView. Raises GroupNotFound."""
-        known = self._look(uuid, project_id)
+        known = self._load(uuid, project_id)
         claims = self._claims(uuid)
         if known.record.deleted and not claims:
             raise errors.GroupNotFound(uuid)
@@ -350,7 +350,7 @@ class GroupOperations:
         self._call(self._plans.end_domains)
         for uuid in self._call(self._plans.groups_with_domains):
             try:
-                self._call(self._plans.mend_domains, self._look(uuid))
+                self._call(self._plans.mend_domains, self._load(uuid))
             except (errors.GroupNotFound, errors.IncompatibleObject) as error:
                 LOG.debug('Exclusive domains of group %s are not updated: %s', uuid, error)
 
@@ -383,17 +383,17 @@ class GroupOperations:
 
     # Internals.
 
-    def _look(self, uuid, project_id=None):
+    def _load(self, uuid, project_id=None):
         """Return the LoadedGroup. A definition that is not cached is parsed outside of the
         loop."""
-        found = self._call(self._library.look, uuid, project_id)
+        found = self._call(self._library.peek, uuid, project_id)
         if isinstance(found, GroupRecord):
             found = read(found)
             self._call(self._library.keep, found)
         return found
 
     def _find(self, uuid, project_id=None, generation=None):
-        known = self._look(uuid, project_id)
+        known = self._load(uuid, project_id)
         if known.record.deleted:
             raise errors.GroupNotFound(uuid)
         if generation is not None and generation != known.record.generation:

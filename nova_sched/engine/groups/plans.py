@@ -94,8 +94,8 @@ class Plans:
         self._state_sync, self._placer = state_sync, placer
 
     def levels(self):
-        """All levels over all rows, as from ``DomainTopology.look``."""
-        return self._topology.look(self._cluster.hosts, self._settings().default_zone)
+        """All levels over all rows, as from ``DomainTopology.levels_of``."""
+        return self._topology.levels_of(self._cluster.hosts, self._settings().default_zone)
 
     # Read.
 

@@ -243,9 +243,9 @@ def problem_steps(cluster, rules, levels, states, policies, settings, caps, own)
     """Yield None after each step of a problem from the whole host state, and at the end the
     GroupProblem.
 
-    ``states``: a LoadedMember for each member; ``levels``: Topology.look; ``policies``: the Rules
-    to satisfy; ``caps``: (kind, node UUID) to the most members of the kind there, from earlier
-    plans that failed, or None; ``own``: the claims of the group.
+    ``states``: a LoadedMember for each member; ``levels``: those of DomainTopology; ``policies``:
+    the Rules to satisfy; ``caps``: (kind, node UUID) to the most members of the kind there, from
+    earlier plans that failed, or None; ``own``: the claims of the group.
     """
     hosts = cluster.hosts
     sites = _sites(cluster, states)

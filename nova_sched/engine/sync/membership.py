@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The schedulers that share a database: each writes signs of life to a table, and reads its
+"""The schedulers that share a database: each writes heartbeats to a table, and reads its
 position there."""
 
 import logging
@@ -23,8 +23,8 @@ from nova_sched.db.schedulers import SchedulerFacts
 
 LOG = logging.getLogger(__name__)
 
-SIGN_S = 3.0  # interval of the signs of each process
-SILENT_S = 12.0  # a process without a sign for this long counts as gone
+HEARTBEAT_S = 3.0  # interval of the heartbeats of each process
+SILENT_S = 12.0  # a process without a heartbeat for this long counts as gone
 KEPT_S = 3600.0  # its row is kept for this long after that
 
 
@@ -42,13 +42,13 @@ class SchedulerMembership:
         self._host, self._pid = host, pid
         self._clock, self._monotonic = clock, monotonic
         self._started_s = clock()
-        # The latest sign of each process, and the local time when it was new.
-        self._signs: dict[str, tuple[float | None, float]] = {}
+        # The latest heartbeat of each process, and the local time when it was new.
+        self._heartbeats: dict[str, tuple[float | None, float]] = {}
         self.position_and_count = (0, 1)
         self.hosts = frozenset([host])  # of the live schedulers
 
-    def sign(self, figures):
-        """Write a sign of life, with figures (a mapping of plain values), and read those of all
+    def heartbeat(self, figures):
+        """Write a heartbeat, with figures (a mapping of plain values), and read those of all
         schedulers.
 
         Raises StoreUnavailable.
@@ -56,20 +56,20 @@ class SchedulerMembership:
         if self._store is None:
             return
         now_s = self._clock()
-        if not self._signs:
+        if not self._heartbeats:
             self._remove_dead(now_s)
         self._store.write(
             SchedulerFacts(self.uuid, self._host, self._pid, self._started_s, now_s, figures)
         )
-        # The clocks of two machines may differ, so a new sign counts, and not its time.
+        # The clocks of two machines may differ, so a new heartbeat counts, and not its time.
         moment_s = self._monotonic()
-        before, self._signs = self._signs, {}
+        before, self._heartbeats = self._heartbeats, {}
         rows = self._store.alive(now_s - KEPT_S)
         for one in rows:
-            sign = before.get(one.uuid, (None, 0.0))
-            self._signs[one.uuid] = sign if sign[0] == one.seen_s else (one.seen_s, moment_s)
+            last = before.get(one.uuid, (None, 0.0))
+            self._heartbeats[one.uuid] = last if last[0] == one.seen_s else (one.seen_s, moment_s)
         alive = sorted(
-            name for name, (_, new_s) in self._signs.items() if moment_s - new_s < SILENT_S
+            name for name, (_, new_s) in self._heartbeats.items() if moment_s - new_s < SILENT_S
         )
         self.hosts = frozenset(one.host for one in rows if one.uuid in alive) | {self._host}
         self.position_and_count = (
@@ -80,7 +80,7 @@ class SchedulerMembership:
         """Drop the rows of processes of this host that were killed: this one may replace them.
 
         A live process whose row is dropped by mistake, because it has process IDs of its own,
-        writes it again with its next sign.
+        writes it again with its next heartbeat.
         """
         for one in self._store.alive(now_s - KEPT_S):
             if one.host == self._host and one.pid != self._pid and not psutil.pid_exists(one.pid):

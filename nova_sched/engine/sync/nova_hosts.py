@@ -73,7 +73,7 @@ class NovaHosts:
             for services in self._not_up.values()
             for host in services
         )
-        # Not all of them at each look: each change makes the row's verdicts new.
+        # Not all of them at each poll: each change makes the row's verdicts new.
         shown_s = now_s - self._settings().service_down_time_s / SHOWN_PER_DOWN_TIME
         of_cell = hosts.cell == hosts.cells.id(cell_uuid)
         for row in np.flatnonzero(of_cell & (hosts.seen_s < shown_s)).tolist():
@@ -85,7 +85,7 @@ class NovaHosts:
 
     def _require_owner(self):
         """Require OWNER_NOVA of the providers once all compute services report it, as Nova
-        does. The claim store has hosts of cells that no look has reached yet."""
+        does. The claim store has hosts of cells that no poll has reached yet."""
         hosts = self._cluster.hosts
         cells = {hosts.cells.words[number] for number in np.unique(hosts.cell).tolist()}
         versions = [version for version in self._oldest.values() if version]
@@ -221,7 +221,7 @@ class NovaHosts:
         if hosts.forced_down[node.row]:
             return FORCED_DOWN, 'its service is forced down'
         if silent_s > self._settings().service_down_time_s:
-            return SILENT, f'the last sign of life of its service is {silent_s:.0f} s old'
+            return SILENT, f'the last heartbeat of its service is {silent_s:.0f} s old'
         return UP, None
 
     def cell_is_disabled(self, cell_uuid):

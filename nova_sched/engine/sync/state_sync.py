@@ -55,9 +55,9 @@ class StateSync:
         self._stale.clear()
 
     def catch_up(self, nodes, seen):
-        """Apply the stored state of these nodes and of the small tables, and the signs of life in
+        """Apply the stored state of these nodes and of the small tables, and the heartbeats in
         ``seen``."""
-        self._take_over(dataclasses.replace(self._store.look(nodes), seen=seen))
+        self._take_over(dataclasses.replace(self._store.read_nodes(nodes), seen=seen))
 
     def heal(self):
         """Read some of the stale nodes."""
@@ -263,7 +263,7 @@ class StateSync:
             runs=runs,
         )
 
-    def look_again(self):
+    def poll_again(self):
         """Apply changes in the store, if it differs from the host state. Returns whether it
         differed."""
         if self._store.digest() == self._cluster.digest:
@@ -301,7 +301,7 @@ class StateSync:
     def set_service(
         self, host, disabled, disabled_reason, forced_down, seen_s, may=lambda stored: True
     ):
-        """Store an operator's settings of a host (None: unchanged), and its last sign of life, if
+        """Store an operator's settings of a host (None: unchanged), and its last heartbeat, if
         ``may`` allows it (see ClaimStore)."""
         word = ServiceFacts(host, disabled, disabled_reason, forced_down, seen_s)
         self._cluster.set_service(**dataclasses.asdict(self._store.set_service(word, may)))
@@ -323,7 +323,7 @@ class StateSync:
     def node(self, host, nodename):
         """The node. One that is unknown here is read from the store. Raises NodeNotFound."""
         node = self._cluster.find(host, nodename)
-        if node is None and self.look_again():
+        if node is None and self.poll_again():
             node = self._cluster.find(host, nodename)
         if node is None:
             raise errors.NodeNotFound(f'{nodename} on host {host}')

@@ -16,16 +16,16 @@ import logging
 import threading
 
 from nova_sched import errors
-from nova_sched.engine.sync.membership import SIGN_S
+from nova_sched.engine.sync.membership import HEARTBEAT_S
 
 LOG = logging.getLogger(__name__)
 
 # Exclusive domains without claims end as often: within half a minute, with the time of two polls.
 EXPIRE_INTERVAL_S = 20.0
-# Signs of life that other schedulers received are read this often, at least, and several times
+# Heartbeats that other schedulers received are read this often, at least, and several times
 # before a host without them counts as down.
-FULL_LOOK_S = 15.0
-LOOKS_BEFORE_DOWN = 4
+FULL_POLL_S = 15.0
+POLLS_BEFORE_DOWN = 4
 HEAL_S = 0.05  # nodes that are known to be stale are read this often, at most
 
 
@@ -36,15 +36,15 @@ class StorePoller:
     ``store`` is a ChangeFeed. ``tell`` runs a method of StateSync in the loop, by name.
     Correctness does not depend on the interval: the store validates claims, and a late poll only
     causes more lost commits. ``also`` runs as often as overdue claims are ended, but in this
-    thread. ``sign`` runs in this thread too, every few seconds. While ``wake`` is set, there
+    thread. ``heartbeat`` runs in this thread too, every few seconds. While ``wake`` is set, there
     are stale nodes to read.
     """
 
-    def __init__(self, context, tell, also=lambda: None, sign=lambda: None, wake=None):
+    def __init__(self, context, tell, also=lambda: None, heartbeat=lambda: None, wake=None):
         self._cluster, self._store = context.cluster, context.store
         self._settings, self._figures = context.settings, context.figures
         self._monotonic = context.monotonic
-        self._tell, self._also, self._sign = tell, also, sign
+        self._tell, self._also, self._heartbeat = tell, also, heartbeat
         self._wake = threading.Event() if wake is None else wake
         self._away = False
         self._seen = {}
@@ -64,18 +64,18 @@ class StorePoller:
             self._thread.join()
 
     def _run(self):
-        looked_s, signed_s = self._monotonic(), float('-inf')
+        polled_s, heartbeat_s = self._monotonic(), float('-inf')
         while not self._leaving.is_set():
-            next_look = looked_s + self._settings().refresh_interval_s
-            next_sign = signed_s + SIGN_S
+            next_poll = polled_s + self._settings().refresh_interval_s
+            next_heartbeat = heartbeat_s + HEARTBEAT_S
             now = self._monotonic()
-            if now >= next_look:
-                self._try(self.look)
-                looked_s = self._monotonic()
-            elif now >= next_sign:
-                self._try(self._sign)
-                signed_s = self._monotonic()
-            elif self._wake.wait(min(next_look, next_sign) - now) and not self._leaving.wait(
+            if now >= next_poll:
+                self._try(self.poll)
+                polled_s = self._monotonic()
+            elif now >= next_heartbeat:
+                self._try(self._heartbeat)
+                heartbeat_s = self._monotonic()
+            elif self._wake.wait(min(next_poll, next_heartbeat) - now) and not self._leaving.wait(
                 HEAL_S
             ):
                 self._try(lambda: self._tell('heal'))
@@ -92,8 +92,8 @@ class StorePoller:
             if not self._leaving.is_set():
                 LOG.exception('A poll of the store failed; it is repeated')
 
-    def look(self):
-        """One poll: the loop learns which nodes differ and which hosts gave signs of life, and
+    def poll(self):
+        """One poll: the loop learns which nodes differ and which hosts sent heartbeats, and
         ends overdue claims."""
         # Commits of this scheduler raise its digest meanwhile, so changes of other schedulers may
         # stay hidden until the next poll.
@@ -103,17 +103,17 @@ class StorePoller:
             and self._monotonic() < self._next_full
         ):
             self._tell('catch_up', [], {})
-            self._looked(0)
+            self._polled(0)
         else:
-            enough_s = self._settings().service_down_time_s / LOOKS_BEFORE_DOWN
-            self._next_full = self._monotonic() + min(FULL_LOOK_S, enough_s)
-            self._look_at_all()
+            enough_s = self._settings().service_down_time_s / POLLS_BEFORE_DOWN
+            self._next_full = self._monotonic() + min(FULL_POLL_S, enough_s)
+            self._poll_all()
         if self._monotonic() >= self._next_expiry:
             self._next_expiry = self._monotonic() + EXPIRE_INTERVAL_S
             self._tell('expire')
             self._also()
 
-    def _look_at_all(self):
+    def _poll_all(self):
         heads = self._store.heads()
         # Read in parallel with the loop, which writes them: a node that changes at this moment is
         # found stale, and read again.
@@ -124,8 +124,8 @@ class StorePoller:
             uuid: seen_s for uuid, (_, seen_s) in heads.items() if self._seen.get(uuid) != seen_s
         }
         self._tell('catch_up', stale, seen)
-        self._looked(len(stale))
+        self._polled(len(stale))
         self._seen.update(seen)
 
-    def _looked(self, stale):
-        self._figures.stale_nodes, self._figures.looked_s = stale, self._monotonic()
+    def _polled(self, stale):
+        self._figures.stale_nodes, self._figures.polled_s = stale, self._monotonic()

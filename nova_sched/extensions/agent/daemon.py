@@ -79,7 +79,7 @@ def check(conf):
     Returns the settings. Raises BadConfig or BadMachineFacts.
     """
     chosen = settings(conf)
-    agent(chosen).look()
+    agent(chosen).read()
     rpc.transport(conf).cleanup()
     if conf.queues.enabled:
         agent_queues.check(conf, chosen.host)
@@ -104,7 +104,7 @@ class AgentService(oslo_service.ServiceBase):
         return self.reporter.alive_s() if self.reporter is not None else 0.0
 
     def start(self):
-        made = agent(self._settings)
+        node_agent = agent(self._settings)
         if self._bus is None:
             self._bus = rpc.transport(self._conf)
         client = ReportClient(self._bus, self._timeout_s)
@@ -113,11 +113,11 @@ class AgentService(oslo_service.ServiceBase):
         )  # by then only a bus that does not answer can cause a wait
         count = ReportCount(self._settings.uuid_file.with_name('starts'))
         self.reporter = Reporter(
-            made, client, self._interval, self._cell_uuid, timeout_s, count=count
+            node_agent, client, self._interval, self._cell_uuid, timeout_s, count=count
         )
         # Waits until the server listens, and logs it if that takes long.
         self.reporter.start()
-        server = agent_rpc.server(self._bus, made.host, made, self._hear)
+        server = agent_rpc.server(self._bus, node_agent.host, node_agent, self._hear)
         # While the bus does not answer, the process waits for it. A server that has not started
         # yet cannot be stopped.
         server.start()
@@ -125,9 +125,9 @@ class AgentService(oslo_service.ServiceBase):
         if not self._conf.queues.enabled:
             self.reporter.listens()
             return
-        nodename, settled = self._settings.node or made.host, self.reporter.listens
+        nodename, settled = self._settings.node or node_agent.host, self.reporter.listens
         self.worker = agent_queues.AgentWorker(
-            self._conf, self._bus, made, nodename, self._interval, settled
+            self._conf, self._bus, node_agent, nodename, self._interval, settled
         )
         self.worker.start()
 

@@ -48,8 +48,8 @@ def here(inventories: Mapping[str, Mapping[str, Any]], held: Mapping[str, Amount
     ``inventories`` are in Placement's form; ``held`` are the amounts that each instance holds.
     """
     capacity = {
-        name: int((one['total'] - one['reserved']) * one['allocation_ratio'])
-        for name, one in inventories.items()
+        name: int((inventory['total'] - inventory['reserved']) * inventory['allocation_ratio'])
+        for name, inventory in inventories.items()
     }
     used: collections.Counter[str] = collections.Counter()
     for resources in held.values():
@@ -88,9 +88,9 @@ def differences(ours: Counted, theirs: Counted, listed: Collection[str]) -> froz
 
 def _capacities(ours: Amounts, theirs: Amounts) -> Iterator[str]:
     for name in ours.keys() | theirs.keys():
-        mine, yours = ours.get(name, 0), theirs.get(name, 0)
-        if mine != yours:
-            yield f'capacity of {name}: {mine} here, {yours} by the scheduler'
+        our_amount, their_amount = ours.get(name, 0), theirs.get(name, 0)
+        if our_amount != their_amount:
+            yield f'capacity of {name}: {our_amount} here, {their_amount} by the scheduler'
 
 
 def _instances(ours: Mapping[str, Amounts], theirs: Mapping[str, Amounts]) -> Iterator[str]:
@@ -101,12 +101,14 @@ def _instances(ours: Mapping[str, Amounts], theirs: Mapping[str, Amounts]) -> It
         elif names := [
             name for name in {**held, **claimed} if held.get(name, 0) != claimed.get(name, 0)
         ]:
-            mine, yours = ({name: side.get(name, 0) for name in names} for side in (held, claimed))
-            yield f'instance {uuid}: {_words(mine)} here, {_words(yours)} claimed'
+            our_amounts, their_amounts = (
+                {name: side.get(name, 0) for name in names} for side in (held, claimed)
+            )
+            yield f'instance {uuid}: {_words(our_amounts)} here, {_words(their_amounts)} claimed'
 
 
 def comparison(
-    asked: Collection[str], ours: Counted, theirs: Counted | None, instance_uuid: str
+    classes: Collection[str], ours: Counted, theirs: Counted | None, instance_uuid: str
 ) -> str:
     """Return a text that compares both counts of the resource classes that an instance asks for.
 
@@ -114,11 +116,11 @@ def comparison(
     """
     if theirs is None:
         return 'The scheduler has not reported its count of this node yet'
-    sides = {name: (_use(ours, name), _use(theirs, name)) for name in sorted(asked)}
+    sides = {name: (_use(ours, name), _use(theirs, name)) for name in sorted(classes)}
     apart = [
-        f'{name}: {mine} here, {yours} there'
-        for name, (mine, yours) in sides.items()
-        if mine != yours
+        f'{name}: {our_use} here, {their_use} there'
+        for name, (our_use, their_use) in sides.items()
+        if our_use != their_use
     ]
     text = 'By its last answer the scheduler counts the same usage'
     if apart:
@@ -147,17 +149,21 @@ class DifferenceLog:
         self._told: frozenset[str] = frozenset()
         self._is_open = False  # a difference was logged, and its end was not
 
-    def update(self, node: str, found: Set[str], now_s: float) -> bool:
+    def update(self, node: str, differences: Set[str], now_s: float) -> bool:
         """Log the new ones among the differences that were found now.
 
         Return whether some are too recent to be logged; call again in ``SETTLE_S`` seconds.
         """
-        self._since_s = {one: self._since_s.get(one, now_s) for one in found}
+        self._since_s = {
+            difference: self._since_s.get(difference, now_s) for difference in differences
+        }
         settled = {
-            one for one, since_s in self._since_s.items() if now_s - since_s >= self._settle_s
+            difference
+            for difference, since_s in self._since_s.items()
+            if now_s - since_s >= self._settle_s
         }
         new = sorted(settled - self._told)
-        self._told = (self._told & found) | settled
+        self._told = (self._told & differences) | settled
         if new:
             self._is_open = True
             more = f'; and {len(new) - MAX_LOGGED} more' if len(new) > MAX_LOGGED else ''
@@ -167,7 +173,7 @@ class DifferenceLog:
                 '; '.join(new[:MAX_LOGGED]),
                 more,
             )
-        elif self._is_open and not found:
+        elif self._is_open and not differences:
             self._is_open = False
             LOG.info('Node %s and the scheduler count the same again', node)
-        return bool(found - self._told)
+        return bool(differences - self._told)

@@ -174,7 +174,9 @@ class LocalInstances:
     def remove(self, instance_uuid: str) -> None:
         """Remove an instance that is in the list. Raise BadMachineFacts if the file cannot be
         written."""
-        self._replace({name: one for name, one in self._by_uuid.items() if name != instance_uuid})
+        self._replace(
+            {name: instance for name, instance in self._by_uuid.items() if name != instance_uuid}
+        )
 
     def _replace(self, by_uuid: dict[str, LocalInstance]) -> None:
         _write(self._path, by_uuid)
@@ -190,10 +192,14 @@ def _read(path: Path) -> dict[str, LocalInstance]:
     except (OSError, UnicodeDecodeError) as error:
         raise errors.BadMachineFacts(str(path), str(error)) from error
     try:
-        return {one.uuid: one for one in map(_instance, json.loads(content)['instances'])}
+        return {
+            instance.uuid: instance
+            for instance in map(_instance, json.loads(content)['instances'])
+        }
     except (ValueError, TypeError, KeyError, AttributeError, errors.Invalid) as error:
         why = (
-            f'it is no list of instances ({error}); restore it, or remove it if this node has none'
+            f'it is not a list of instances ({error}); restore it, or remove it if this node has '
+            'none'
         )
         raise errors.BadMachineFacts(str(path), why) from error
 
@@ -231,7 +237,9 @@ def _instance(fields: Any) -> LocalInstance:
 def _write(path: Path, by_uuid: Mapping[str, LocalInstance]) -> None:
     """Replace the file atomically; the content is on disk when this returns."""
     draft = path.with_name(f'{path.name}.new')
-    content = json.dumps({'instances': [one.to_plain() for one in by_uuid.values()]}, indent=1)
+    content = json.dumps(
+        {'instances': [instance.to_plain() for instance in by_uuid.values()]}, indent=1
+    )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(draft, 'w', opener=files.private) as file:

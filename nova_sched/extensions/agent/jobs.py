@@ -61,11 +61,13 @@ class AgentNodeApi:
         )
 
     def hidden(self):
-        return [one.uuid for one in self._agent.hidden()]
+        return [instance.uuid for instance in self._agent.hidden()]
 
     def holds(self, instance_uuid):
-        found = (one for one in self._agent.instances() if one['uuid'] == instance_uuid)
-        return any(not one['hidden'] for one in found)
+        copies = (
+            instance for instance in self._agent.instances() if instance['uuid'] == instance_uuid
+        )
+        return any(not instance['hidden'] for instance in copies)
 
 
 class HostCatalogue:
@@ -79,11 +81,11 @@ class HostCatalogue:
     def __call__(self):
         """Returns the same object if nothing has changed. Raises NoAnswer, UnknownRule or
         Invalid."""
-        told = self._queues.catalogue(self._host)
+        answer = self._queues.catalogue(self._host)
         with self._turn:
-            if told != self._told:
-                self._view = self._see(told)
-                self._told = told
+            if answer != self._told:
+                self._view = self._see(answer)
+                self._told = answer
             return self._view
 
     def forget(self):
@@ -91,16 +93,16 @@ class HostCatalogue:
         with self._turn:
             self._told = self._offered = None
 
-    def _see(self, told):
-        here = {name: told[name] for name in ('aggregates', 'disabled') if name in told}
-        offered = {name: value for name, value in told.items() if name not in here}
+    def _see(self, answer):
+        here = {name: answer[name] for name in ('aggregates', 'disabled') if name in answer}
+        offered = {name: value for name, value in answer.items() if name not in here}
         if offered != self._offered:
             rules = with_devices(service.rules(self._conf))
             self._fit = Fit(rules, Catalogue.from_plain(offered), self._conf.queues.priority_steps)
             self._offered = offered
         aggregates = [
-            HostAggregate(**{**one, 'hosts': frozenset(one['hosts'])})
-            for one in here['aggregates']
+            HostAggregate(**{**aggregate, 'hosts': frozenset(aggregate['hosts'])})
+            for aggregate in here['aggregates']
         ]
         return NodeFit(self._fit, aggregates, bool(here.get('disabled')))
 
@@ -148,7 +150,7 @@ class AgentWorker:
             claims=ClaimsClient(bus, CALL_S),
             broker=self._broker,
             driver=driver(conf, agent.host),
-            look=self._catalogue,
+            read_catalogue=self._catalogue,
             read=queue_service.read,
             settled=settled,
         )

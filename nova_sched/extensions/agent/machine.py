@@ -261,7 +261,7 @@ def inventories(node: objects.ComputeNode, settings: AgentSettings) -> dict[str,
     own. VCPU and PCPU are in CPUs, MEMORY_MB in MiB, DISK_GB in GiB.
     """
     reserved_gb = -(-settings.reserved_host_disk_mb // 1024)
-    found = {
+    of_node = {
         'VCPU': _inventory(node.vcpus, settings.reserved_host_cpus, node.cpu_allocation_ratio),
         'PCPU': _inventory(_dedicated_cpus(node) if settings.cpu_dedicated_set else 0, 0, 1.0),
         'MEMORY_MB': _inventory(
@@ -274,7 +274,7 @@ def inventories(node: objects.ComputeNode, settings: AgentSettings) -> dict[str,
         'name': node.hypervisor_hostname,
         'parent_provider_uuid': None,
         'inventories': {
-            name: inventory for name, inventory in found.items() if inventory['total']
+            name: inventory for name, inventory in of_node.items() if inventory['total']
         },
         'traits': sorted(traits(node) | set(settings.traits)),
     }
@@ -284,12 +284,12 @@ def inventories(node: objects.ComputeNode, settings: AgentSettings) -> dict[str,
 def traits(node: objects.ComputeNode) -> set[str]:
     """Return the traits of the node itself and of its CPUs."""
     cpu = json.loads(node.cpu_info)
-    found = {'COMPUTE_NODE', 'OWNER_NOVA'}
+    names = {'COMPUTE_NODE', 'OWNER_NOVA'}
     if cpu['topology']['threads'] > 1:
-        found.add('HW_CPU_HYPERTHREADING')
+        names.add('HW_CPU_HYPERTHREADING')
     if cpu['arch'] in ('x86_64', 'i686'):
-        found.update(trait for feature in cpu['features'] for trait in CPU_TRAITS.get(feature, ()))
-    return found
+        names.update(trait for feature in cpu['features'] for trait in CPU_TRAITS.get(feature, ()))
+    return names
 
 
 def _inventory(total: int, reserved: int, ratio: float) -> dict[str, int | float]:
@@ -376,5 +376,5 @@ def _hv_specs(machine: MachineFacts) -> list[objects.HVSpec]:
         ]
     except ValueError as error:
         raise errors.BadMachineFacts(
-            'the architecture', f'{arch} is none that a cloud knows'
+            'the architecture', f'{arch} is not one that a cloud knows'
         ) from error

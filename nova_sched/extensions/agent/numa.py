@@ -66,15 +66,15 @@ def cells(sys_root: Path, memory_mb: int = 0, page_kb: int | None = None) -> lis
              if (match := _NODE.fullmatch(path.name))}  # fmt: skip
     if not nodes:
         return [_cell(0, online, memory_mb * 1024, sys_root / 'kernel/mm/hugepages', page_kb)]
-    found = []
+    numa_cells = []
     for cell, path in sorted(nodes.items()):
         listed = cpus.parse_ranges(sysfs.text(path / 'cpulist'), str(path / 'cpulist'))
         # A cell without CPUs cannot run an instance.
         if here := [cpu for cpu in online if cpu.id in listed]:
-            found.append(
+            numa_cells.append(
                 _cell(cell, here, _memory_kb(path / 'meminfo'), path / 'hugepages', page_kb)
             )
-    return found
+    return numa_cells
 
 
 def _cell(

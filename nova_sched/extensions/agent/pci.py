@@ -29,7 +29,7 @@ from nova_sched.hardware.pci import PciPool
 
 LOG = logging.getLogger(__name__)
 PCI, PF, VF = 'type-PCI', 'type-PF', 'type-VF'
-Kind = tuple[
+DeviceKind = tuple[
     str, str, int | None, tuple[tuple[str, str | None], ...]
 ]  # vendor, product, NUMA node, tags
 
@@ -57,14 +57,14 @@ class Device:
 
 def devices(sys_root: Path) -> list[Device]:
     """Return all devices by address. A device that cannot be read is logged and left out."""
-    found = []
+    readable = []
     for path in sysfs.children(sys_root / 'bus/pci/devices'):
         try:
-            found.append(_device(path))
+            readable.append(_device(path))
         except errors.BadMachineFacts as error:
             # Devices can appear and disappear while they are listed; the rest stay valid.
             LOG.warning('PCI device %s is left out: %s', path.name, error)
-    return found
+    return readable
 
 
 def _device(path: Path) -> Device:
@@ -128,7 +128,7 @@ def parse_specs(entries: Iterable[Mapping[str, Any] | str]) -> list[Spec]:
     for entry in entries:
         try:
             read = json.loads(entry) if isinstance(entry, str) else entry
-            specs += [_spec(one) for one in (read if isinstance(read, list) else [read])]
+            specs += [_spec(mapping) for mapping in (read if isinstance(read, list) else [read])]
         except (ValueError, TypeError, AttributeError, re.error) as error:
             raise errors.BadMachineFacts('device_spec', f'{entry}: {error}') from error
     return specs
@@ -179,7 +179,7 @@ def pick(
 
 def _offered(
     devices: Collection[Device], specs: Collection[Spec], taken: Collection[str]
-) -> Iterator[tuple[str, Kind]]:
+) -> Iterator[tuple[str, DeviceKind]]:
     """Yield address and kind of each free device."""
     blocked = set(taken) | {device.parent for device in devices if device.address in taken}
     for device in devices:

@@ -34,8 +34,8 @@ from nova_sched.state.report import unsettled
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 1.0  # seconds between two reads of the machine
-LOOK_SHARE = 0.05  # of one CPU that reading may take; a large machine is read less often
+READ_S = 1.0  # seconds between two reads of the machine
+READ_SHARE = 0.05  # of one CPU that reading may take; a large machine is read less often
 RETRY_S = 2.0  # seconds before a report that was not answered is sent again
 TELLS_NOTHING = errors.NoAnswer, errors.Outdated, OSError  # of the scheduler's release
 READ, AWAY, REFUSED = 'read', 'away', 'refused'  # kinds of trouble
@@ -44,8 +44,8 @@ CANNOT = 'Node %s cannot be reported; trying until it can. %s'
 
 def takes_new(answer: Any) -> bool:
     """Whether the scheduler that gave this answer takes the amounts of instances, and ``seen``."""
-    found = answer.get('version') if isinstance(answer, dict) else None
-    return found is not None and versionutils.is_compatible('1.2', found, same_major=False)
+    version = answer.get('version') if isinstance(answer, dict) else None
+    return version is not None and versionutils.is_compatible('1.2', version, same_major=False)
 
 
 class ReportCount:
@@ -178,7 +178,7 @@ class Reporter:
         end_s = self._clock() + seconds
         while (left_s := end_s - self._clock()) > 0:
             self._moved_s = self._clock()
-            if self._agent.news.wait(min(left_s, LOOK_S)):
+            if self._agent.news.wait(min(left_s, READ_S)):
                 return
 
     def step(self) -> float:
@@ -188,22 +188,22 @@ class Reporter:
         """
         begin = self._moved_s = self._clock()
         seen = self._seen
-        facts = self._look()
-        looked = self._clock()
+        facts = self._read()
+        read_s = self._clock()
         if facts is not None and not self._listening:
             self._wait_for_server(facts)
-        elif facts is not None and (looked >= self._due_s or facts.tells_more_than(self._last)):
+        elif facts is not None and (read_s >= self._due_s or facts.tells_more_than(self._last)):
             self._report(facts, seen)
-        pause = max(LOOK_S, (looked - begin) / LOOK_SHARE)
+        pause = max(READ_S, (read_s - begin) / READ_SHARE)
         return min(pause, max(0.0, self._due_s - self._clock()))
 
-    def _look(self) -> Facts | None:
+    def _read(self) -> Facts | None:
         try:
-            facts = self._agent.look()
+            facts = self._agent.read()
         except Exception as error:
             LOG.debug('Reading this machine failed', exc_info=True)
             self._problems.begin(READ, 'No report is made: %s', error, reason=first_line(error))
-            self._due_s = self._clock() + LOOK_S
+            self._due_s = self._clock() + READ_S
             return None
         self._problems.end(READ, 'This machine can be read again')
         return facts
@@ -233,7 +233,7 @@ class Reporter:
             is_late = self._take_order(answer)
             if is_late and self._was_late:
                 raise errors.Outdated('The report', 'the scheduler knows a later one of this node')
-            there = difference.there(answer)
+            counted = difference.there(answer)
         except errors.Invalid as refusal:
             result, self._is_new = 'refused', False
             self._problems.end(AWAY, 'The scheduler answers again')
@@ -252,7 +252,7 @@ class Reporter:
             else:
                 result = 'accepted'
                 self._problems.end(REFUSED, 'The scheduler accepts the reports again')
-                pause = min(pause, self._accepted(facts, seen, answer, there))
+                pause = min(pause, self._accepted(facts, seen, answer, counted))
         self._was_late = is_late
         REPORTS.add(result)
         REPORT_SECONDS.observe(self._clock() - begin_s)
@@ -270,7 +270,7 @@ class Reporter:
         return is_late
 
     def _accepted(
-        self, facts: Facts, seen: int, answer: Any, there: difference.Counted | None
+        self, facts: Facts, seen: int, answer: Any, counted: difference.Counted | None
     ) -> float:
         """Take the answer to a report. Return the seconds until the next one is due.
 
@@ -280,20 +280,22 @@ class Reporter:
         """
         claims = answer.get('claims', {}) if isinstance(answer, dict) else {}
         left = unsettled(claims, facts.instances)
-        self._agent.told(dataclasses.replace(facts, instances=facts.instances - left), there)
-        again_s = self._compare(facts, there)
+        self._agent.told(dataclasses.replace(facts, instances=facts.instances - left), counted)
+        again_s = self._compare(facts, counted)
         self._is_again = bool(left) and self._seen > seen and not self._is_again
         return 0.0 if self._is_again else again_s
 
-    def _compare(self, facts: Facts, there: difference.Counted | None) -> float:
+    def _compare(self, facts: Facts, counted: difference.Counted | None) -> float:
         """Log where the scheduler counts differently.
 
         Return the seconds until the scheduler must be asked again.
         """
-        if there is None:
+        if counted is None:
             return math.inf
-        found = difference.differences(facts.counted, there, facts.instances)
-        again = self._difference_log.update(facts.node.hypervisor_hostname, found, self._clock())
+        differences = difference.differences(facts.counted, counted, facts.instances)
+        again = self._difference_log.update(
+            facts.node.hypervisor_hostname, differences, self._clock()
+        )
         return SETTLE_S if again else math.inf
 
     def _send(self, facts: Facts, seen: int) -> Any:

@@ -111,34 +111,34 @@ class ClaimableNode(ClaimableMixin):
         taken = demand.resources_on(request, own)
         if not request.groups:
             return taken, ()
-        asked = demand.asked_of(request, own, frozenset(), self._traits)
+        wanted = demand.asked_of(request, own, frozenset(), self._traits)
         tree = demand.with_own(
-            providers.ProviderTree(self.uuid), asked, self._stock, taken, self._traits
+            providers.ProviderTree(self.uuid), wanted, self._stock, taken, self._traits
         )
-        allotted = providers.fit(tree, asked)
+        allotted = providers.fit(tree, wanted)
         if allotted is None:
-            raise Overdrawn('child providers', providers.why_not(tree, asked))
+            raise Overdrawn('child providers', providers.why_not(tree, wanted))
         sums = collections.Counter(taken)
         sums.update(providers.on_root(tree, allotted))
         return sums, allotted
 
     def _stock(self, resource_class: str) -> providers.Stock | None:
-        found = self._inventories.get(resource_class)
-        if found is None:
+        inventory = self._inventories.get(resource_class)
+        if inventory is None:
             return None
-        amounts = {name: value for name, value in found.items() if name != 'allocation_ratio'}
+        amounts = {name: value for name, value in inventory.items() if name != 'allocation_ratio'}
         return providers.Stock(
-            **amounts, ratio=found['allocation_ratio'], used=self._used[resource_class]
+            **amounts, ratio=inventory['allocation_ratio'], used=self._used[resource_class]
         )
 
     def usage(self, resource_class: str) -> Usage | None:
-        found = self._inventories.get(resource_class)
-        if found is None:
+        inventory = self._inventories.get(resource_class)
+        if inventory is None:
             return None
         return Usage(
-            found['total'],
-            found['reserved'],
-            found['allocation_ratio'],
+            inventory['total'],
+            inventory['reserved'],
+            inventory['allocation_ratio'],
             self._used[resource_class],
         )
 
@@ -182,7 +182,7 @@ class Agent:
         self._instances = instances
         self._machine = machine.read(settings)
         self._failed_builds = 0  # since the last successful one
-        self._untold = {one.uuid for one in instances if not one.hidden}
+        self._untold = {instance.uuid for instance in instances if not instance.hidden}
         self._built: frozenset[str] = (
             frozenset()
         )  # hidden instances that reports list nevertheless, and those that tell both sizes
@@ -210,32 +210,39 @@ class Agent:
         for callback in self._watching:
             callback()
 
-    def look(self) -> Facts:
+    def read(self) -> Facts:
         """Read the machine again, and return the facts to report. Raise BadMachineFacts."""
         self._machine = machine.read(self._settings)
         with self._lock:
-            here = (one for one in self._instances if not one.hidden or one.uuid in self._built)
+            here = (
+                instance
+                for instance in self._instances
+                if not instance.hidden or instance.uuid in self._built
+            )
             return self._facts(tuple(here), self._built)
 
     def facts_with_hidden(self) -> Facts:
-        """Return the facts including hidden instances, on the machine as of the last ``look``."""
+        """Return the facts including hidden instances, on the machine as of the last ``read``."""
         with self._lock:
             return self._facts(tuple(self._instances))
 
     def _facts(
         self, here: tuple[LocalInstance, ...], built: frozenset[str] = frozenset()
     ) -> Facts:
-        used = usage.total([one.guest(one.uuid in built) for one in here], self._failed_builds)
+        used = usage.total(
+            [instance.guest(instance.uuid in built) for instance in here], self._failed_builds
+        )
         node = machine.describe(self._machine, self._settings, used)
-        listed = frozenset(one.uuid for one in here) | self._untold
-        held = {one.uuid: one.resources for one in here}
+        listed = frozenset(instance.uuid for instance in here) | self._untold
+        held = {instance.uuid: instance.resources for instance in here}
         return Facts(node, machine.inventories(node, self._settings), listed, held)
 
-    def told(self, facts: Facts, there: difference.Counted | None = None) -> None:
-        """Note that the scheduler has accepted this report; ``there`` is its count of the node."""
+    def told(self, facts: Facts, counted: difference.Counted | None = None) -> None:
+        """Note that the scheduler has accepted this report. ``counted`` is its count of the
+        node."""
         with self._lock:
             self._untold -= facts.instances
-            self._there = there
+            self._there = counted
 
     def build(self, request: Request, finished: bool = True) -> None:
         """Check again that there is capacity for a request, and add its instance.
@@ -299,8 +306,8 @@ class Agent:
         unknown."""
         if here.is_open or here.parts or request.pieces:
             return False
-        asked, _ = self._node(self._beside(here.uuid)).demand(request)
-        return dict(asked) == dict(here.resources)
+        needed, _ = self._node(self._beside(here.uuid)).demand(request)
+        return dict(needed) == dict(here.resources)
 
     def _take(
         self, request: Request, vm_state: str, move: str | None = None, hidden: bool = False
@@ -345,7 +352,7 @@ class Agent:
 
     def _beside(self, instance_uuid: str) -> tuple[LocalInstance, ...]:
         """Return all instances except this one."""
-        return tuple(one for one in self._instances if one.uuid != instance_uuid)
+        return tuple(instance for instance in self._instances if instance.uuid != instance_uuid)
 
     def _node(self, instances: tuple[LocalInstance, ...]) -> ClaimableNode:
         """Return this node with these instances, to claim on it."""
@@ -364,7 +371,7 @@ class Agent:
     ) -> frozenset[str]:
         """Return the addresses of these parts' devices on the machine."""
         wanted = [some.pool for some in parts.devices] if parts else []
-        taken = frozenset().union(*(one.all_devices for one in others))
+        taken = frozenset().union(*(other.all_devices for other in others))
         try:
             specs = pci.parse_specs(self._settings.device_spec)
             return pci.pick(self._machine.devices, specs, taken, wanted)
@@ -434,7 +441,7 @@ class Agent:
 
     def hidden(self) -> list[LocalInstance]:
         """Return the instances that were begun and are neither kept nor undone."""
-        return [one for one in self._instances if one.hidden]
+        return [instance for instance in self._instances if instance.hidden]
 
     def _get(self, instance_uuid: str) -> LocalInstance:
         instance = self._instances.get(instance_uuid)
@@ -495,4 +502,4 @@ class Agent:
     def instances(self) -> list[dict[str, Any]]:
         """Return the instances as plain values, by the names of their fields; ``parts`` as JSON
         text."""
-        return [one.to_plain() for one in self._instances]
+        return [instance.to_plain() for instance in self._instances]

@@ -113,7 +113,7 @@ def total(guests: Iterable[InstanceUsage], failed_builds: int = 0) -> UsageTotal
 def _stats(here: list[InstanceUsage], failed_builds: int) -> dict[str, str]:
     counts = collections.Counter(num_instances=len(here), failed_builds=failed_builds)
     counts['io_workload'] = sum(
-        one.vm_state == 'building' or one.task_state in IO_TASKS for one in here
+        instance.vm_state == 'building' or instance.task_state in IO_TASKS for instance in here
     )
     for guest in here:
         counts[f'num_vm_{guest.vm_state}'] += 1
@@ -131,10 +131,10 @@ def cells(*fitted: numa.Fitted) -> dict[int, CellUse]:
 
 
 def _by_cell(uses: Iterable[tuple[int, CellUse]]) -> dict[int, CellUse]:
-    found: dict[int, CellUse] = {}
+    by_cell: dict[int, CellUse] = {}
     for cell, use in uses:
-        found[cell] = found.get(cell, CellUse()) + use
-    return found
+        by_cell[cell] = by_cell.get(cell, CellUse()) + use
+    return by_cell
 
 
 def _cell_use(placed: numa.PlacedCell) -> CellUse:

@@ -83,11 +83,11 @@ def make(conf, clients, database, limits=None):
 def _secret_key(conf):
     """The key that seals sessions. A short one can be found by trying; then sessions can be read
     and made up. Raise BadConfig."""
-    found = conf.dashboard.secret_key
-    if found and len(found) < MIN_KEY_LENGTH:
-        why = f'it has {len(found)} characters; {MIN_KEY_LENGTH} is the least'
+    key = conf.dashboard.secret_key
+    if key and len(key) < MIN_KEY_LENGTH:
+        why = f'it has {len(key)} characters; {MIN_KEY_LENGTH} is the least'
         raise errors.BadConfig('[dashboard] secret_key', why)
-    return found.encode() if found else secrets.token_bytes(MIN_KEY_LENGTH)
+    return key.encode() if key else secrets.token_bytes(MIN_KEY_LENGTH)
 
 
 def _admit(guard, ended, conf, logins, count):
@@ -113,12 +113,12 @@ def _admit(guard, ended, conf, logins, count):
         return None
     for name in sessions.OF_CALLER:
         flask.session.pop(name, None)
-    there = flask.url_for('login')
+    login = flask.url_for('login')
     if 'HX-Request' in request.headers:
-        return flask.Response(status=204, headers={'HX-Redirect': there})
+        return flask.Response(status=204, headers={'HX-Redirect': login})
     if request.method == 'GET':  # other requests are not repeated after the login
-        there = flask.url_for('login', next=request.script_root + request.full_path.rstrip('?'))
-    return flask.redirect(there, 303)
+        login = flask.url_for('login', next=request.script_root + request.full_path.rstrip('?'))
+    return flask.redirect(login, 303)
 
 
 def _words(parts):
@@ -135,8 +135,8 @@ def _words(parts):
 
 def _first(parts):
     """The first page that the caller may see."""
-    found = [page.ENDPOINT for page in PAGES if parts.may(page.RULE)]
-    return flask.url_for(found[0] if found else 'login')
+    endpoints = [page.ENDPOINT for page in PAGES if parts.may(page.RULE)]
+    return flask.url_for(endpoints[0] if endpoints else 'login')
 
 
 # No style and no script that the page does not name, and no request to elsewhere. The text of an
@@ -163,10 +163,10 @@ def _failed(error):
             'The service is not set up for this page; its log says what is missing.'
         )
     answer = faults.of(error, flask.request.environ)
-    (told,) = json.loads(answer.get_data())['errors']
+    (fault,) = json.loads(answer.get_data())['errors']
     template = 'fault.html' if 'HX-Request' in flask.request.headers else 'fault_page.html'
     kept = {name: answer.headers[name] for name in KEPT if name in answer.headers}
-    return flask.render_template(template, fault=told), answer.status_code, kept
+    return flask.render_template(template, fault=fault), answer.status_code, kept
 
 
 # How values are written on the pages.

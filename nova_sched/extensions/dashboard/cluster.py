@@ -48,7 +48,7 @@ class ClusterPages:
     def board(self):
         """All hosts, for the script of the map."""
         self._parts.demand(RULE)
-        text = json.dumps(self._parts.sources.fleet.board(), separators=(',', ':'))
+        text = json.dumps(self._parts.sources.overview.board(), separators=(',', ':'))
         return flask.Response(text, mimetype='application/json')
 
     def changes(self):
@@ -57,12 +57,12 @@ class ClusterPages:
         self._parts.demand(RULE)
         request = flask.request
         since = request.headers.get('Last-Event-ID') or request.args.get('since')
-        return self._streams.answer(self._parts.sources.fleet.changes, since)
+        return self._streams.answer(self._parts.sources.overview.changes, since)
 
     def host(self):
         """All about one host."""
         self._parts.demand(RULE)
-        facts = self._parts.sources.fleet.facts()
+        facts = self._parts.sources.overview.facts()
         return self._host(flask.request.args.get('name', ''), facts)
 
     def service(self):
@@ -70,11 +70,11 @@ class ClusterPages:
         self._parts.demand(SET_SERVICE)
         if reads_nova(self._parts.conf):
             raise errors.InvalidRequest('a setting of a host', SET_BY_NOVA)
-        form, fleet = flask.request.form, self._parts.sources.fleet
+        form, overview = flask.request.form, self._parts.sources.overview
         name, is_disabled = form.get('name', ''), form.get('disabled')
         if is_disabled not in ('yes', 'no'):
             raise exceptions.BadRequest('The form does not say whether the host is disabled.')
-        facts = fleet.facts()
+        facts = overview.facts()
         if not facts.knows(name):
             raise errors.HostNotFound(f'Host {name}', '')
         # None: what was forced down in the meantime stays so, as `facts` may be some seconds old.
@@ -85,7 +85,7 @@ class ClusterPages:
             forced_down=None,
         )
         self._parts.sources.store.set_service(service)
-        return self._host(name, fleet.facts_now())
+        return self._host(name, overview.facts_now())
 
     def _host(self, name, facts):
         if not facts.knows(name):
@@ -93,10 +93,10 @@ class ClusterPages:
         history = None
         if self._parts.may(DECISIONS):
             history = host_page.history(self._parts.sources.decisions.newest_first(), name)
-        found = host_page.view(facts, name)
+        host = host_page.view(facts, name)
         return flask.render_template(
             'host.html',
-            host=found,
+            host=host,
             history=history,
             now_s=facts.now_s,
             may_set=self._parts.may(SET_SERVICE) and not reads_nova(self._parts.conf),

@@ -46,13 +46,13 @@ class DecisionPages:
         self._parts.demand(RULE)
         args = flask.request.args
         text, outcome = args.get('q', '').strip(), args.get('outcome', '')
-        sees_all = self._sees_all  # one look at the policy for thousands of records
-        found = (
-            one
-            for one in self._newest(text, outcome == REFUSED or not sees_all)
-            if outcome in ('', one['outcome']) and (sees_all or is_own(one))
+        sees_all = self._sees_all  # one check of the policy for thousands of records
+        matching = (
+            record
+            for record in self._newest(text, outcome == REFUSED or not sees_all)
+            if outcome in ('', record['outcome']) and (sees_all or is_own(record))
         )
-        rows = [told(one, sees_all) for one in itertools.islice(found, MAX_SHOWN)]
+        rows = [told(record, sees_all) for record in itertools.islice(matching, MAX_SHOWN)]
         part = 'decision_rows.html' if 'HX-Request' in flask.request.headers else 'decisions.html'
         return flask.render_template(
             part,
@@ -71,7 +71,7 @@ class DecisionPages:
         return flask.render_template(
             'decision.html',
             request_id=request_id,
-            records=[self._view(one) for one in records],
+            records=[self._view(record) for record in records],
             is_operator=self._sees_all,
         )
 
@@ -82,10 +82,10 @@ class DecisionPages:
         if not host:
             raise exceptions.BadRequest('Name a host.')
         records = self._seen(request_id)
-        found = self._parts.clients.explain.why_not(
+        verdicts = self._parts.clients.explain.why_not(
             spec(records[-1]['asked']), host, context=flask.g.context
         )
-        return flask.render_template('why_not.html', found=found)
+        return flask.render_template('why_not.html', found=verdicts)
 
     @property
     def _sees_all(self):
@@ -95,17 +95,17 @@ class DecisionPages:
         """The decisions about a request that the caller may see. Raise NotFound."""
         sees_all = self._sees_all
         records = self._parts.sources.decisions.read(request_id)
-        found = [one for one in records if sees_all or is_own(one)]
-        if not found:
+        visible = [record for record in records if sees_all or is_own(record)]
+        if not visible:
             raise errors.NotFound(f'A decision about request {request_id}')
-        return found
+        return visible
 
     def _newest(self, text, refused):
         decisions = self._parts.sources.decisions
         if text.startswith('req-'):
             return decisions.read(text)[::-1]
         newest = decisions.newest_first(refused=refused)
-        return (one for one in itertools.islice(newest, MAX_READ) if matches(one, text))
+        return (record for record in itertools.islice(newest, MAX_READ) if matches(record, text))
 
     def _view(self, record):
         if not self._sees_all:
@@ -122,20 +122,20 @@ class DecisionPages:
 
 def is_own(record):
     """Whether a record is a refusal of the caller's own project: these a project sees."""
-    mine, project_id = flask.g.context.project_id, record['asked']['project_id']
-    return mine is not None and mine == project_id and record['outcome'] == REFUSED
+    own_project, project_id = flask.g.context.project_id, record['asked']['project_id']
+    return own_project is not None and own_project == project_id and record['outcome'] == REFUSED
 
 
 def matches(record, text):
     """Whether a text is the server, the project, the flavor or the request of a record."""
-    asked = record['asked']
-    known = {asked['project_id'], asked['flavor'], record['request_id'], *asked['instances']}
+    request = record['asked']
+    known = {request['project_id'], request['flavor'], record['request_id'], *request['instances']}
     return not text or text in known
 
 
 def told(record, is_operator):
     """A decision in a list; a project reads the words that its users may read."""
-    asked = record['asked']
+    request = record['asked']
     reason = record['reason']
     if not is_operator and reason is not None:
         reason = record.get('for_tenants') or errors.NOT_ENOUGH
@@ -145,32 +145,32 @@ def told(record, is_operator):
         'outcome': record['outcome'],
         'reason': reason,
         'instances': record['instances'],
-        'servers': asked['instances'],
-        'flavor': asked['flavor'],
-        'project_id': asked['project_id'],
+        'servers': request['instances'],
+        'flavor': request['flavor'],
+        'project_id': request['project_id'],
         'attempts': record.get('attempts'),
         'took_ms': record.get('took_ms'),
-        'chosen': [one['host'] for one in record['placed']] if is_operator else [],
+        'chosen': [placed['host'] for placed in record['placed']] if is_operator else [],
     }
 
 
-def spec(asked):
+def spec(request):
     """The request of a record, as far as the record has it: without image properties, hints, NUMA
     cells and devices."""
-    resources = asked['resources']
+    resources = request['resources']
     flavor = objects.Flavor(
         id=1,
-        flavorid=asked['flavor'] or 'asked',
-        name=asked['flavor'] or 'asked',
+        flavorid=request['flavor'] or 'asked',
+        name=request['flavor'] or 'asked',
         vcpus=resources.get(VCPU, 0) + resources.get(PCPU, 0),
         memory_mb=resources.get(MEMORY_MB, 0),
         root_gb=resources.get(DISK_GB, 0),
         ephemeral_gb=0,
         swap=0,
-        extra_specs=dict(asked['extra_specs']),
+        extra_specs=dict(request['extra_specs']),
     )
     return objects.simple_request(
-        flavor, project_id=asked['project_id'], zone=asked['zone'], image=asked['image']
+        flavor, project_id=request['project_id'], zone=request['zone'], image=request['image']
     )
 
 
@@ -180,18 +180,18 @@ def spec(asked):
 def funnel(record):
     """The rules that removed hosts, in order, with the width of the bars before and after each;
     and in ``names`` those that removed none."""
-    most = max([record['hosts'], 1, *(one['seen'] for one in record['filters'])])
+    most = max([record['hosts'], 1, *(step['seen'] for step in record['filters'])])
     steps, idle = [], []
-    for one in record['filters']:
-        if one['seen'] == one['left']:
-            idle.append(one['filter'])
+    for step in record['filters']:
+        if step['seen'] == step['left']:
+            idle.append(step['filter'])
             continue
         steps.append(
             {
-                **one,
-                'gone': one['seen'] - one['left'],
-                'seen_width': _width(one['seen'], most),
-                'left_width': _width(one['left'], most),
+                **step,
+                'gone': step['seen'] - step['left'],
+                'seen_width': _width(step['seen'], most),
+                'left_width': _width(step['left'], most),
             }
         )
     return {'steps': steps, 'idle': idle}
@@ -207,12 +207,14 @@ def stacks(placed):
 
     A bar has ``x`` and ``width``, ``colour`` by weigher. Parts below zero lie left of ``zero``.
     """
-    weighed = next((one for one in placed if one.get('weights')), None)
+    weighed = next((candidate for candidate in placed if candidate.get('weights')), None)
     if weighed is None:
         return None
-    candidates = [one for one in (weighed, *weighed['alternates']) if one.get('weights')]
-    names = [one['weigher'] for one in weighed['weights']]
-    parts = [[one['weight'] or 0.0 for one in each['weights']] for each in candidates]
+    candidates = [
+        candidate for candidate in (weighed, *weighed['alternates']) if candidate.get('weights')
+    ]
+    names = [weight['weigher'] for weight in weighed['weights']]
+    parts = [[weight['weight'] or 0.0 for weight in each['weights']] for each in candidates]
     above = max(sum(value for value in each if value > 0) for each in parts)
     below = max(-sum(value for value in each if value < 0) for each in parts)
     scale = WIDTH / (above + below) if above + below else 0.0
@@ -246,6 +248,6 @@ def stacks(placed):
     used = {bar['weigher'] for row in rows for bar in row['bars']}
     return {
         'rows': rows,
-        'legend': [one for one in legend if one[0] in used],
+        'legend': [entry for entry in legend if entry[0] in used],
         'zero': round(below * scale, 1),
     }

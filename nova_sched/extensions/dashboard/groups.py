@@ -48,11 +48,11 @@ class GroupPages:
     def show(self):
         all_projects = self._parts.may('groups:list:all_projects')
         query = {'all_projects': True} if all_projects else {}
-        found = answer(self._handlers.list_groups, query={**query, 'limit': MAX_SHOWN})
+        listed = answer(self._handlers.list_groups, query={**query, 'limit': MAX_SHOWN})
         return flask.render_template(
             'groups.html',
-            groups=found['groups'],
-            has_more=bool(found['links']),
+            groups=listed['groups'],
+            has_more=bool(listed['links']),
             shown=MAX_SHOWN,
             refused=self._refused(),
         )
@@ -61,25 +61,26 @@ class GroupPages:
         """The newest refused plans that the caller may see, from the decision log."""
         sees_all = self._parts.may(ALL)
         newest = self._parts.sources.decisions.newest_first(refused=True)
-        found = (
-            one
-            for one in itertools.islice(newest, MAX_READ)
-            if 'group' in one and (sees_all or is_own(one))
+        refused = (
+            record
+            for record in itertools.islice(newest, MAX_READ)
+            if 'group' in record and (sees_all or is_own(record))
         )
         return [
-            {**told(one, sees_all), **one['group']} for one in itertools.islice(found, MAX_REFUSED)
+            {**told(record, sees_all), **record['group']}
+            for record in itertools.islice(refused, MAX_REFUSED)
         ]
 
     def group(self, uuid):
-        found = answer(self._handlers.show_group)
+        group = answer(self._handlers.show_group)
         planned = answer(self._handlers.show_plan)
         return flask.render_template(
             'group.html',
-            group=found,
+            group=group,
             tree=tree(planned['members']),
             states=states(planned['members']),
-            policies=self._policies(found),
-            hosts=sorted({one['host'] for one in planned['members'] if one['host']}),
+            policies=self._policies(group),
+            hosts=sorted({member['host'] for member in planned['members'] if member['host']}),
         )
 
     def try_out(self):
@@ -88,30 +89,30 @@ class GroupPages:
         if not template.strip():
             raise errors.InvalidRequest('template', 'there is none')
         try:
-            found = answer(self._handlers.create_group, body={'template': template}, dry_run=True)
+            group = answer(self._handlers.create_group, body={'template': template}, dry_run=True)
         except errors.GroupRefused as error:
             return flask.render_template(
                 'group_refused.html', reason=str(error), details=error.details or {}
             )
         return flask.render_template(
             'group_tried.html',
-            group=found,
-            tree=tree(found['members']),
-            states=states(found['members']),
+            group=group,
+            tree=tree(group['members']),
+            states=states(group['members']),
         )
 
     def _policies(self, group):
         """The policies of its template; none if the template needs more than itself, such as a
         flavor that has been deleted."""
         try:
-            found = self._parts.clients.groups.validate(
+            checked = self._parts.clients.groups.validate(
                 group['template'],
                 parameters=group['parameters'] or None,
                 context=flask.g.context,
             )
         except errors.SchedError:
             return []
-        return found['policies']
+        return checked['policies']
 
 
 def tree(members):
@@ -135,18 +136,18 @@ def _way(member):
     way = [*wide_first, (HOST, member['host'])] if member['host'] else wide_first
     # A domain with the name of a narrower one says nothing new: the node reports none there.
     names = [name for _, name in way]
-    return [one for place, one in enumerate(way, 1) if one[1] not in names[place:]]
+    return [domain for place, domain in enumerate(way, 1) if domain[1] not in names[place:]]
 
 
 def _branch(at, level, name):
-    for one in at['branches']:
-        if (one['level'], one['name']) == (level, name):
-            return one
-    made = {'level': level, 'name': name, 'branches': [], 'members': []}
-    at['branches'].append(made)
-    return made
+    for branch in at['branches']:
+        if (branch['level'], branch['name']) == (level, name):
+            return branch
+    branch = {'level': level, 'name': name, 'branches': [], 'members': []}
+    at['branches'].append(branch)
+    return branch
 
 
 def states(members):
     """How many members are in each state."""
-    return dict(collections.Counter(one['state'] for one in members))
+    return dict(collections.Counter(member['state'] for member in members))

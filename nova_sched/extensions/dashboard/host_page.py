@@ -20,7 +20,7 @@ import dataclasses
 import itertools
 
 from nova_sched import errors
-from nova_sched.extensions.dashboard.fleet import USUAL
+from nova_sched.extensions.dashboard.host_overview import USUAL
 from nova_sched.hardware import numa, pci
 
 MAX_READ = 2000  # newest records in which a host is looked for
@@ -44,35 +44,35 @@ def view(facts, name):
         'zones': facts.zones(name),
         'disabled': service.disabled,
         'reason': service.disabled_reason,
-        'aggregates': [one.name for one in facts.aggregates_of(name)],
+        'aggregates': [aggregate.name for aggregate in facts.aggregates_of(name)],
         'instances': facts.instances_of(name),
-        'nodes': [_node(one) for one in facts.nodes_of(name)],
+        'nodes': [_node(node) for node in facts.nodes_of(name)],
     }
 
 
-def _node(one):
-    report, found = one.report, devices(one)
-    cells = _cells(one)
+def _node(node):
+    report, devices_near = node.report, devices(node)
+    cells = _cells(node)
     for cell in cells:
-        cell['devices'] = found.pop(cell['id'], [])
+        cell['devices'] = devices_near.pop(cell['id'], [])
     return {
         'name': report.nodename,
         'uuid': report.node_uuid,
         'hypervisor': report.hypervisor_type,
         'traits': sorted(report.traits),
-        'foreign_instances': one.foreign_instances,
-        'resources': _resources(one),
+        'foreign_instances': node.foreign_instances,
+        'resources': _resources(node),
         'cells': cells,
-        'devices': found,  # near none of these cells
-        'claims': sorted(one.claims, key=lambda claim: claim.created_s or 0),
+        'devices': devices_near,  # near none of these cells
+        'claims': sorted(node.claims, key=lambda claim: claim.created_s or 0),
     }
 
 
-def _resources(one):
+def _resources(node):
     claimed = collections.Counter()
-    for claim in one.claims:
+    for claim in node.claims:
         claimed.update(claim.resources)
-    known = one.report.inventories
+    known = node.report.inventories
     return [
         {
             'name': name,
@@ -81,22 +81,22 @@ def _resources(one):
             'reserved': known[name].reserved,
             'ratio': known[name].ratio,
             'claimed': claimed[name],
-            'foreign': one.foreign.get(name, 0),
+            'foreign': node.foreign.get(name, 0),
         }
         for name in sorted(known, key=lambda name: (name not in USUAL, name))
     ]
 
 
-def _cells(one):
+def _cells(node):
     """The NUMA cells: for each its CPUs with their state, its memory, and its pages, as the node
     reports them; CPUs of claims that it does not know of yet are pinned, too."""
     try:
-        cells = numa.HostTopology.from_json(one.report.numa_topology or '').cells
+        cells = numa.HostTopology.from_json(node.report.numa_topology or '').cells
     except (errors.SchedError, ValueError):
         return []
     claimed = {
         (placed.host_cell, cpu)
-        for claim in one.claims
+        for claim in node.claims
         if claim.parts and claim.parts.cells
         for placed in claim.parts.cells.cells
         for cpu in placed.host_cpus
@@ -125,7 +125,7 @@ def _cpu_state(cell, cpu, is_claimed):
     return 'dedicated' if cpu in cell.pcpuset and cell.pcpuset != cell.cpuset else 'shared'
 
 
-def devices(one):
+def devices(facts):
     """The devices of a node (NodeFacts) as plain values: lists, by NUMA node (None: near none), of
     what they are part of, with the kinds of devices there. Virtual functions are with the physical
     function of their interface, or of their provider where Nova keeps one for each.
@@ -133,40 +133,40 @@ def devices(one):
     A node reports how many devices of each kind are free. Those that claims hold come from the
     claims: devices of servers without a claim are not among them.
     """
-    free, held = _free_devices(one), _held_devices(one)
-    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    free, held = _free_devices(facts), _held_devices(facts)
+    pools_of = collections.defaultdict(lambda: collections.defaultdict(list))
     for pool in sorted({*free, *held}, key=_order):
-        found[pool.numa_node][_parent(pool)].append(_kind(pool, free[pool], held[pool]))
+        pools_of[pool.numa_node][_parent(pool)].append(_kind(pool, free[pool], held[pool]))
     return {
-        node: [{'name': name, 'kinds': kinds} for name, kinds in mine.items()]
-        for node, mine in found.items()
+        node: [{'name': name, 'kinds': kinds} for name, kinds in of_parent.items()]
+        for node, of_parent in pools_of.items()
     }
 
 
-def _free_devices(one):
-    """Numbers of free devices by pool; a pool is a PciPool with the count 0. What claims hold that
-    the report does not include is not free."""
+def _free_devices(node):
+    """Numbers of free devices by pool; a pool is a PciPool with the count 0. Devices of claims
+    that the report does not include are not free."""
     try:
-        pools = pci.pools_from_json(one.report.pci_pools) if one.report.pci_pools else ()
+        pools = pci.pools_from_json(node.report.pci_pools) if node.report.pci_pools else ()
     except errors.SchedError:
         pools = ()
-    for claim in one.claims:
+    for claim in node.claims:
         for parts in claim.uncounted:
             pools = pci.hold(pools, parts.devices)
-    found = collections.Counter()
+    numbers = collections.Counter()
     for pool in pools:
-        found[_empty(pool)] += pool.count
-    return found
+        numbers[_empty(pool)] += pool.count
+    return numbers
 
 
-def _held_devices(one):
+def _held_devices(node):
     """By pool, a claim for each device that it holds."""
-    found = collections.defaultdict(list)
-    for claim in sorted(one.claims, key=lambda claim: claim.created_s or 0):
+    holders = collections.defaultdict(list)
+    for claim in sorted(node.claims, key=lambda claim: claim.created_s or 0):
         for parts in claim.all_parts:
             for _, pool in parts.devices:
-                found[_empty(pool)] += [claim] * pool.count
-    return found
+                holders[_empty(pool)] += [claim] * pool.count
+    return holders
 
 
 def _empty(pool):
@@ -202,21 +202,21 @@ def _kind(pool, free, held):
 
 def history(records, name):
     """The newest decisions that chose the host, or that nearly did."""
-    found = []
-    for one in itertools.islice(records, MAX_READ):
-        part = _part(one, name)
+    rows = []
+    for record in itertools.islice(records, MAX_READ):
+        part = _part(record, name)
         if part:
-            found.append(
+            rows.append(
                 {
-                    'request_id': one['request_id'],
-                    'time': one['time'],
+                    'request_id': record['request_id'],
+                    'time': record['time'],
                     'part': part,
-                    'flavor': one['asked']['flavor'],
+                    'flavor': record['asked']['flavor'],
                 }
             )
-            if len(found) == MAX_SHOWN:
+            if len(rows) == MAX_SHOWN:
                 break
-    return found
+    return rows
 
 
 def _part(record, name):
@@ -225,7 +225,7 @@ def _part(record, name):
             return 'chosen'
         if any(other['host'] == name for other in placed['alternates']):
             return 'alternate'
-    for one in record['filters']:
-        if one.get('nearest') == name:
-            return f'nearest of those that {one["filter"]} removed'
+    for step in record['filters']:
+        if step.get('nearest') == name:
+            return f'nearest of those that {step["filter"]} removed'
     return ''

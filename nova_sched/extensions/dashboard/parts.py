@@ -28,7 +28,7 @@ from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.db.ended_sessions import SqlEndedSessions
 from nova_sched.db.jobs import SqlJobTable
 from nova_sched.db.schedulers import SqlSchedulers
-from nova_sched.extensions.dashboard.fleet import Fleet
+from nova_sched.extensions.dashboard.host_overview import HostOverview
 from nova_sched.groups.topology import DomainTopology
 
 
@@ -56,9 +56,9 @@ class Sources:
         return self._open()
 
     @functools.cached_property
-    def fleet(self):
+    def overview(self):
         conf = self._conf
-        return Fleet(
+        return HostOverview(
             SqlClaimStore(self._engine),
             DomainTopology(conf.topology.levels, conf.topology.orders),
             conf.service_down_time,

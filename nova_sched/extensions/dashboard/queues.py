@@ -46,7 +46,7 @@ class QueuePages:
                 queues = answer(self._handlers.list_queues)['queues']
         except errors.NoAnswer:
             problem = UNKNOWN
-        most = max([one['ready'] or 0 for one in queues], default=0)
+        most = max([queue['ready'] or 0 for queue in queues], default=0)
         jobs = self._jobs()
         template = 'queue_rows.html' if 'HX-Request' in flask.request.headers else 'queues.html'
         return flask.render_template(
@@ -62,14 +62,12 @@ class QueuePages:
     def job(self, uuid):
         """One job: its attempts, and where it ended."""
         self._parts.demand(JOBS)
-        found = self._parts.sources.jobs.find(str(uuid))
-        if found is None or not self._sees(found):
+        job = self._parts.sources.jobs.find(str(uuid))
+        if job is None or not self._sees(job):
             raise errors.JobNotFound(str(uuid))
         is_operator = self._parts.may(ALL_JOBS)
-        failed = messages.failures(found.failures) if is_operator else []
-        return flask.render_template(
-            'job.html', job=found, failures=failed, is_operator=is_operator
-        )
+        failed = messages.failures(job.failures) if is_operator else []
+        return flask.render_template('job.html', job=job, failures=failed, is_operator=is_operator)
 
     def _jobs(self):
         """The newest jobs that the caller may see."""

@@ -37,8 +37,8 @@ class SchedulerPages:
         self._parts.demand(RULE)
         schedulers = self._parts.sources.schedulers
         now_s = schedulers.now_s()
-        rows = [row(one, now_s) for one in schedulers.alive(now_s - KEPT_S)]
-        sums = {name: sum(one[name] for one in rows) for name in COUNTS}
+        rows = [row(scheduler, now_s) for scheduler in schedulers.alive(now_s - KEPT_S)]
+        sums = {name: sum(shown[name] for shown in rows) for name in COUNTS}
         part = (
             'scheduler_rows.html' if 'HX-Request' in flask.request.headers else 'schedulers.html'
         )
@@ -49,14 +49,14 @@ class SchedulerPages:
         self._parts.demand('dashboard:audit')
         maintenance = self._parts.sources.maintenance
         snapshot, now_s = maintenance.snapshot(), maintenance.now_s()
-        found = sorted(audit(snapshot, now_s), key=lambda one: not one.is_error)
+        findings = sorted(audit(snapshot, now_s), key=lambda finding: not finding.is_error)
         self._last = {
             'time_s': now_s,
             'nodes': len(snapshot.nodes),
             'claims': len(snapshot.claims),
             'groups': len(snapshot.policies),
-            'errors': sum(one.is_error for one in found),
-            'findings': found,
+            'errors': sum(finding.is_error for finding in findings),
+            'findings': findings,
         }
         return flask.render_template('audit.html', last=self._last)
 

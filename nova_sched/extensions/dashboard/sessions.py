@@ -86,7 +86,7 @@ class EndedSessions:
     def add(self, session):
         """End a session (its UUID). A caller logs out even if the database does not answer."""
         now_s = time.monotonic()
-        self._here = {one: end_s for one, end_s in self._here.items() if end_s > now_s}
+        self._here = {ended: end_s for ended, end_s in self._here.items() if end_s > now_s}
         self._here[session] = now_s + ENDED_S
         try:
             self._table().add(session, ENDED_S)
@@ -190,12 +190,12 @@ class Authenticator:
         return keystone_session.Session(auth, verify=verify, timeout=wait_s)
 
     def _address(self):
-        found = self._conf.dashboard.auth_url or self._conf.keystone_authtoken.www_authenticate_uri
-        if not found:
+        url = self._conf.dashboard.auth_url or self._conf.keystone_authtoken.www_authenticate_uri
+        if not url:
             raise exceptions.ServiceUnavailable(
                 'The address of Keystone is not known here: set [dashboard] auth_url.'
             )
-        return found
+        return url
 
 
 def _admit(environ, start_response):
@@ -218,7 +218,7 @@ def add(app, guard, ended):
             token = guard.log_in(request.form)
         except exceptions.Unauthorized as error:
             return _login_page(guard, error.description), 403
-        there = security.local_path(request.form.get('next'))
+        path = security.local_path(request.form.get('next'))
         end()  # a copy of its cookie, which nobody could log out any more; and its form token
         name = request.form['user'].strip()
         project = request.form.get('project', '').strip()
@@ -227,7 +227,7 @@ def add(app, guard, ended):
             token=token,
             name=f'{name} in {project}' if project else name,
         )
-        return flask.redirect(there or flask.url_for('home'), 303)
+        return flask.redirect(path or flask.url_for('home'), 303)
 
     def end():
         if 'uuid' in flask.session:
@@ -245,5 +245,5 @@ def add(app, guard, ended):
 
 
 def _login_page(guard, problem=None):
-    there = security.local_path(flask.request.values.get('next')) or ''
-    return flask.render_template('login.html', is_open=guard.is_open, problem=problem, next=there)
+    path = security.local_path(flask.request.values.get('next')) or ''
+    return flask.render_template('login.html', is_open=guard.is_open, problem=problem, next=path)

@@ -23,7 +23,7 @@ from nova_sched import errors
 
 LOG = logging.getLogger(__name__)
 
-STEP_S = 1.0  # seconds between two looks
+STEP_S = 1.0  # seconds between two polls
 LIFE_S = 20.0  # seconds after which a stream ends: a server that stops need not wait for it longer
 AGAIN_MS = 2000  # after which a browser asks again when a stream has ended
 BEAT = ': still here\n\n'  # shows that a browser has gone

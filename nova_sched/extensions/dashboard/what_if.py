@@ -76,20 +76,20 @@ class WhatIfPages:
     def ask(self):
         self._parts.demand(RULE)
         wish = read(flask.request.form)
-        found = self._dry_run(wish)
-        one = dataclasses.replace(wish, count=1)
-        capacity = self._parts.clients.explain.capacity(one.spec(), context=flask.g.context)
+        decision = self._dry_run(wish)
+        single = dataclasses.replace(wish, count=1)
+        capacity = self._parts.clients.explain.capacity(single.spec(), context=flask.g.context)
         # Requests that differ in one point and would find hosts.
-        tried = [] if found['outcome'] == PLACED else easier(wish)[:MAX_EASIER]
+        tried = [] if decision['outcome'] == PLACED else easier(wish)[:MAX_EASIER]
         changes = [text for text, other in tried if self._dry_run(other)['outcome'] == PLACED]
         return flask.render_template(
             'what_if_answer.html',
-            found=found,
+            found=decision,
             wish=wish,
             capacity=capacity,
             changes=changes,
-            steps=funnel(found),
-            stacks=stacks(found['placed']),
+            steps=funnel(decision),
+            stacks=stacks(decision['placed']),
         )
 
     def _dry_run(self, wish):
@@ -98,19 +98,21 @@ class WhatIfPages:
 
 def easier(wish):
     """Requests that ask for less than this one in one point: pairs of a text and a Wish."""
-    found = []
+    wishes = []
     if wish.count > 1:
-        found.append((f'1 server in place of {wish.count}', dataclasses.replace(wish, count=1)))
+        wishes.append((f'1 server in place of {wish.count}', dataclasses.replace(wish, count=1)))
     if wish.zone:
-        found.append((f'any zone in place of {wish.zone}', dataclasses.replace(wish, zone=None)))
+        wishes.append((f'any zone in place of {wish.zone}', dataclasses.replace(wish, zone=None)))
     for key, value in wish.extra_specs.items():
         rest = {name: word for name, word in wish.extra_specs.items() if name != key}
-        found.append((f'without {key}={value}', dataclasses.replace(wish, extra_specs=rest)))
+        wishes.append((f'without {key}={value}', dataclasses.replace(wish, extra_specs=rest)))
     for name, unit in (('vcpus', 'vCPUs'), ('ram', 'MiB of memory'), ('disk', 'GiB of disk')):
         half = getattr(wish, name) // 2
         if half:
-            found.append((f'{half} {unit}, half of it', dataclasses.replace(wish, **{name: half})))
-    return found
+            wishes.append(
+                (f'{half} {unit}, half of it', dataclasses.replace(wish, **{name: half}))
+            )
+    return wishes
 
 
 def read(form):
@@ -147,13 +149,13 @@ def _size(name, value):
 
 def _pairs(text):
     """Lines of KEY=VALUE as a mapping."""
-    found = {}
+    pairs = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         key, equals, value = line.partition('=')
         if not equals or not key.strip():
             raise errors.InvalidRequest('extra specs', f"'{line[:80]}' is not KEY=VALUE")
-        found[key.strip()] = value.strip()
-    return found
+        pairs[key.strip()] = value.strip()
+    return pairs
 
 
 def _pasted(text):
@@ -161,20 +163,20 @@ def _pasted(text):
     if not text.strip():
         return {}
     try:
-        found = source.plain(text, MAX_PASTED)
+        flavor = source.plain(text, MAX_PASTED)
     except errors.TemplateError as error:
         raise errors.InvalidRequest('flavor', error.fault) from None
-    if not isinstance(found, dict):
-        raise errors.InvalidRequest('flavor', 'it is no mapping; paste JSON or YAML')
-    found = found.get('flavor', found) if isinstance(found.get('flavor'), dict) else found
-    made = {name: found[name] for name in SIZES if name in found}
-    properties = found.get('properties', found.get('extra_specs')) or {}
+    if not isinstance(flavor, dict):
+        raise errors.InvalidRequest('flavor', 'it is not a mapping; paste JSON or YAML')
+    flavor = flavor.get('flavor', flavor) if isinstance(flavor.get('flavor'), dict) else flavor
+    sizes = {name: flavor[name] for name in SIZES if name in flavor}
+    properties = flavor.get('properties', flavor.get('extra_specs')) or {}
     if isinstance(properties, str):  # openstack flavor show -f json of old clients
         properties = _pairs(properties.replace("'", '').replace(', ', '\n'))
     if not isinstance(properties, dict):
-        raise errors.InvalidRequest('flavor', 'its properties are no mapping')
-    made['extra_specs'] = {key: _word(key, value) for key, value in properties.items()}
-    return made
+        raise errors.InvalidRequest('flavor', 'its properties are not a mapping')
+    sizes['extra_specs'] = {key: _word(key, value) for key, value in properties.items()}
+    return sizes
 
 
 def _word(key, value):
@@ -182,5 +184,5 @@ def _word(key, value):
     if isinstance(value, str):
         return value
     if not isinstance(value, int | float):
-        raise errors.InvalidRequest('flavor', f"its property '{key[:80]}' is no text")
+        raise errors.InvalidRequest('flavor', f"its property '{key[:80]}' is not text")
     return json.dumps(value)

@@ -147,12 +147,12 @@ class TopGroupResource(resource.Resource):
 
     def get_attribute(self, key, *path):
         if key == self.HINTS:
-            found = top_group_members.selected(self._hints(), (key, *path))
-            if found is None and self.resource_id is not None:
+            value = top_group_members.selected(self._hints(), (key, *path))
+            if value is None and self.resource_id is not None:
                 raise exception.InvalidTemplateAttribute(
                     resource=self.name, key='.'.join(map(str, (key, *path)))
                 )
-            return found
+            return value
         return super().get_attribute(key, *path)
 
     def _resolve_attribute(self, name):
@@ -162,12 +162,12 @@ class TopGroupResource(resource.Resource):
             return self._hints()
         if name == self.PLAN:
             return {
-                one['path']: one['domains']
-                for one in self._api().plan(self.resource_id)['members']
+                member['path']: member['domains']
+                for member in self._api().plan(self.resource_id)['members']
             }
         group = self._api().show(self.resource_id)
         if name == self.MEMBERS:
-            return {one['path']: one['state'] for one in group['members']}
+            return {member['path']: member['state'] for member in group['members']}
         return group['moves']
 
     def _show_resource(self):
@@ -191,7 +191,9 @@ class TopGroupResource(resource.Resource):
         if self.resource_id is not None:
             stack = stacks.Stack.load(self.context, self.stack.id)
             existing = {
-                name: one for name, one in stack.resources.items() if one.resource_id is not None
+                name: resource
+                for name, resource in stack.resources.items()
+                if resource.resource_id is not None
             }
         reader = top_group_members.StackReader(self, existing, indices)
         return StackReading(

@@ -27,9 +27,9 @@ def fault(answer):
 
 def words(answer):
     """Returns the error as one sentence."""
-    found = fault(answer)
-    where = f' ({found["where"]})' if found.get('where') else ''
-    detail = found.get('detail') or f'HTTP {answer.status_code}'
+    error = fault(answer)
+    where = f' ({error["where"]})' if error.get('where') else ''
+    detail = error.get('detail') or f'HTTP {answer.status_code}'
     return (
         f'The scheduler refuses{where}: {detail}'
         if answer.status_code < 500

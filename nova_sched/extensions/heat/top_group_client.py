@@ -147,25 +147,25 @@ def images(glance, names):
     return {name: _image(glance.get_image(name)) for name in sorted(names)}
 
 
-def _flavor(found):
+def _flavor(flavor):
     return {
-        'name': found.name,
-        'vcpus': found.vcpus,
-        'ram': found.ram,
-        'disk': found.disk,
-        'ephemeral': getattr(found, 'OS-FLV-EXT-DATA:ephemeral', 0),
-        'swap': found.swap or 0,  # empty text if there is none
-        'extra_specs': found.get_keys(),
+        'name': flavor.name,
+        'vcpus': flavor.vcpus,
+        'ram': flavor.ram,
+        'disk': flavor.disk,
+        'ephemeral': getattr(flavor, 'OS-FLV-EXT-DATA:ephemeral', 0),
+        'swap': flavor.swap or 0,  # empty text if there is none
+        'extra_specs': flavor.get_keys(),
     }
 
 
-def _image(found):
+def _image(image):
     described = {
-        key: found[key] for key in ('id', 'name', 'disk_format') if found.get(key) is not None
+        key: image[key] for key in ('id', 'name', 'disk_format') if image.get(key) is not None
     }
     properties = {
         key: value
-        for key, value in found.items()
+        for key, value in image.items()
         if key not in OF_EVERY_IMAGE and isinstance(value, str | int | float)
     }
     return {**described, 'properties': properties}

@@ -51,8 +51,8 @@ REPEATED = {RESOURCE_GROUP: 'resource_def', SCALING_GROUP: 'resource', DEAF: 're
 
 def kind_of(env, resource_type, name=None):
     """Returns the kind of a resource of this type; None if it does not matter for placement."""
-    found = env.get_class_to_instantiate(resource_type, name)
-    return next((kind for base, kind in CLASSES if issubclass(found, base)), None)
+    class_ = env.get_class_to_instantiate(resource_type, name)
+    return next((kind for base, kind in CLASSES if issubclass(class_, base)), None)
 
 
 def properties_of(definition):
@@ -82,18 +82,18 @@ class Repeats:
     are given if they differ from those of the stack's template.
     """
 
-    def __init__(self, one, known=None, indices=None):
-        self._one = one
-        if isinstance(one, top_group_types.AutoScalingGroup):
-            definition = one.properties[one.RESOURCE]
+    def __init__(self, group, known=None, indices=None):
+        self._one = group
+        if isinstance(group, top_group_types.AutoScalingGroup):
+            definition = group.properties[group.RESOURCE]
             self.variable = top_group_types.INDEX
-            self.indices = indices or [str(index) for index in (known or one).indices_to_be()]
+            self.indices = indices or [str(index) for index in (known or group).indices_to_be()]
         else:
-            definition = one.get_resource_def()
-            self.variable = one.properties[one.INDEX_VAR]
-            removed = _removed(known or one)
-            names = (str(number) for number in range(one.get_size() + len(removed)))
-            self.indices = [name for name in names if name not in removed][: one.get_size()]
+            definition = group.get_resource_def()
+            self.variable = group.properties[group.INDEX_VAR]
+            removed = _removed(known or group)
+            names = (str(number) for number in range(group.get_size() + len(removed)))
+            self.indices = [name for name in names if name not in removed][: group.get_size()]
         self.type = definition['type']
         self.properties = definition.get('properties') or {}
         self._metadata = definition.get('metadata')
@@ -196,29 +196,32 @@ class Contents:
     def resources(self):
         """Returns all resources of the group, as the resources of a template."""
         entries = {name: self._entry(name) for name in self._definitions}
-        return {**{name: one for name, one in entries.items() if one is not None}, **self._lifted}
+        return {
+            **{name: resource for name, resource in entries.items() if resource is not None},
+            **self._lifted,
+        }
 
     def described(self):
         """Returns the same as members of a group that describes them itself."""
         entries = {name: self._entry(name) for name in self._definitions}
         return [
-            {'name': name, **one}
-            for name, one in entries.items()
-            if one is not None and name not in self._parents and self._kinds[name] in PLACED
+            {'name': name, **resource}
+            for name, resource in entries.items()
+            if resource is not None and name not in self._parents and self._kinds[name] in PLACED
         ]
 
     def server_group(self, reference):
         """Returns the group of a hint that refers to a server group of this or an outer stack;
         otherwise the hint unchanged."""
         if isinstance(reference, list):
-            return [self.server_group(one) for one in reference]
+            return [self.server_group(part) for part in reference]
         name = self._by_reference.get(reference)
         if self._kinds.get(name) == SERVER_GROUP:
             said = self._symbolic(properties_of(self._definitions[name]))
-            asked = {key: said[key] for key in ('policies', 'rules') if said.get(key)}
+            properties = {key: said[key] for key in ('policies', 'rules') if said.get(key)}
             self._lifted[self._lifted_name(name)] = {
                 'type': SERVER_GROUP,
-                'properties': asked,
+                'properties': properties,
             }
             return {'get_resource': self._lifted_name(name)}
         return reference if self._outer is None else self._outer.server_group(reference)
@@ -305,11 +308,11 @@ class Contents:
         said = self._said(name)
         if not self._are_ours(_names(said['members']), name):
             return None
-        made = {'type': GROUP, 'properties': said}
+        group = {'type': GROUP, 'properties': said}
         if self._outer is None:
-            return made
+            return group
         if self._is_overlay(name):
-            self._lifted[self._lifted_name(name)] = made
+            self._lifted[self._lifted_name(name)] = group
             said['members'] = self._elsewhere(said['members'])
             return None
         said['members'] = self._members(said['members'])
@@ -317,7 +320,7 @@ class Contents:
             said['relations'] = [
                 self._sides(relation, self._elsewhere) for relation in said['relations']
             ]
-        return made
+        return group
 
     def _members(self, members):
         """Returns the members of a group in a nested stack, with all known data about them."""
@@ -352,7 +355,9 @@ class Contents:
     def _is_ours(self, name):
         if self._kinds[name] == GROUP and self._is_overlay(name):
             return any(
-                self._is_ours(one) for one in _names(self._said(name)['members']) if one != name
+                self._is_ours(member)
+                for member in _names(self._said(name)['members'])
+                if member != name
             )
         return self._entry(name) is not None
 
@@ -368,7 +373,7 @@ class Contents:
             ]
         for member in said['members']:
             if not isinstance(member, dict) or not {'get_resource', 'members'} & {*member}:
-                raise wrong(f'{name} has a member that is no resource of the stack: {member}.')
+                raise wrong(f'{name} has a member that is not a resource of the stack: {member}.')
         return said
 
     def _is_overlay(self, name):

@@ -104,12 +104,12 @@ class StackReader:
         return read
 
     def _known(self, value, key, path):
-        found = function.resolve(value)
-        if found is None and self._strict:
+        resolved = function.resolve(value)
+        if resolved is None and self._strict:
             raise wrong(
                 f'The {key} of {path} comes from a resource that is created after {self.name}.'
             )
-        return found
+        return resolved
 
     def _device(self, device, path):
         """Returns the source and purpose of a block device; a placeholder stands for its
@@ -117,15 +117,15 @@ class StackReader:
         read = {}
         for key in (*SOURCES, *PLACE_OF_DEVICE):
             value = device.get(key)
-            found = function.resolve(value)
+            resolved = function.resolve(value)
             if (
-                found is None
+                resolved is None
                 and value is not None
                 and any(True for _ in function.dependencies(value))
             ):
-                found = 'not created yet'
-            if found is not None:
-                read[key] = found
+                resolved = 'not created yet'
+            if resolved is not None:
+                read[key] = resolved
         return read
 
     def _note_images(self, read):

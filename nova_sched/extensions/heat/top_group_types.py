@@ -151,18 +151,20 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
         return sorted(taken | set(_free(taken, size - len(taken))))
 
     def _get_resource_definition(self):
-        made = super()._get_resource_definition()
-        return RepeatedDefinition(made.name, made.resource_type, made._properties, made._metadata)
+        definition = super()._get_resource_definition()
+        return RepeatedDefinition(
+            definition.name, definition.resource_type, definition._properties, definition._metadata
+        )
 
     def _create_template(self, *args, **kwargs):
-        made = super()._create_template(*args, **kwargs)
-        members, had = made.t.get(made.RESOURCES, {}), self.indices()
+        template = super()._create_template(*args, **kwargs)
+        members, had = template.t.get(template.RESOURCES, {}), self.indices()
         kept = {name: had[name] for name in members if name in had}
         fresh = [name for name in members if name not in had]
         self._given = kept | dict(zip(fresh, _free({*had.values()}, len(fresh)), strict=True))
         for name, index in self._given.items():
             members[name] = substituted(members[name], INDEX, str(index))
-        return made
+        return template
 
     def create_with_template(self, *args, **kwargs):
         self.data_set(INDICES, json.dumps(self._given))
@@ -180,9 +182,9 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
     def _tell(self, indices):
         """Passes the new member indices to the placement groups of the stack."""
         stack = stacks.Stack.load(self.context, self.stack.id)
-        for one in stack.resources.values():
-            if hasattr(one, 'follow'):
-                one.follow(self.name, [str(index) for index in sorted(indices.values())])
+        for member in stack.resources.values():
+            if hasattr(member, 'follow'):
+                member.follow(self.name, [str(index) for index in sorted(indices.values())])
 
 
 class RepeatedDefinition(rsrc_defn.ResourceDefinition):

@@ -112,7 +112,7 @@ class ListGroups(Action, command.Lister):
     )
 
     def take_action(self, parsed_args):
-        found = self.api.pages(
+        groups = self.api.pages(
             GROUPS,
             'groups',
             parsed_args.limit,
@@ -122,7 +122,7 @@ class ListGroups(Action, command.Lister):
             all_projects=parsed_args.all_projects or None,
             marker=parsed_args.marker,
         )
-        return BRIEF, [[one[name] for name in BRIEF] for one in found]
+        return BRIEF, [[group[name] for name in BRIEF] for group in groups]
 
 
 class ShowGroup(Action, command.ShowOne):
@@ -195,8 +195,8 @@ class PlanGroup(Action, command.Lister):
             answer = self.api.ask('GET', path)
         members = answer.json()['members']
         return MEMBER, [
-            [DICT(one[name]) if name == 'domains' else one[name] for name in MEMBER]
-            for one in members
+            [DICT(member[name]) if name == 'domains' else member[name] for name in MEMBER]
+            for member in members
         ]
 
 
@@ -221,9 +221,9 @@ class ValidateGroup(Action, command.ShowOne):
         return _shown(self.api.ask('POST', at(GROUPS, 'validate'), json=body).json())
 
 
-def _shown(found):
+def _shown(document):
     """A mapping as columns and values."""
-    kept = {name: value for name, value in found.items() if name not in HIDDEN}
+    kept = {name: value for name, value in document.items() if name not in HIDDEN}
     return tuple(kept), [
         NESTED[name](value) if name in NESTED and value else value for name, value in kept.items()
     ]
@@ -241,7 +241,10 @@ def _description(args):
     parameters = {**_mapping(args.parameters), **dict(args.parameter)}
     given = {'parameters': parameters, 'flavors': _mapping(args.flavors)}
     given['images'] = _mapping(args.images)
-    return {'template': _text(args.template), **{key: one for key, one in given.items() if one}}
+    return {
+        'template': _text(args.template),
+        **{key: value for key, value in given.items() if value},
+    }
 
 
 def _text(path):
@@ -257,9 +260,9 @@ def _mapping(path):
     if path is None:
         return {}
     try:
-        found = yaml.safe_load(_text(path))
+        mapping = yaml.safe_load(_text(path))
     except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # PyYAML's own, too
         raise exceptions.CommandError(f'{path}: {" ".join(str(error).split())}') from None
-    if not isinstance(found, dict):
+    if not isinstance(mapping, dict):
         raise exceptions.CommandError(f'{path} holds no mapping')
-    return found
+    return mapping

@@ -104,13 +104,13 @@ class SchedulerApi:
 
     def pages(self, path, key, limit=None, **query):
         """All items of a list, page by page; with a ``limit`` the first ones only."""
-        found, wanted = [], {**query, 'limit': limit}
+        items, wanted = [], {**query, 'limit': limit}
         while True:
             page = self.ask('GET', path, wanted).json()
-            found += page[key]
-            following = [one['href'] for one in page.get('links', ()) if one['rel'] == 'next']
-            if not following or (limit is not None and len(found) >= limit):
-                return found[:limit]
+            items += page[key]
+            following = [link['href'] for link in page.get('links', ()) if link['rel'] == 'next']
+            if not following or (limit is not None and len(items) >= limit):
+                return items[:limit]
             wanted = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(following[0]).query))
 
     def ask(self, method, path, query=None, **more):

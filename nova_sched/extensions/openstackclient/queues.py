@@ -44,8 +44,8 @@ class ListFlavors(Action, command.Lister):
     """List the flavors that are queues"""
 
     def take_action(self, parsed_args):
-        found = self.api.ask('GET', FLAVORS).json()['flavors']
-        return FLAVOR, [_values(one) for one in found]
+        flavors = self.api.ask('GET', FLAVORS).json()['flavors']
+        return FLAVOR, [_values(flavor) for flavor in flavors]
 
 
 class ShowFlavor(Action, command.ShowOne):
@@ -118,9 +118,9 @@ class ListQueues(Action, command.Lister):
     arguments = (option('--waiting', action='store_true', help='only queues where jobs wait'),)
 
     def take_action(self, parsed_args):
-        found = self.api.pages(QUEUES, 'queues')
-        kept = [one for one in found if one['ready'] or not parsed_args.waiting]
-        return QUEUE, [[one[name] for name in QUEUE] for one in kept]
+        queues = self.api.pages(QUEUES, 'queues')
+        kept = [queue for queue in queues if queue['ready'] or not parsed_args.waiting]
+        return QUEUE, [[queue[name] for name in QUEUE] for queue in kept]
 
 
 def _values(flavor):

@@ -104,7 +104,7 @@ class MovesClient(NamespaceClient):
 
 def _outcome(answer):
     """(outcome, why) of a conductor's answer. One that cannot be read says nothing: the move is
-    looked at again."""
+    read again."""
     if not isinstance(answer, dict) or answer.get('outcome') not in OUTCOMES:
         return RUNNING, None
     why = answer.get('why')
@@ -125,10 +125,10 @@ class RebalanceEndpoint:
         changes nothing. Raises MoveNotFound."""
         if outcome not in OUTCOMES:
             raise errors.InvalidRequest(
-                'outcome', f'{words.short(outcome)} is none of {", ".join(OUTCOMES)}'
+                'outcome', f'{words.short(outcome)} is not one of {", ".join(OUTCOMES)}'
             )
         if why is not None and not words.is_text(why):
-            raise errors.InvalidRequest('why', f'{words.short(why)} is no text')
+            raise errors.InvalidRequest('why', f'{words.short(why)} is not text')
         self._runner.tell(words.uuid(move, 'move'), outcome, why)
 
 

@@ -23,10 +23,10 @@ class HoursType(types.String):
     """Hours of a day as `HH:MM-HH:MM`; the value is (begin, end) in minutes after midnight."""
 
     def __call__(self, value):
-        found = HOURS.fullmatch(super().__call__(value))
-        if found is None:
+        match = HOURS.fullmatch(super().__call__(value))
+        if match is None:
             raise ValueError(f'{value} is not of the form HH:MM-HH:MM')
-        hours = [int(one) for one in found.groups()]
+        hours = [int(hour) for hour in match.groups()]
         if max(hours[0], hours[2]) > 23:
             raise ValueError(f'{value}: a day has the hours 00 to 23')
         return hours[0] * 60 + hours[1], hours[2] * 60 + hours[3]

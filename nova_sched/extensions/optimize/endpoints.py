@@ -29,7 +29,7 @@ MAX_CLOSED_S = 31536000  # for which hosts may be closed
 
 
 class PlansEndpoint:
-    """What operators ask about the whole fleet; read-only calls."""
+    """What operators ask about the whole cloud; read-only calls."""
 
     target = messaging.Target(namespace='explain', version='1.4')
 
@@ -44,8 +44,8 @@ class PlansEndpoint:
         Returns the mapping of ``optimizer.Optimizer.fragmentation``. Raises NotFound.
         """
         names = [
-            None if one is None else words.name(one, 'zone or aggregate')
-            for one in (zone, aggregate)
+            None if part is None else words.name(part, 'zone or aggregate')
+            for part in (zone, aggregate)
         ]
         if type(most) is not int or not 1 <= most <= MAX_SIZES:
             raise errors.InvalidRequest('most', f'it is not a number from 1 to {MAX_SIZES}')
@@ -125,7 +125,7 @@ class RebalancesEndpoint:
         ``uuid`` is the UUID that the rebalance gets: with the same one, a repeated call changes
         nothing. The sources take no new servers for ``close_s`` seconds. Raises InvalidRequest.
         """
-        made, wanted = words.uuid(uuid, 'uuid'), read_moves(moves)
+        own_uuid, wanted = words.uuid(uuid, 'uuid'), read_moves(moves)
         if close_s is not None:
             words.number(close_s, 'close_s', MAX_CLOSED_S)
         if self._reads_nova and not self._optimizer.moves_servers:
@@ -134,8 +134,8 @@ class RebalancesEndpoint:
         if self._store() is None:
             why = 'rebalances are kept in a database, and [claims] store is memory'
             raise errors.InvalidRequest('moves', why)
-        self._store().create(wanted, close_s=close_s, made=made)
-        return self._shown(made)
+        self._store().create(wanted, close_s=close_s, made=own_uuid)
+        return self._shown(own_uuid)
 
     @expected
     def list(self, context, marker=None, limit=None):
@@ -148,13 +148,13 @@ class RebalancesEndpoint:
         """
         if limit is not None:
             words.number(limit, 'limit')
-        found = [] if self._store() is None else self._store().list()
+        rebalances = [] if self._store() is None else self._store().list()
         if marker is not None:
-            known = [one.uuid for one in found]
+            known = [rebalance.uuid for rebalance in rebalances]
             if words.uuid(marker, 'marker') not in known:
                 raise errors.RebalanceNotFound(marker)
-            found = found[known.index(marker) + 1 :]
-        return [_told(one) for one in found[:limit]]
+            rebalances = rebalances[known.index(marker) + 1 :]
+        return [_told(rebalance) for rebalance in rebalances[:limit]]
 
     @expected
     def show(self, context, uuid):
@@ -172,10 +172,12 @@ class RebalancesEndpoint:
         return self._shown(wanted)
 
     def _shown(self, uuid):
-        found = [] if self._store() is None else self._store().list(uuid)
-        if not found:
+        rebalances = [] if self._store() is None else self._store().list(uuid)
+        if not rebalances:
             raise errors.RebalanceNotFound(uuid)
-        return _told(found[0]) | {'plan': [_move_told(one) for one in self._store().moves(uuid)]}
+        return _told(rebalances[0]) | {
+            'plan': [_move_told(move) for move in self._store().moves(uuid)]
+        }
 
 
 def _told(entry):

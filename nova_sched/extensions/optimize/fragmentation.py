@@ -17,7 +17,7 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.conf import CONF
-from nova_sched.extensions.optimize.packing.fleet import read_fleet
+from nova_sched.extensions.optimize.packing.host_resources import read_resources
 from nova_sched.extensions.optimize.packing.overview import MAX_LISTED, Overview
 from nova_sched.extensions.optimize.packing.prices import yield_processor
 from nova_sched.extensions.optimize.packing.tables import Tables
@@ -25,9 +25,9 @@ from nova_sched.state.host_aggregate import zones
 
 
 class Places(NamedTuple):
-    """Where the hosts of a fleet are, by line: names of host and node, and zones."""
+    """Where the hosts of a cloud are, by line: names of host and node, and zones."""
 
-    fleet: object
+    resources: object
     names: list[tuple[str, str]]
     zones: list[frozenset[str]]
 
@@ -41,33 +41,41 @@ def read_places(hosts, default_zone, zone=None, aggregate=None):
             raise errors.NotFound(f'Availability zone {zone}')
         chosen &= hosts.in_zone(zone, default_zone)
     if aggregate is not None:
-        ids = [one.id for one in hosts.aggregates if aggregate in (str(one.id), one.name)]
+        ids = [
+            candidate.id
+            for candidate in hosts.aggregates
+            if aggregate in (str(candidate.id), candidate.name)
+        ]
         if not ids:
             raise errors.NotFound(f'Aggregate {aggregate}')
         chosen &= hosts.aggregates.map(
-            hosts.aggregate_set, lambda found: any(one.id in ids for one in found)
+            hosts.aggregate_set, lambda members: any(member.id in ids for member in members)
         )
     rows = np.flatnonzero(chosen)
     nodes = [hosts.nodes[row] for row in rows.tolist()]
-    found = [frozenset(zones(hosts.aggregates.of(one.host)) or {default_zone}) for one in nodes]
-    return Places(read_fleet(hosts, rows), [(one.host, one.nodename) for one in nodes], found)
+    zones_of = [
+        frozenset(zones(hosts.aggregates.of(node.host)) or {default_zone}) for node in nodes
+    ]
+    return Places(
+        read_resources(hosts, rows), [(node.host, node.nodename) for node in nodes], zones_of
+    )
 
 
 def overview(places, mix, most=MAX_LISTED):
     """Returns the mapping of ``optimizer.Optimizer.fragmentation``."""
     packing = CONF.compute.packing_host_numa_cells_allocation_strategy
-    tables = Tables(mix, places.fleet, yield_processor, packing)
-    seen = Overview(tables, places.fleet, mix.counts)
-    found = seen.plain(most)
-    found['zones'] = [
+    tables = Tables(mix, places.resources, yield_processor, packing)
+    seen = Overview(tables, places.resources, mix.counts)
+    figures = seen.plain(most)
+    figures['zones'] = [
         _zone(name, places, seen, most) for name in sorted(set().union(*places.zones))
     ]
-    found['worst_hosts'] = [_host(line, places, seen) for line in seen.worst(most)]
-    return found
+    figures['worst_hosts'] = [_host(line, places, seen) for line in seen.worst(most)]
+    return figures
 
 
 def _zone(name, places, seen, most):
-    inside = np.array([name in one for one in places.zones], dtype=bool)
+    inside = np.array([name in zones for zones in places.zones], dtype=bool)
     return {
         'zone': name,
         'hosts': int(np.count_nonzero(inside)),

@@ -35,28 +35,27 @@ def show(args, conf):
     fit_in_one_piece), zones (zone, hosts, empty_hosts, fit (in the order of sizes), stranded),
     worst_hosts (host, node, potential, stranded).
     """
-    found = asking.ask(
+    answer = asking.ask(
         args,
         conf,
         'ExplainClient',
         lambda scheduler: scheduler.fragmentation(args.zone, args.aggregate, args.limit),
     )
-    output.show(args, found, text=page)
+    output.show(args, answer, text=page)
     return 0
 
 
-def page(found):
+def page(answer):
     """The answer for people."""
-    lines = [
-        f'{tables.count(found["hosts"], "host")}, {found["empty_hosts"]} of them without servers.'
-    ]
-    stranded = {name: units for name, units in found['stranded'].items() if units}
+    hosts = tables.count(answer['hosts'], 'host')
+    lines = [f'{hosts}, {answer["empty_hosts"]} of them without servers.']
+    stranded = {name: units for name, units in answer['stranded'].items() if units}
     lines += [tables.fill(tables.amounts(stranded) or 'nothing', 'Stranded: ')]
-    if not found['sizes']:
+    if not answer['sizes']:
         return '\n'.join([*lines, 'No request was counted, and there are no flavors.'])
-    lines += ['', tables.table(SIZES, found['sizes'])]
-    lines += ['', tables.table(ZONES, found['zones'])] if len(found['zones']) > 1 else []
-    lines += ['', tables.table(HOSTS, found['worst_hosts'])] if found['worst_hosts'] else []
+    lines += ['', tables.table(SIZES, answer['sizes'])]
+    lines += ['', tables.table(ZONES, answer['zones'])] if len(answer['zones']) > 1 else []
+    lines += ['', tables.table(HOSTS, answer['worst_hosts'])] if answer['worst_hosts'] else []
     return '\n'.join(lines)
 
 

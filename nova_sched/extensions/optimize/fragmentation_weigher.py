@@ -14,7 +14,7 @@
 import numpy as np
 
 from nova_sched.conf import CONF
-from nova_sched.extensions.optimize.packing.fleet import read_fleet
+from nova_sched.extensions.optimize.packing.host_resources import read_resources
 from nova_sched.extensions.optimize.packing.mix import size_of
 from nova_sched.state.hosts import Hosts, WhatIf
 from nova_sched.weighers import Weigher
@@ -54,8 +54,8 @@ class FragmentationWeigher(Weigher):
             costs, empty = scores.costs(hosts.real, size, hosts.picked[rows])
         else:
             tables = scores.tables
-            fleet = read_fleet(hosts, rows, tables.classes)
-            costs, empty = tables.cost(size, tables.state(fleet))[0], fleet.empty
+            resources = read_resources(hosts, rows, tables.classes)
+            costs, empty = tables.cost(size, tables.state(resources))[0], resources.empty
         if not CONF.filter_scheduler.keep_empty:
             return -costs
         return -costs / (MIDDLE + np.abs(costs)) - 2.0 * empty
@@ -66,8 +66,8 @@ class FragmentationWeigher(Weigher):
         return self._scores.device(hosts, row, self._size(hosts, request))
 
     def _size(self, hosts, request):
-        asked, size = self._latest
-        if asked is not request:
+        last_request, size = self._latest
+        if last_request is not request:
             size = size_of(request, hosts.child_classes)
             self._latest = request, size
         return size

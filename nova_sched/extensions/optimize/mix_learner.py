@@ -20,7 +20,7 @@ import time
 from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.extensions.optimize.fragmentation_weigher import FragmentationWeigher
-from nova_sched.extensions.optimize.packing.fleet import read_fleet
+from nova_sched.extensions.optimize.packing.host_resources import read_resources
 from nova_sched.extensions.optimize.packing.mix import Mix, size_of
 from nova_sched.extensions.optimize.packing.overview import Overview
 from nova_sched.extensions.optimize.packing.prices import yield_processor
@@ -34,7 +34,7 @@ EARLY = (20, 50, 100, 200, 400, 800)  # requests after which the tables are made
 EVERY = 500  # requests between two refreshes later
 GROWN = 0.1  # the tables are made again too when the number of hosts has changed by this share
 WAITING = 4096  # requests that wait to be counted; of more, only the latest are
-LOOK_S = 1.0  # the thread looks this often whether there is something to do
+POLL_S = 1.0  # the thread checks this often whether there is something to do
 WRITE_S = 60.0  # counts wait this long at most until they are stored
 SHOWN = 5  # sizes in the figures
 SEED = 20.0  # requests that the flavors count for, as long as fewer were seen
@@ -59,11 +59,11 @@ class SharedMix:
     @property
     def now(self):
         """A copy of the total with the counts of this scheduler since."""
-        found = Mix()
+        total = Mix()
         with self._lock:
             for counts in (self.total, self._batch, self.new):
-                found.merge(counts)
-        return found
+                total.merge(counts)
+        return total
 
     def add(self, sizes):
         """Count sizes."""
@@ -140,7 +140,9 @@ class MixLearner:
 
     def follow(self, rules):
         """Refresh the weighers of these rules from now on. Runs in the loop."""
-        self._weighers = [one for one in rules.weighers if isinstance(one, FragmentationWeigher)]
+        self._weighers = [
+            weigher for weigher in rules.weighers if isinstance(weigher, FragmentationWeigher)
+        ]
         for weigher in self._weighers:
             weigher.use(self._scores)
         self.learns = self.is_used
@@ -174,15 +176,15 @@ class MixLearner:
                 if not self._leaving.is_set():
                     LOG.exception('The tables of FragmentationWeigher stay as they were')
                     self._leaving.wait(WRITE_S)
-            self._wake.wait(LOOK_S)
+            self._wake.wait(POLL_S)
             self._wake.clear()
         self.exchange()
 
     def count(self):
         """Count the requests that wait."""
-        asked = [self._asked.popleft() for _ in range(len(self._asked))]
-        self._shared.add([size_of(request, self._hosts.child_classes) for request in asked])
-        self._seen += len(asked)
+        requests = [self._asked.popleft() for _ in range(len(self._asked))]
+        self._shared.add([size_of(request, self._hosts.child_classes) for request in requests])
+        self._seen += len(requests)
 
     def exchange(self):
         """Store what was counted, and read what all schedulers have counted."""
@@ -197,13 +199,13 @@ class MixLearner:
         """
         self.count()
         seen, mix = self._seen, self._with_flavors(self._shared.now)
-        fleet = self._call(read_fleet, self._hosts)
+        resources = self._call(read_resources, self._hosts)
         packing = CONF.compute.packing_host_numa_cells_allocation_strategy
-        tables = Tables(mix, fleet, pause, packing)
-        self.figures = {'fragmentation': Overview(tables, fleet, mix.counts).plain(SHOWN)}
-        scores = Scores(tables, fleet)
+        tables = Tables(mix, resources, pause, packing)
+        self.figures = {'fragmentation': Overview(tables, resources, mix.counts).plain(SHOWN)}
+        scores = Scores(tables, resources)
         scores.prepare(mix.counts, pause)
-        self._scores, self._refreshed, self._hosts_then = scores, seen, len(fleet)
+        self._scores, self._refreshed, self._hosts_then = scores, seen, len(resources)
         for weigher in self._weighers:
             weigher.use(scores)
 

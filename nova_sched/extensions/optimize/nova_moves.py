@@ -11,7 +11,7 @@
 # under the License.
 """Moves in a stock Nova cloud: live migrations, which Nova's API starts and tells of.
 
-Nova knows nothing of moves. What it did for a move is found among the migrations of the server::
+Nova knows nothing of moves. Its work for a move is found among the migrations of the server::
 
     not asked yet --- the newest migration is noted in the row, then Nova is asked
       |  a migration that is newer than the noted one, from the source to the destination:
@@ -51,8 +51,8 @@ def of(nova, rebalances):
     api, specs = compute_api.client(CONF), StoredSpecs(nova.api, nova.cells)
 
     def request(server):
-        (found,) = translate.requests(specs.spec(server), [server])
-        return found
+        (server_request,) = translate.requests(specs.spec(server), [server])
+        return server_request
 
     return NovaMoves(api, rebalances, request, nova.mirror.host_changed), ServiceSwitch(api)
 
@@ -84,43 +84,43 @@ class NovaMoves:
         (host, nodename). Returns the outcome until now, and why it failed.
 
         Nova is asked only by the scheduler that has just changed the row. So of two that have the
-        same move, as after a pause, one only looks. Raises MoveRefused and NotFound.
+        same move, as after a pause, one only reads. Raises MoveRefused and NotFound.
         """
         hosts = source[0], destination[0]
-        found, migrations = self._look(entry, *hosts)
-        if found is None:
+        outcome, migrations = self._outcome_until_now(entry, *hosts)
+        if outcome is None:
             newest = migrations[0].uuid if migrations else entry.uuid
             noted = self._rebalances.hand_over(entry, entry.claim_uuid or newest)
-            found = NOTHING if noted is None else self._ask(noted, *hosts)
-        if found[0] != RUNNING:
+            outcome = NOTHING if noted is None else self._ask(noted, *hosts)
+        if outcome[0] != RUNNING:
             for host in hosts:
                 self._changed(host)
-        return found
+        return outcome
 
     def _ask(self, entry, source, destination):
         try:
             self._api.live_migrate(entry.server, destination)
         except errors.NovaConflict as error:
             # A request whose answer was lost may be why.
-            found, _ = self._look(entry, source, destination)
-            return found or (FAILED, error.why)
+            outcome, _ = self._outcome_until_now(entry, source, destination)
+            return outcome or (FAILED, error.why)
         except errors.NovaRefused as error:
             raise errors.MoveRefused(str(error)) from error
         return NOTHING
 
-    def _look(self, entry, source, destination):
+    def _outcome_until_now(self, entry, source, destination):
         """The outcome until now, None if Nova has to be asked; and the server's LiveMigrations.
 
-        What Nova refuses to tell is not known: a move that was started goes on. Raises
+        If Nova refuses to tell, the outcome is not known: a move that was started goes on. Raises
         NovaUnavailable.
         """
         try:
             server = self._api.server(entry.server)
             migrations = self._api.live_migrations(entry.server)
-            mine = _of_move(entry, migrations, source, destination)
-            if mine is None:
+            migration = _of_move(entry, migrations, source, destination)
+            if migration is None:
                 return _without(server, source, destination), migrations
-            return self._outcome(entry, mine, destination), migrations
+            return self._outcome(entry, migration, destination), migrations
         except errors.NotFound as error:
             return (FAILED, f'{error}: it was deleted'), []
         except errors.NovaRefused as error:
@@ -142,8 +142,8 @@ class NovaMoves:
             )
             return DONE, None
         why = self._api.failure(entry.server)
-        told = f'migration {migration.uuid} is {migration.status}'
-        return FAILED, f'{why or "Nova gives no reason"} ({told})'
+        named = f'migration {migration.uuid} is {migration.status}'
+        return FAILED, f'{why or "Nova gives no reason"} ({named})'
 
 
 def _of_move(entry, migrations, source, destination):
@@ -153,10 +153,16 @@ def _of_move(entry, migrations, source, destination):
     """
     if entry.claim_uuid is None:
         return None
-    noted = next((one.id for one in migrations if one.uuid == entry.claim_uuid), 0)
-    for one in migrations:
-        if one.id > noted and one.source == source and one.destination in (None, destination):
-            return one
+    noted = next(
+        (migration.id for migration in migrations if migration.uuid == entry.claim_uuid), 0
+    )
+    for migration in migrations:
+        if (
+            migration.id > noted
+            and migration.source == source
+            and migration.destination in (None, destination)
+        ):
+            return migration
     return None
 
 

@@ -101,12 +101,12 @@ class Optimizer(Part):
         from nova_sched.extensions.optimize import bus as moves
         from nova_sched.extensions.optimize.endpoints import PlansEndpoint, RebalancesEndpoint
 
-        made = [PlansEndpoint(self), RebalancesEndpoint(self, self._context.reads_nova)]
+        endpoints = [PlansEndpoint(self), RebalancesEndpoint(self, self._context.reads_nova)]
         if self._context.reads_nova:
             self._run_nova_moves()
         elif (runner := self.run_moves(moves.MovesClient(bus), _settings)) is not None:
-            made.append(moves.RebalanceEndpoint(runner))
-        return made
+            endpoints.append(moves.RebalanceEndpoint(runner))
+        return endpoints
 
     def _run_nova_moves(self):
         """Have Nova move servers; without an account for its API, none are moved."""

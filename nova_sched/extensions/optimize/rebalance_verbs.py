@@ -34,7 +34,7 @@ from nova_sched.extensions.optimize.rebalance import (
     read_moves,
 )
 
-LOOK_S = 0.5  # interval at which --wait looks
+POLL_S = 0.5  # interval at which --wait polls
 
 
 def plan(args, conf):
@@ -93,38 +93,38 @@ def _spec_of(flavor, conf):
 
 
 PLANNED_MOVES = {
-    'Server': lambda one: one['server'],
-    'From': lambda one: one['source_host'],
-    'To': lambda one: one['destination_host'],
+    'Server': lambda row: row['server'],
+    'From': lambda row: row['source_host'],
+    'To': lambda row: row['destination_host'],
 }
 OBSTACLES = {
-    'Rule': lambda one: one['rule'],
-    'Hosts': lambda one: one['hosts'],
-    'Such as host': lambda one: one['host'],
-    'and server': lambda one: one['server'] or '-',
+    'Rule': lambda row: row['rule'],
+    'Hosts': lambda row: row['hosts'],
+    'Such as host': lambda row: row['host'],
+    'and server': lambda row: row['server'] or '-',
 }
 
 
-def plan_page(found):
+def plan_page(plan):
     """The figures of a plan, its moves, and why it has no more."""
-    moves = tables.count(len(found['moves']), 'move')
-    on = f'{tables.count(found["servers"], "server")} on {tables.count(found["hosts"], "host")}'
-    lines = [f'{moves} of {on}. {_figure(found)}']
-    if found['moves']:
-        lines += ['', tables.table(PLANNED_MOVES, found['moves'])]
-    if found['emptied']:
-        names = ', '.join(one['host'] for one in found['emptied'])
+    moves = tables.count(len(plan['moves']), 'move')
+    on = f'{tables.count(plan["servers"], "server")} on {tables.count(plan["hosts"], "host")}'
+    lines = [f'{moves} of {on}. {_figure(plan)}']
+    if plan['moves']:
+        lines += ['', tables.table(PLANNED_MOVES, plan['moves'])]
+    if plan['emptied']:
+        names = ', '.join(host['host'] for host in plan['emptied'])
         lines += ['', tables.fill(names, 'Emptied: ')]
-    if found['bound'] is not None:
-        lines += ['', _bound(found)]
-    lines += ['', _end(found)]
-    if found['obstacles']:
-        lines += ['', tables.table(OBSTACLES, found['obstacles'])]
+    if plan['bound'] is not None:
+        lines += ['', _bound(plan)]
+    lines += ['', _end(plan)]
+    if plan['obstacles']:
+        lines += ['', tables.table(OBSTACLES, plan['obstacles'])]
     return '\n'.join(lines)
 
 
-def _figure(found):
-    kind, before, after = found['goal'].partition(':')[0], found['before'], found['after']
+def _figure(plan):
+    kind, before, after = plan['goal'].partition(':')[0], plan['before'], plan['after']
     if kind == EMPTY:
         return f'Empty hosts: {before} now, {after} afterwards.'
     if kind == DRAIN:
@@ -134,23 +134,23 @@ def _figure(found):
     return f'The fullest host: {before:.1%} in use now, {after:.1%} afterwards.'
 
 
-def _bound(found):
+def _bound(plan):
     """The proof: the best that any plan can do, and what this one lacks of it."""
-    bound, is_fit = found['bound'], found['goal'].partition(':')[0] == FIT
-    reached = found['after'] if is_fit else len(found['emptied'])
+    bound, is_fit = plan['bound'], plan['goal'].partition(':')[0] == FIT
+    reached = plan['after'] if is_fit else len(plan['emptied'])
     best = (
         f'makes more than {tables.count(bound, "place")}'
         if is_fit
         else f'empties more than {tables.count(bound, "host")}'
     )
-    proof = f'No plan of so many moves {best} (by {found["bound_by"]}).'
+    proof = f'No plan of so many moves {best} (by {plan["bound_by"]}).'
     return f'{proof} This plan is optimal.' if reached >= bound else proof
 
 
-def _end(found):
-    if found['is_spent']:
+def _end(plan):
+    if plan['is_spent']:
         return 'The plan ends because it has as many moves as are allowed.'
-    if found['obstacles']:
+    if plan['obstacles']:
         return 'The plan ends because no other host can be helped. Rules that kept servers:'
     return 'The plan ends because nothing is left to do.'
 
@@ -187,10 +187,10 @@ def run(args, conf):
         raise errors.InvalidRequest('rebalance run', 'give either PLAN or --goal')
     moves = read(args.plan) if args.goal is None else read_moves(planned(args, conf)['moves'])
     rebalances = SqlRebalances(store.ready(conf))
-    made = rebalances.create(moves, goal=args.goal, close_s=args.close)
+    uuid = rebalances.create(moves, goal=args.goal, close_s=args.close)
     if args.wait:
-        _wait(rebalances, made)
-    return _show(args, rebalances, made)
+        _wait(rebalances, uuid)
+    return _show(args, rebalances, uuid)
 
 
 def list_rebalances(args, conf):
@@ -203,8 +203,10 @@ def list_rebalances(args, conf):
     stopped_at, moves (number by state).
     """
     rebalances = SqlRebalances(store.ready(conf))
-    found = rebalances.list()
-    output.show(args, [rebalance_row(one) for one in found], columns(rebalances.now_s()))
+    listed = rebalances.list()
+    output.show(
+        args, [rebalance_row(rebalance) for rebalance in listed], columns(rebalances.now_s())
+    )
     return 0
 
 
@@ -245,7 +247,7 @@ def read(path):
     except (OSError, UnicodeDecodeError) as error:
         raise errors.InvalidRequest('PLAN', f'{path} cannot be read: {error}') from None
     except (ValueError, RecursionError) as error:
-        raise errors.InvalidRequest('PLAN', f'{path} is no JSON: {error}') from None
+        raise errors.InvalidRequest('PLAN', f'{path} is not JSON: {error}') from None
     given = plan.get('moves') if isinstance(plan, dict) else None
     if not isinstance(given, list):
         why = "it has no list 'moves': give the output of 'rebalance plan --format json'"
@@ -255,15 +257,17 @@ def read(path):
 
 def _wait(rebalances, uuid):
     """Until the rebalance has ended."""
-    while any(one.state in ('running', 'stopping') for one in rebalances.list(uuid)):
-        time.sleep(LOOK_S)
+    while any(rebalance.state in ('running', 'stopping') for rebalance in rebalances.list(uuid)):
+        time.sleep(POLL_S)
 
 
 def _show(args, rebalances, uuid):
-    found = rebalances.list(uuid)
-    if not found:
+    listed = rebalances.list(uuid)
+    if not listed:
         raise errors.RebalanceNotFound(uuid)
-    shown = rebalance_row(found[0]) | {'plan': [move_row(one) for one in rebalances.moves(uuid)]}
+    shown = rebalance_row(listed[0]) | {
+        'plan': [move_row(move) for move in rebalances.moves(uuid)]
+    }
     output.show(args, shown, text=rebalance_page)
     return 0
 
@@ -317,15 +321,17 @@ MOVES = {
 }
 
 
-def rebalance_page(found):
+def rebalance_page(rebalance):
     """A rebalance as text: its state, and its moves."""
-    counts = ', '.join(f'{number} {state}' for state, number in found['moves'].items() if number)
+    counts = ', '.join(
+        f'{number} {state}' for state, number in rebalance['moves'].items() if number
+    )
     lines = [
-        f'Rebalance  {found["rebalance_uuid"]}, {found["state"]}',
+        f'Rebalance  {rebalance["rebalance_uuid"]}, {rebalance["state"]}',
         f'Moves      {counts or "none"}',
     ]
-    if found['plan']:
-        lines += ['', tables.table(MOVES, found['plan'])]
+    if rebalance['plan']:
+        lines += ['', tables.table(MOVES, rebalance['plan'])]
     return '\n'.join(lines)
 
 

@@ -72,10 +72,10 @@ class RebalanceHandlers:
     def plan_moves(self, call):
         self._policy.demand(call.context, 'rebalance:plan')
         body = call.body
-        asked = {name: body.get(name) for name in ('goal', 'moves', 'zone', 'aggregate')}
+        wanted = {name: body.get(name) for name in ('goal', 'moves', 'zone', 'aggregate')}
         if body.get('thorough'):
-            asked['thorough_s'] = body.get('time_limit') or SEARCH_S
-        return reply({'goal': body['goal'], **self._plan(**asked, context=call.context)})
+            wanted['thorough_s'] = body.get('time_limit') or SEARCH_S
+        return reply({'goal': body['goal'], **self._plan(**wanted, context=call.context)})
 
     def list_rebalances(self, call):
         self._policy.demand(call.context, 'rebalance:list')
@@ -83,20 +83,24 @@ class RebalanceHandlers:
         marker = marker and marker.lower()
         limit = min(call.query.get('limit', self._max_limit), self._max_limit)
         try:
-            found = self._rebalances.list(marker, limit + 1, context=call.context)
+            rebalances = self._rebalances.list(marker, limit + 1, context=call.context)
         except errors.NotFound:
             raise errors.InvalidRequest('marker', f'there is no rebalance {marker}') from None
-        links = [call.following(found[limit - 1]['uuid'], limit)] if len(found) > limit else []
-        shown = [_view(one, call.root) for one in found[:limit]]
+        links = (
+            [call.following(rebalances[limit - 1]['uuid'], limit)]
+            if len(rebalances) > limit
+            else []
+        )
+        shown = [_view(rebalance, call.root) for rebalance in rebalances[:limit]]
         return reply({'rebalances': shown, 'links': links})
 
     def run_rebalance(self, call):
         self._policy.demand(call.context, 'rebalance:run')
         named = str(uuid.uuid4())
-        made = self._rebalances.create(
+        rebalance = self._rebalances.create(
             named, call.body['moves'], call.body.get('close'), context=call.context
         )
-        answer = reply(_view(made, call.root), status=201)
+        answer = reply(_view(rebalance, call.root), status=201)
         answer.headers['Location'] = _address(named, call.root)
         return answer
 
@@ -116,16 +120,16 @@ class RebalanceHandlers:
 def _view(row, root):
     """A rebalance, from the mapping of the RPC namespace `rebalances`: with its moves, if it has
     them there."""
-    told = {name: row[name] for name in ('uuid', 'goal', 'periodic', 'state', 'moves')}
-    told |= {f'{name}_at': moment(row[f'{name}_s']) for name in ('created', 'stopped')}
+    view = {name: row[name] for name in ('uuid', 'goal', 'periodic', 'state', 'moves')}
+    view |= {f'{name}_at': moment(row[f'{name}_s']) for name in ('created', 'stopped')}
     if 'plan' in row:
-        told['plan'] = [
-            {name: one[name] for name in MOVE}
-            | {f'{name}_at': moment(one[f'{name}_s']) for name in ('started', 'changed')}
-            for one in row['plan']
+        view['plan'] = [
+            {name: move[name] for name in MOVE}
+            | {f'{name}_at': moment(move[f'{name}_s']) for name in ('started', 'changed')}
+            for move in row['plan']
         ]
-    told['links'] = [{'rel': 'self', 'href': _address(row['uuid'], root)}]
-    return told
+    view['links'] = [{'rel': 'self', 'href': _address(row['uuid'], root)}]
+    return view
 
 
 def _address(uuid, root):

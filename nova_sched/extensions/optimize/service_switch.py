@@ -23,9 +23,9 @@ LOG = logging.getLogger(__name__)
 class ServiceSwitch:
     """The services of HostClosings. ``api`` is a ComputeApi.
 
-    What Nova refuses is logged and given up, and what it cannot do now is logged and left for the
-    next pass. Neither must keep other hosts or moves from their turn: the cell of one host may be
-    down for long.
+    A request that Nova refuses is logged and given up; one that it cannot carry out now is logged
+    and left for the next pass. Neither must keep other hosts or moves from their turn: the cell of
+    one host may be down for long.
     """
 
     def __init__(self, api):
@@ -40,14 +40,14 @@ class ServiceSwitch:
         return self._try(self._open, name, reason)
 
     def _close(self, name, reason):
-        uuid, is_disabled, found = self._api.service(name)
-        if not is_disabled or is_ours(found):
+        uuid, is_disabled, reason_now = self._api.service(name)
+        if not is_disabled or is_ours(reason_now):
             # With this reason: a scheduler that is about to enable it knows another one.
             self._api.set_service(uuid, reason)
 
     def _open(self, name, reason):
-        uuid, is_disabled, found = self._api.service(name)
-        if is_disabled and may_open(found, reason):
+        uuid, is_disabled, reason_now = self._api.service(name)
+        if is_disabled and may_open(reason_now, reason):
             self._api.set_service(uuid, None)
 
     def _try(self, work, name, reason):

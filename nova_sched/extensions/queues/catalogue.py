@@ -114,7 +114,7 @@ def mentions(request: Request, special: Special) -> bool:
     if special.kind == ZONE:
         return request.availability_zone is not None
     if special.kind == PCI:
-        return any(one.alias_name == special.name for one in request.pieces.requests)
+        return any(piece.alias_name == special.name for piece in request.pieces.requests)
     if special.kind == RESOURCE:
         within = any(special.name in group.classes for group in request.groups)
         return (
@@ -199,15 +199,15 @@ def flavor_of(row: Mapping[str, Any]) -> MemberFlavor:
     for field in AMOUNTS:
         amount, least = row.get(field, 0), 1 if field in ('vcpus', 'memory_mb') else 0
         if type(amount) is not int or not least <= amount <= MAX_AMOUNTS[field]:
-            why = f'{amount!r:.80} is no whole number from {least} to {MAX_AMOUNTS[field]}'
+            why = f'{amount!r:.80} is not a whole number from {least} to {MAX_AMOUNTS[field]}'
             raise errors.InvalidRequest(f'flavor {name}, {field}', why)
     specs = row.get('extra_specs') or {}
     if not isinstance(specs, Mapping):
-        raise errors.InvalidRequest(f'flavor {name}, extra_specs', 'it is no mapping')
+        raise errors.InvalidRequest(f'flavor {name}, extra_specs', 'it is not a mapping')
     for key, value in specs.items():
         where = f'flavor {name}, extra spec {key!r:.80}'
         if not isinstance(key, str) or not isinstance(value, str):
-            raise errors.InvalidRequest(where, 'it is no text')
+            raise errors.InvalidRequest(where, 'it is not text')
         if len(key) > MAX_TEXT or len(value) > MAX_TEXT:
             raise errors.InvalidRequest(where, f'more than {MAX_TEXT} characters')
     amounts = {field: row.get(field, 0) for field in AMOUNTS}
@@ -224,20 +224,20 @@ def checked_flavor(row: Mapping[str, Any], now_s: float) -> dict[str, Any]:
     flavor = flavor_of(row)
     flavorid = row.get('flavorid') or flavor.name
     if not isinstance(flavorid, str) or not flavorid.isprintable() or len(flavorid) > MAX_TEXT:
-        why = f'{flavorid!r:.80} is no printable text of at most {MAX_TEXT} characters'
+        why = f'{flavorid!r:.80} is not printable text of at most {MAX_TEXT} characters'
         raise errors.InvalidRequest(f'flavor {flavor.name}, flavorid', why)
     for name in flavor.extra_specs:
         if why := words.why_internal(words.EXTRA_SPEC, name):
             raise errors.InvalidRequest(f'flavor {flavor.name}', why)
     amounts = {name: getattr(flavor, name) for name in AMOUNTS}
-    made = {
+    checked = {
         'name': flavor.name,
         'flavorid': flavorid,
         **amounts,
         'extra_specs': dict(flavor.extra_specs),
     }
-    Catalogue.of(0, [made])
-    return {**made, 'created_s': now_s}
+    Catalogue.of(0, [checked])
+    return {**checked, 'created_s': now_s}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -320,8 +320,8 @@ class Catalogue:
 
     def queue(self, flavor_name: str | None, special: Special | None = None) -> Queue | None:
         """Return the queue of a flavor, with or without a special thing."""
-        found = self.find(Queue.of(MemberFlavor(0, 0, name=flavor_name), special).name)
-        return found if found is not None and found.flavor.name == flavor_name else None
+        queue = self.find(Queue.of(MemberFlavor(0, 0, name=flavor_name), special).name)
+        return queue if queue is not None and queue.flavor.name == flavor_name else None
 
     # The request of a queue's job.
 
@@ -357,8 +357,8 @@ class Catalogue:
         """Return the PCI request of a special thing, which a queue adds to its flavor."""
         policy = flavor.extra_specs.get(NUMA_POLICY, '')
         wanted = dict([extra_spec(special), (NUMA_POLICY, policy)])
-        (found,) = pci_aliases.requests(wanted, {}, self.aliases)
-        return pci.PciRequest.of(found)
+        (device,) = pci_aliases.requests(wanted, {}, self.aliases)
+        return pci.PciRequest.of(device)
 
     # As JSON values.
 
@@ -403,8 +403,8 @@ def _bad(queue: Queue, where: str, why: str) -> errors.InvalidRequest:
 def bare_requests(rows: Iterable[Mapping[str, Any]]) -> list[Request]:
     """Return the request of each flavor; one that cannot be read, or asks for what no filter
     supports, has none."""
-    found: list[Request] = []
+    requests: list[Request] = []
     for row in rows:
         with contextlib.suppress(errors.SchedError):
-            found += Catalogue.of(0, [row]).bare.values()
-    return found
+            requests += Catalogue.of(0, [row]).bare.values()
+    return requests

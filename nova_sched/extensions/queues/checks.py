@@ -15,7 +15,7 @@ from nova_sched import errors
 from nova_sched.cmd.manage.config import ERROR, ConfigFinding
 from nova_sched.cmd.manage.config import broker as reached
 
-# What is not configured is not imported: it takes as long as all the rest.
+# Parts that are not configured are not imported: that takes as long as all the rest.
 
 
 def specials(conf):

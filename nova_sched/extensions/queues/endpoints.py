@@ -40,7 +40,7 @@ class QueuesEndpoint:
         swap (MiB), extra_specs. Returns it. An equal flavor that exists already stays. Raises
         FlavorExists."""
         if not isinstance(flavor, dict):
-            raise errors.InvalidRequest('flavor', f'{words.short(flavor)} is no mapping')
+            raise errors.InvalidRequest('flavor', f'{words.short(flavor)} is not a mapping')
         return self._register.create(flavor)
 
     @expected

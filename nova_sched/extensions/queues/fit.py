@@ -113,10 +113,10 @@ class Fit:
     def priorities(self, cluster: Cluster) -> np.ndarray:
         """Return int16 for each queue: the priority, or NONE if the node does not satisfy it."""
         left = self.judge(cluster)
-        found = np.full(len(left), NONE, np.int16)
+        priorities = np.full(len(left), NONE, np.int16)
         if left.any():
-            np.copyto(found, self.priority(cluster, left), where=left, casting='unsafe')
-        return found
+            np.copyto(priorities, self.priority(cluster, left), where=left, casting='unsafe')
+        return priorities
 
     def _last(self, hosts: Hosts) -> np.ndarray:
         """Return a bit per queue: the result of the filters that depend on lasting facts.
@@ -150,8 +150,8 @@ class NodeFit:
     ):
         self._fit, self._disabled, self._clock = fit, disabled, clock
         self._cluster = Cluster(capacity=1)
-        for one in aggregates:
-            self._cluster.set_aggregate(one.id, one)
+        for aggregate in aggregates:
+            self._cluster.set_aggregate(aggregate.id, aggregate)
 
     @property
     def names(self) -> Sequence[str]:
@@ -200,10 +200,10 @@ class Lasting:
     def __init__(self, rule: Filter, requests: Requests, numbers: np.ndarray):
         self._rule = rule
         self.others = numbers == 0
-        found, first, self._of = np.unique(numbers, return_index=True, return_inverse=True)
+        used_numbers, first, self._of = np.unique(numbers, return_index=True, return_inverse=True)
         self._kinds = [
             requests.request(place) if number else None
-            for number, place in zip(found.tolist(), first.tolist(), strict=True)
+            for number, place in zip(used_numbers.tolist(), first.tolist(), strict=True)
         ]
 
     @classmethod
@@ -221,16 +221,18 @@ class Lasting:
             return 0 if value is None else known.setdefault(value, len(known) + 1)
 
         everything, names = np.ones(len(requests), dtype=bool), rule.request_facts
-        found = Question(requests).answers(number, lambda request: names, everything)
-        numbers = np.broadcast_to(found, len(requests))
+        answers = Question(requests).answers(number, lambda request: names, everything)
+        numbers = np.broadcast_to(answers, len(requests))
         return cls(rule, requests, numbers) if numbers.any() else None
 
     def verdict(self, hosts: Hosts) -> np.ndarray | bool:
         """Return the result by queue; True for the queues that are evaluated elsewhere."""
-        found = [one is None or verdict(self._rule, hosts, one) for one in self._kinds]
-        if all(found):
+        verdicts = [
+            request is None or verdict(self._rule, hosts, request) for request in self._kinds
+        ]
+        if all(verdicts):
             return True
-        return np.array(found, dtype=bool)[self._of]
+        return np.array(verdicts, dtype=bool)[self._of]
 
 
 class Passing:
@@ -242,16 +244,16 @@ class Passing:
 
     def narrow(self, left: np.ndarray, hosts: Hosts) -> None:
         """Remove the queues that the filter refuses from those that are ``left`` (bool)."""
-        asked = left if self._those is None else left & self._those
-        if self._those is not None and not asked.any():
+        open_ = left if self._those is None else left & self._those
+        if self._those is not None and not open_.any():
             return
         ask = functools.partial(verdict, self._rule, hosts)
         needs = functools.partial(self._rule.request_facts_for, hosts)
-        kept = self._question.answers(ask, needs, asked)
+        kept = self._question.answers(ask, needs, open_)
         if kept.ndim:
             left &= kept.astype(bool) if self._those is None else kept.astype(bool) | ~self._those
         elif not kept:
-            left[asked] = False
+            left[open_] = False
 
 
 class Room:
@@ -270,18 +272,18 @@ class Room:
             {special.name: 1} if special.kind == 'resource' else {}
             for special in catalogue.specials
         ]
-        asked = [*bare, {}, *more]
-        amounts = sorted({pair for one in asked for pair in one.items()})
+        demands = [*bare, {}, *more]
+        amounts = sorted({pair for demand in demands for pair in demand.items()})
         # Nothing at all comes first: an empty request asks for it, so that no request is empty.
         number = {pair: 1 + place for place, pair in enumerate(amounts)}
-        places = [[number[pair] for pair in one.items()] or [0] for one in asked]
+        places = [[number[pair] for pair in demand.items()] or [0] for demand in demands]
         self._rule, self._count = rule, 1 + len(amounts)
         self._units = [
             (name, np.array([units for _, units in pairs], np.int64))
             for name, pairs in itertools.groupby(amounts, operator.itemgetter(0))
         ]
-        self._of = np.array([place for one in places for place in one], np.intp)
-        self._starts = np.cumsum([0, *(len(one) for one in places[:-1])])
+        self._of = np.array([place for of_demand in places for place in of_demand], np.intp)
+        self._starts = np.cumsum([0, *(len(of_demand) for of_demand in places[:-1])])
         self._flavor, self._special = requests.flavor, requests.special + len(bare)
 
     def fits(self, hosts: Hosts) -> np.ndarray:
@@ -322,13 +324,13 @@ class Score:
 
     def _facts(self, states: WhatIf) -> Names:
         """What the weighers read of requests; those without a multiplier here read nothing."""
-        found: tuple[str, ...] = ()
+        facts: tuple[str, ...] = ()
         for weigher in self._weighers:
             if np.any(weigher.multiplier(states, ROWS)):
                 if weigher.request_facts is None:
                     return None
-                found += weigher.request_facts
-        return found
+                facts += weigher.request_facts
+        return facts
 
     def _step(self, weights: np.ndarray) -> int:
         low, high = sorted((weights[EMPTY], weights[FULL]))
@@ -382,7 +384,7 @@ class Classes(Mapping[str, ResourceColumns]):
 
 
 def _ends(resource: ResourceColumns) -> ResourceColumns:
-    made = resource.copy(ROWS * 0)
-    made.take(EMPTY, -resource.used[0])
-    made.take(FULL, resource.free[0])
-    return made
+    ends = resource.copy(ROWS * 0)
+    ends.take(EMPTY, -resource.used[0])
+    ends.take(FULL, resource.free[0])
+    return ends

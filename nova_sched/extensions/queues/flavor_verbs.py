@@ -35,16 +35,16 @@ def create(args, conf):
         checked_flavor,  # late: it checks as a scheduler does
     )
 
-    asked = {'name': args.name, 'flavorid': args.id, 'vcpus': args.vcpus, 'memory_mb': args.ram}
-    asked |= {'root_gb': args.disk, 'ephemeral_gb': args.ephemeral, 'swap': args.swap}
+    wanted = {'name': args.name, 'flavorid': args.id, 'vcpus': args.vcpus, 'memory_mb': args.ram}
+    wanted |= {'root_gb': args.disk, 'ephemeral_gb': args.ephemeral, 'swap': args.swap}
     flavors = _flavors(conf)
-    made = checked_flavor({**asked, 'extra_specs': dict(args.property)}, flavors.now_s())
-    is_new = flavors.create(made)
+    flavor = checked_flavor({**wanted, 'extra_specs': dict(args.property)}, flavors.now_s())
+    is_new = flavors.create(flavor)
     if is_new:
         _tell(args, conf, flavors)
-    found = row(_of_name(flavors, args.name))
+    shown = row(_of_name(flavors, args.name))
     word = 'is there now' if is_new else 'was there already'
-    output.show(args, found, text=lambda _: f'Flavor {args.name} {word}.')
+    output.show(args, shown, text=lambda _: f'Flavor {args.name} {word}.')
     return 0
 
 
@@ -70,8 +70,8 @@ def list_flavors(args, conf):
     extra_specs, created_at.
     """
     flavors = _flavors(conf)
-    _, found = flavors.list()
-    output.show(args, [row(one) for one in found], flavor_columns(flavors.now_s()))
+    _, listed = flavors.list()
+    output.show(args, [row(flavor) for flavor in listed], flavor_columns(flavors.now_s()))
     return 0
 
 
@@ -86,17 +86,17 @@ def show(args, conf):
     from nova_sched.extensions.queues.catalogue import Catalogue  # late, as above
 
     flavors = _flavors(conf)
-    found = _of_name(flavors, args.name)
-    queues = [str(queue) for queue in Catalogue.of(0, [found], conf.queues.specials).queues]
-    one = {**row(found), 'queues': queues}
-    output.show(args, one, text=lambda row: page(row, flavors.now_s()))
+    flavor = _of_name(flavors, args.name)
+    queues = [str(queue) for queue in Catalogue.of(0, [flavor], conf.queues.specials).queues]
+    shown = {**row(flavor), 'queues': queues}
+    output.show(args, shown, text=lambda row: page(row, flavors.now_s()))
     return 0
 
 
 def _of_name(flavors, name):
-    for one in flavors.list()[1]:
-        if one['name'] == name:
-            return one
+    for flavor in flavors.list()[1]:
+        if flavor['name'] == name:
+            return flavor
     raise errors.FlavorNotFound(name)
 
 
@@ -125,8 +125,8 @@ def _flavors(conf):
 
 def row(flavor):
     """A flavor as its keys and values."""
-    found = {name: value for name, value in flavor.items() if name != 'created_s'}
-    return {**found, 'created_at': tables.moment(flavor['created_s'])}
+    shown = {name: value for name, value in flavor.items() if name != 'created_s'}
+    return {**shown, 'created_at': tables.moment(flavor['created_s'])}
 
 
 def flavor_columns(now_s):
@@ -153,7 +153,7 @@ def page(row, now_s):
         for name, cell in flavor_columns(now_s).items()
         if name != 'Properties'
     ]
-    lines += [tables.fill(one, 'Property         ') for one in _properties(row)]
+    lines += [tables.fill(text, 'Property         ') for text in _properties(row)]
     lines += [f'Queue            {name}' for name in row['queues']] or ['Queue            none']
     return '\n'.join(lines)
 
@@ -171,20 +171,20 @@ def list_queues(args, conf):
     on the broker), ready (jobs that wait), consumers (workers that take from it; of the first two,
     managers). These are null if the broker does not have the queue.
     """
-    found = asking.ask(args, conf, 'QueuesClient', all_queues)
+    queues = asking.ask(args, conf, 'QueuesClient', all_queues)
     if args.waiting:
-        found = [row for row in found if row['ready']]
-    output.show(args, found, QUEUE_COLUMNS)
+        queues = [row for row in queues if row['ready']]
+    output.show(args, queues, QUEUE_COLUMNS)
     return 0
 
 
 def all_queues(manager):
     """All queues, page by page."""
-    found = more = manager.facts(None, PAGE)
+    queues = more = manager.facts(None, PAGE)
     while len(more) == PAGE:
         more = manager.facts(more[-1]['queue'], PAGE)
-        found = found + more
-    return found
+        queues = queues + more
+    return queues
 
 
 QUEUE_COLUMNS = {

@@ -32,14 +32,14 @@ def list_jobs(args, conf):
     nothing), created_at, updated_at.
     """
     jobs = SqlJobTable(store.ready(conf))
-    found = jobs.list(
+    entries = jobs.list(
         project_id=args.project,
         state=args.state,
         instance_uuid=args.instance,
         marker=args.marker,
         limit=args.limit,
     )
-    output.show(args, [row(entry) for entry in found], columns(jobs.now_s()))
+    output.show(args, [row(entry) for entry in entries], columns(jobs.now_s()))
     return 0
 
 
@@ -57,9 +57,9 @@ def show(args, conf):
     entry = jobs.find(args.uuid)
     if entry is None:
         raise errors.JobNotFound(args.uuid)
-    found = row(entry) | {'failures': messages.failures(entry.failures)}
+    shown = row(entry) | {'failures': messages.failures(entry.failures)}
     # Not the row that ``show`` passes: the output of commands has lines, and each gets a heading.
-    output.show(args, found, text=lambda _: page(found, jobs.now_s()))
+    output.show(args, shown, text=lambda _: page(shown, jobs.now_s()))
     return 0
 
 
@@ -127,10 +127,10 @@ def page(row, now_s):
     lines = [f'{name:12}{cell(row)}' for name, cell in columns(now_s).items()]
     lines += [f'User        {row["user_id"] or "-"}', f'Request     {row["request_id"] or "-"}']
     lines.append(tables.fill(row['why'] or '-', 'Why         '))
-    for one in row['failures']:
-        lines += ['', tables.fill(one['why'], f'Failed on {one["host"]}: ')]
+    for failure in row['failures']:
+        lines += ['', tables.fill(failure['why'], f'Failed on {failure["host"]}: ')]
         for name in ('stdout', 'stderr'):
-            lines += [f'  {name} | {line}' for line in one[name].splitlines()]
+            lines += [f'  {name} | {line}' for line in failure[name].splitlines()]
     return '\n'.join(lines)
 
 

@@ -115,28 +115,33 @@ def entry(job: QueueJob, now_s: float, host: str | None = None) -> JobEntry:
     )
 
 
-def of_entry(found: JobEntry) -> QueueJob:
+def of_entry(entry: JobEntry) -> QueueJob:
     """Return the job as it was first sent. Raises errors.Invalid if it has another release's
     format."""
-    return messages.read_job(found.message.encode())
+    return messages.read_job(entry.message.encode())
 
 
-def as_stored(found: JobEntry, told: QueueJob) -> QueueJob:
+def as_stored(stored_entry: JobEntry, message_job: QueueJob) -> QueueJob:
     """Return the job of an entry, with the progress that a message about it tells.
 
     The sender of a message may be a worker that somebody else controls: what the job is about, and
     who gets the answer, is in its row alone. Raises errors.Invalid if the message tells of another
     job.
     """
-    kinds = (found.kind, MIGRATE) if found.kind == RESIZE else (found.kind,)
-    facts = {'instance_uuid': (found.instance_uuid,), 'project_id': (found.project_id,)}
+    kinds = (stored_entry.kind, MIGRATE) if stored_entry.kind == RESIZE else (stored_entry.kind,)
+    facts = {
+        'instance_uuid': (stored_entry.instance_uuid,),
+        'project_id': (stored_entry.project_id,),
+    }
     for name, stored in {**facts, 'kind': kinds}.items():
-        if getattr(told, name) not in stored:
-            why = f'{words.short(getattr(told, name))} is not that of job {found.uuid}'
+        if getattr(message_job, name) not in stored:
+            why = (
+                f'{words.short(getattr(message_job, name))} is not that of job {stored_entry.uuid}'
+            )
             raise errors.MalformedObject(f'QueueJob.{name}', why)
-    job: Any = of_entry(found)
+    job: Any = of_entry(stored_entry)
     for name in ('kind', 'claimed', 'alternates', 'tried', 'failures'):
-        setattr(job, name, getattr(told, name))
+        setattr(job, name, getattr(message_job, name))
     return job
 
 
@@ -146,18 +151,20 @@ def is_deleted(entries: Iterable[JobEntry], since: JobEntry) -> bool:
     A delete with a source does not count: it only removes the remains of a move there.
     """
     return any(
-        one.kind == DELETE
-        and one.state != FAILED
-        and one.created_s >= since.created_s
-        and is_wanted(one)
-        for one in entries
+        entry.kind == DELETE
+        and entry.state != FAILED
+        and entry.created_s >= since.created_s
+        and is_wanted(entry)
+        for entry in entries
     )
 
 
 def is_wanted_again(entries: Iterable[JobEntry], since: JobEntry) -> bool:
     """Whether another create of the instance was requested after this one and has not failed."""
-    later = (one for one in entries if one.kind == CREATE and one.created_s > since.created_s)
-    return any(one.state != FAILED for one in later)
+    later = (
+        entry for entry in entries if entry.kind == CREATE and entry.created_s > since.created_s
+    )
+    return any(entry.state != FAILED for entry in later)
 
 
 def is_wanted(delete: JobEntry) -> bool:
@@ -170,14 +177,14 @@ def amounts(request: Request) -> dict[str, int]:
 
     Dedicated CPUs are `class:PCPU` alone, regardless of how they are requested.
     """
-    found = {
+    sums = {
         SERVERS: 1,
         **{f'class:{name}': units for name, units in request.resources.items() if units},
     }
     for group in request.groups:
         for name, units in group.resources:
-            found[f'class:{name}'] = found.get(f'class:{name}', 0) + units
-    return found
+            sums[f'class:{name}'] = sums.get(f'class:{name}', 0) + units
+    return sums
 
 
 def amounts_of_claim(resources: Mapping[str, int]) -> dict[str, int]:
@@ -191,8 +198,8 @@ def last_size(entries: Iterable[JobEntry]) -> Any:
     None if it is unknown.
     """
     known = [
-        one
-        for one in entries
-        if one.kind != DELETE and one.state not in (QUEUED, FAILED, CANCELLED)
+        entry
+        for entry in entries
+        if entry.kind != DELETE and entry.state not in (QUEUED, FAILED, CANCELLED)
     ]
     return of_entry(known[-1]).spec if known else None

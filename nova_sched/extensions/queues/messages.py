@@ -90,8 +90,8 @@ class Sender:
         return None
 
     def _move_claim(self, job: QueueJob, failed_host: str, place: Place, context: Any) -> bool:
-        there = self._claims.show(job.instance_uuid, context=context)
-        name = next((one.name for one in there if one.host == failed_host), None)
+        claims = self._claims.show(job.instance_uuid, context=context)
+        name = next((claim.name for claim in claims if claim.host == failed_host), None)
         try:
             self._claims.claim_alternate(
                 job.spec, job.instance_uuid, failed_host, *place, context=context, claim=name
@@ -134,10 +134,10 @@ def result(
 
 def take_back(claims: Any, instance_uuid: str) -> None:
     """Revert the move or resize that the claims of an instance show, if there is one."""
-    for one in claims.show(instance_uuid):
-        if one.move or one.name != one.uuid:
+    for claim in claims.show(instance_uuid):
+        if claim.move or claim.name != claim.uuid:
             with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
-                claims.revert_claim(instance_uuid, claim=one.name)
+                claims.revert_claim(instance_uuid, claim=claim.name)
 
 
 def to_bytes(message: QueueJob | QueueResult) -> bytes:
@@ -159,20 +159,20 @@ def read_result(body: bytes) -> QueueResult:
 
     Raises as ``read_job``.
     """
-    found = _whole(_read(body, QueueResult))
-    _whole_job(found.job)
-    return found
+    result = _whole(_read(body, QueueResult))
+    _whole_job(result.job)
+    return result
 
 
 def _read(body: bytes, kind: type) -> Any:
     try:
         primitive = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise errors.MalformedObject(kind.__name__, f'it is no JSON: {error!s:.100}') from None
-    found = objects.from_primitive(primitive)
-    if not isinstance(found, kind):
+        raise errors.MalformedObject(kind.__name__, f'it is not JSON: {error!s:.100}') from None
+    entity = objects.from_primitive(primitive)
+    if not isinstance(entity, kind):
         raise errors.MalformedObject(kind.__name__, 'it is something else')
-    return found
+    return entity
 
 
 # Fields of a job that are one name, and those of names and of texts.
@@ -230,8 +230,14 @@ def failures(known: str | None) -> list[dict[str, Any]]:
     """Return the failures of a job, oldest first: mappings of host, why, stdout and stderr; none
     if the text is something else."""
     try:
-        found = json.loads(known) if known else []
+        listed = json.loads(known) if known else []
     except (ValueError, RecursionError):
         return []
-    given = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    return [{name: one.get(name) for name in FAILURE_FIELDS} for one in given[-MAX_FAILURES:]]
+    given = (
+        [failure for failure in listed if isinstance(failure, dict)]
+        if isinstance(listed, list)
+        else []
+    )
+    return [
+        {name: failure.get(name) for name in FAILURE_FIELDS} for failure in given[-MAX_FAILURES:]
+    ]

@@ -91,24 +91,24 @@ class Requests:
             )
             for flavor in catalogue.flavors
         ]
-        self._kinds: dict[Facts, Kinds] = {}
+        self._kinds: dict[Facts, QueueKinds] = {}
 
     def __len__(self) -> int:
         return len(self.flavor)
 
-    def kinds(self, names: Facts) -> 'Kinds':
+    def kinds(self, names: Facts) -> 'QueueKinds':
         """Return the kinds of queues that are equal in these facts."""
-        found = self._kinds.get(names)
-        if found is None:
-            found = self._kinds[names] = Kinds(self, names)
-        return found
+        kinds = self._kinds.get(names)
+        if kinds is None:
+            kinds = self._kinds[names] = QueueKinds(self, names)
+        return kinds
 
     def request(self, place: int, with_message: bool = False) -> Request:
         """Return the Request of a queue; with its message for rules that may read everything."""
         catalogue, number = self.catalogue, int(self.special[place])
         if with_message:
-            found = catalogue.request(catalogue.queues[place])
-            return dataclasses.replace(found, instance_uuid=NO_INSTANCE)
+            request = catalogue.request(catalogue.queues[place])
+            return dataclasses.replace(request, instance_uuid=NO_INSTANCE)
         flavor = catalogue.flavors[int(self.flavor[place])]
         special = catalogue.specials[number - 1] if number else None
         changed = CHANGED_BY[special.kind] if special else ()
@@ -144,7 +144,7 @@ def _changes(special: Special, names: frozenset[str]) -> bool:
     return not changed.isdisjoint(names)
 
 
-class Kinds:
+class QueueKinds:
     """Queues that are equal in all of the ``facts`` are of one kind; ``of`` has its number by
     queue.
 
@@ -187,7 +187,7 @@ class Question:
         self._requests = requests
         # The kinds of queues, and one request of each kind; in one tuple, because threads may
         # share a question.
-        self._known: tuple[Kinds, dict[int, Request]] = requests.kinds(frozenset()), {}
+        self._known: tuple[QueueKinds, dict[int, Request]] = requests.kinds(frozenset()), {}
 
     def answers(
         self,
@@ -202,19 +202,19 @@ class Question:
         """
         while True:
             kinds, known = self._known
-            found = np.zeros(len(kinds), np.int32)
+            answers = np.zeros(len(kinds), np.int32)
             for kind in kinds.among(left):
                 request = known.get(kind) or self._keep(kinds, kind, known)
                 more = kinds.with_facts(needs(request))
                 if more is not kinds.facts:
                     self._known = self._requests.kinds(more), {}
                     break
-                found[kind] = ask(request)
+                answers[kind] = ask(request)
             else:
-                return kinds.spread(found)
+                return kinds.spread(answers)
 
-    def _keep(self, kinds: Kinds, kind: int, known: dict[int, Request]) -> Request:
-        found = self._requests.request(int(kinds.first[kind]), kinds.facts is None)
+    def _keep(self, kinds: QueueKinds, kind: int, known: dict[int, Request]) -> Request:
+        request = self._requests.request(int(kinds.first[kind]), kinds.facts is None)
         if len(known) < MAX_CACHED:
-            known[kind] = found
-        return found
+            known[kind] = request
+        return request

@@ -111,9 +111,9 @@ class QueueHandlers:
 
     def list_flavors(self, call):
         self._policy.demand(call.context, 'flavors:list')
-        found = self._manager.flavor_list(context=call.context)
-        shown = [_shown(one, call.root) for one in found['flavors']]
-        return reply({'version': found['version'], 'flavors': shown})
+        answer = self._manager.flavor_list(context=call.context)
+        shown = [_shown(flavor, call.root) for flavor in answer['flavors']]
+        return reply({'version': answer['version'], 'flavors': shown})
 
     def create_flavor(self, call):
         self._policy.demand(call.context, 'flavors:create')
@@ -121,17 +121,17 @@ class QueueHandlers:
             raise errors.InvalidRequest(
                 'name', f"'{call.body['name']}' cannot stand in an address"
             )
-        made = self._manager.flavor_create(call.body, context=call.context)
-        answer = reply(_shown(made, call.root), status=201)
-        answer.headers['Location'] = _address(made['name'], call.root)
+        flavor = self._manager.flavor_create(call.body, context=call.context)
+        answer = reply(_shown(flavor, call.root), status=201)
+        answer.headers['Location'] = _address(flavor['name'], call.root)
         return answer
 
     def show_flavor(self, call):
         self._policy.demand(call.context, 'flavors:show')
         name = call.request.view_args['name']
-        for one in self._manager.flavor_list(context=call.context)['flavors']:
-            if one['name'] == name:
-                return reply(_shown(one, call.root))
+        for flavor in self._manager.flavor_list(context=call.context)['flavors']:
+            if flavor['name'] == name:
+                return reply(_shown(flavor, call.root))
         raise errors.FlavorNotFound(name)
 
     def delete_flavor(self, call):
@@ -148,18 +148,18 @@ class QueueHandlers:
         marker = call.query.get('marker')
         limit = min(call.query.get('limit', self._max_limit), self._max_limit)
         try:
-            found = self._manager.facts(marker, limit + 1, context=call.context)
+            queues = self._manager.facts(marker, limit + 1, context=call.context)
         except errors.NotFound:
             raise errors.InvalidRequest('marker', f'there is no queue {marker}') from None
-        links = [call.following(found[limit - 1]['queue'], limit)] if len(found) > limit else []
-        return reply({'queues': found[:limit], 'links': links})
+        links = [call.following(queues[limit - 1]['queue'], limit)] if len(queues) > limit else []
+        return reply({'queues': queues[:limit], 'links': links})
 
 
 def _shown(row, root):
     """A flavor, from the mapping that a manager of queues returns."""
-    made = moment(row['created_s'])
+    created_at = moment(row['created_s'])
     links = [{'rel': 'self', 'href': _address(row['name'], root)}]
-    return {**{name: row[name] for name in FLAVOR}, 'created_at': made, 'links': links}
+    return {**{name: row[name] for name in FLAVOR}, 'created_at': created_at, 'links': links}
 
 
 def _address(name, root):

@@ -48,7 +48,7 @@ LOG = logging.getLogger(__name__)
 
 CALL_S = 20  # seconds that a manager waits for a scheduler before it asks again
 LOST_AFTER = 4  # times fallback_after: by then a message that still exists was taken or fell back
-LOOKS = 4  # checks for lost messages within that time
+CHECKS = 4  # for lost messages within that time
 UPKEEP = 'upkeep'  # the kind of problem that is logged once
 TIMEOUT_S = 1.0  # seconds to wait for a starting server to listen, before it is abandoned
 
@@ -104,8 +104,8 @@ def try_once(conf):
 
 def try_brokers(conf):
     """Connect once to the bus and to the broker of queues, as cmd.startup.try_bus."""
-    with startup.bus(conf) as made:
-        startup.try_bus(made)
+    with startup.bus(conf) as bus:
+        startup.try_bus(bus)
     startup.accepted('[queues] transport_url', lambda: try_once(conf))
 
 
@@ -143,7 +143,7 @@ class QueueManager:
             conf.queues.specials,
             self._broker,
             Announcer(bus).tell,
-            lambda: store.look(()),
+            lambda: store.read_nodes(()),
         )
         self.upkeep = upkeep.JobUpkeep(
             job_table, claims, self._broker, sender, ends, self._upkeep_settings, clock, self._move
@@ -154,7 +154,7 @@ class QueueManager:
         ]
         self._leaving = threading.Event()
         self._thread = threading.Thread(
-            target=self._look_after, name='nova-sched-queues', daemon=True
+            target=self._run_upkeep, name='nova-sched-queues', daemon=True
         )
         self._problems = Problems(LOG)
         self.is_ready = False
@@ -187,7 +187,7 @@ class QueueManager:
             reader.stop()
         close_broker(self._broker)
 
-    def _look_after(self):
+    def _run_upkeep(self):
         due_s = 0.0
         while not self._leaving.is_set():
             self._move()
@@ -200,9 +200,9 @@ class QueueManager:
                         reader.start()
                     self.is_ready = True
                 if time.monotonic() >= due_s:
-                    self.upkeep.look()
+                    self.upkeep.check()
                     JOBS.replace({(state,): count for state, count in self._counts().items()})
-                    due_s = time.monotonic() + self._upkeep_settings().lost_after_s / LOOKS
+                    due_s = time.monotonic() + self._upkeep_settings().lost_after_s / CHECKS
                 self._problems.end(UPKEEP, 'The queues are maintained again')
             except errors.SchedError as error:
                 self._problems.begin(

@@ -49,11 +49,11 @@ class Choices:
 
     def _nodes(self, instance_uuid):
         """UUIDs of the compute nodes on which an instance has allocations."""
-        found = dict.fromkeys(
+        nodes = dict.fromkeys(
             uuid if self._mirror.host_of(uuid) is not None else self._placement.root_of(uuid)
             for uuid in self._placement.allocations_of(instance_uuid).providers
         )
-        return [uuid for uuid in found if uuid is not None]
+        return [uuid for uuid in nodes if uuid is not None]
 
     def _without_allocations(self, instance_uuid, ignored):
         """Nova makes the server in its cell once a host is chosen; a server that moves was there

@@ -91,14 +91,14 @@ def report_parser():
     """The command line of the report."""
     from nova_sched.cmd.manage import arguments, output
 
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog='nova-sched-shadow report',
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     for flag in ('--config-file', '--config-dir'):
-        made.add_argument(
+        parser.add_argument(
             flag,
             dest='config',
             action='append',
@@ -106,60 +106,60 @@ def report_parser():
             type=lambda value, flag=flag: (flag, value),
             help='as of the shadow; may be repeated',
         )
-    made.add_argument(
+    parser.add_argument(
         '--since',
         metavar='TIME',
         type=arguments.span,
         default=DAY_S,
         help='only of the last seconds, or 15m, 2h, 7d (1d)',
     )
-    output.add_arguments(made)
-    return made
+    output.add_arguments(parser)
+    return parser
 
 
-def _page(found):
+def _page(report):
     """The report for people."""
     from nova_sched.cmd.manage import tables
 
-    if not found['calls']:
+    if not report['calls']:
         return 'No calls were compared in this time.'
-    calls = tables.count(found['calls'], 'call')
-    servers = tables.count(found['servers'], 'server')
-    p50, p99, longest = (found[name] for name in ('p50_ms', 'p99_ms', 'max_ms'))
+    calls = tables.count(report['calls'], 'call')
+    servers = tables.count(report['servers'], 'server')
+    p50, p99, longest = (report[name] for name in ('p50_ms', 'p99_ms', 'max_ms'))
     lines = [
-        f'{calls} for {servers}, {found["first"]} to {found["last"]}',
+        f'{calls} for {servers}, {report["first"]} to {report["last"]}',
         f'Decided in {p50} ms (p50), {p99} ms (p99), {longest} ms (longest)',
         '',
         tables.table(
             {
-                'Calls': lambda name: found[name],
-                'Share': lambda name: f'{found[name] / found["calls"]:.1%}',
+                'Calls': lambda name: report[name],
+                'Share': lambda name: f'{report[name] / report["calls"]:.1%}',
                 'Outcome': lambda name: OUTCOMES[name],
             },
-            [name for name in OUTCOMES if found[name]],
+            [name for name in OUTCOMES if report[name]],
         ),
     ]
-    if found['rules']:
-        lines += ['', tables.table(RULES, found['rules'])]
-    if found['hosts_left_out']:
-        lines += ['', tables.table(LEFT_OUT, sorted(found['hosts_left_out'].items()))]
-    if found['partial']:
-        what = tables.count(found['partial'], 'call')
+    if report['rules']:
+        lines += ['', tables.table(RULES, report['rules'])]
+    if report['hosts_left_out']:
+        lines += ['', tables.table(LEFT_OUT, sorted(report['hosts_left_out'].items()))]
+    if report['partial']:
+        what = tables.count(report['partial'], 'call')
         lines += ['', f'{what} came while a part of the cloud could not be read.']
-    if found['missed']:
-        causes = ', '.join(f'{count} {cause}' for cause, count in sorted(found['missed'].items()))
+    if report['missed']:
+        causes = ', '.join(f'{count} {cause}' for cause, count in sorted(report['missed'].items()))
         lines += ['', f'Not compared: {causes}.']
     return '\n'.join(lines)
 
 
 RULES = {
-    'Servers': lambda one: one['servers'],
-    'Differ by': lambda one: f'{one["kind"]} {one["rule"]}',
-    'Such as request': lambda one: one['requests'][0] or '-',
+    'Servers': lambda row: row['servers'],
+    'Differ by': lambda row: f'{row["kind"]} {row["rule"]}',
+    'Such as request': lambda row: row['requests'][0] or '-',
 }
 LEFT_OUT = {
-    'Host left out': lambda one: one[0],
-    'Why': lambda one: textwrap.fill(one[1], WHY),
+    'Host left out': lambda row: row[0],
+    'Why': lambda row: textwrap.fill(row[1], WHY),
 }
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from nova_sched.engine.explain.standings import Standings
 from nova_sched.extensions.shadow.choices import PLACED, REFUSED, UNKNOWN, Choice
 
-# What the comparison of a call may come to, in order: that of a call is the last of its servers'.
+# Outcomes of a comparison, in order: that of a call is the last of its servers'.
 SAME, BOTH_REFUSED = 'same', 'both_refused'
 AMONG_BEST = 'among_best'  # another host, which no host of the shadow's beats
 NOT_KNOWN = 'not_known'  # what the cloud did
@@ -81,7 +81,7 @@ def compared(ours: ShadowDecision, choices: Mapping[str, Choice], left_out: Mapp
         'request_id': ours.request_id,
         'project_id': ours.project_id,
         'flavor': ours.flavor,
-        'outcome': max((one['outcome'] for one in servers), key=OUTCOMES.index),
+        'outcome': max((server['outcome'] for server in servers), key=OUTCOMES.index),
         'took_ms': round(ours.took_s * 1000, 3),
         'reason': ours.reason,
         'servers': servers,
@@ -91,8 +91,8 @@ def compared(ours: ShadowDecision, choices: Mapping[str, Choice], left_out: Mapp
 
 def moment(seconds):
     """Seconds since the epoch as ISO 8601 in UTC, with milliseconds."""
-    found = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return found.isoformat(timespec='milliseconds')
+    at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return at.isoformat(timespec='milliseconds')
 
 
 def _paired(ours, choices) -> Sequence[tuple[str, str] | None]:
@@ -100,15 +100,15 @@ def _paired(ours, choices) -> Sequence[tuple[str, str] | None]:
     order does not matter: those on the same hosts are compared with each other."""
     if not ours.chosen:
         return [None] * len(ours.instances)
-    left, found = collections.Counter(ours.chosen), {}
+    left, pairs = collections.Counter(ours.chosen), {}
     for uuid in ours.instances:
         choice = choices.get(uuid)
-        same = next((one for one in left if choice and _is_same(one, choice)), None)
+        same = next((place for place in left if choice and _is_same(place, choice)), None)
         if same is not None:
-            found[uuid] = same
+            pairs[uuid] = same
             left -= collections.Counter([same])
     rest = left.elements()
-    return [found.get(uuid) or next(rest) for uuid in ours.instances]
+    return [pairs.get(uuid) or next(rest) for uuid in ours.instances]
 
 
 def _is_same(own, choice):

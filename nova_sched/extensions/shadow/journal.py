@@ -129,7 +129,7 @@ def summed(comparisons):
                 'requests': list(dict.fromkeys(requests))[:MAX_EXAMPLES],
             }
             for (kind, rule), requests in sorted(
-                rules.items(), key=lambda one: (-len(one[1]), one[0])
+                rules.items(), key=lambda item: (-len(item[1]), item[0])
             )
         ],
         'missed': dict(missed),

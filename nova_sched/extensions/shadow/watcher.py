@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 FIRST_S, LAST_S = (
     0.25,
     8.0,
-)  # pauses before the looks at what the cloud did: the first, the longest
+)  # pauses before the reads of what the cloud did: the first, the longest
 STOP_S = 10.0
 MAX_TRIES = 10  # of a decision whose hosts turn out to be out of service
 MAX_NAMED = 100  # hosts that a line names
@@ -74,7 +74,7 @@ class Watcher:
         self._decided: queue.SimpleQueue = queue.SimpleQueue()
         self._waiting: list[
             tuple[float, int, Pending]
-        ] = []  # a heap, by the time of the next look
+        ] = []  # a heap, by the time of the next read
         self._numbers = itertools.count()
         self._problems = Problems(LOG)
         self._told_counts, self._told_left_out = {}, {}
@@ -124,7 +124,7 @@ class Watcher:
         chosen, reason = (), None
         try:
             placed = self._place(requests, copy.context)
-            chosen = tuple((one.node_uuid, one.host) for one, *_ in placed)
+            chosen = tuple((selection.node_uuid, selection.host) for selection, *_ in placed)
         except errors.SchedError as error:
             reason = str(error)
         took_s = time.monotonic() - copy.since_s
@@ -145,11 +145,11 @@ class Watcher:
         )
 
     def _place(self, requests, context):
-        """Choose hosts, and look at their services once more, as a scheduler does before it
+        """Choose hosts, and read their services once more, as a scheduler does before it
         claims. Raise NoValidHost."""
         for _ in range(MAX_TRIES):
             placed = self._scheduler.place(requests, claim=False, context=context)
-            if not self._mirror.not_up([one.node_uuid for one, *_ in placed]):
+            if not self._mirror.not_up([selection.node_uuid for selection, *_ in placed]):
                 break
         return placed
 
@@ -167,7 +167,7 @@ class Watcher:
             due_s = self._waiting[0][0] if self._waiting else float('inf')
             pause_s = min(due_s - time.monotonic(), self._settings().tell_s)
             self._take_decided(max(0.0, pause_s))
-            self._try(self._look_at_next)
+            self._try(self._read_next)
         while not self._decided.empty():
             self._take_decided(0.0)
         for _, _, pending in sorted(self._waiting):
@@ -196,7 +196,7 @@ class Watcher:
             return
         self._put(pending)
         if len(self._waiting) > self._most:
-            oldest = min(self._waiting, key=lambda one: one[2].give_up_s)
+            oldest = min(self._waiting, key=lambda waiting: waiting[2].give_up_s)
             self._waiting.remove(oldest)
             heapq.heapify(self._waiting)
             self._end(oldest[2])
@@ -206,17 +206,17 @@ class Watcher:
         pending.pause_s = min(2 * pending.pause_s, LAST_S)
         heapq.heappush(self._waiting, (due_s, next(self._numbers), pending))
 
-    def _look_at_next(self):
-        """Look at what the cloud did with the call whose look is due, if one is."""
+    def _read_next(self):
+        """Read what the cloud did with the call whose read is due, if there is one."""
         if not self._waiting or self._waiting[0][0] > time.monotonic():
             return
         _, _, pending = heapq.heappop(self._waiting)
         try:
             for uuid in pending.decision.instances:
                 if uuid not in pending.choices:
-                    found = self._choices.find(uuid, pending.decision.ignored)
-                    if found is not None:
-                        pending.choices[uuid] = found
+                    choice = self._choices.find(uuid, pending.decision.ignored)
+                    if choice is not None:
+                        pending.choices[uuid] = choice
             self._problems.end('cloud', 'Nova and Placement answer again')
         except errors.SchedError as error:
             self._problems.begin('cloud', '%s; comparisons wait for that', error)

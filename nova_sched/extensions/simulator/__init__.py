@@ -14,8 +14,8 @@ r"""Simulated compute nodes and conductors over the real interfaces, and the rep
 ::
 
     trace -> replay -> conductor -> select_destinations, claim_alternate ...
-                  \--> fleet ----> update_resource_stats, update_aggregates ...
-                   \-> watch, report        session.audit <- the store, or the answers to the fleet
+                  \--> hosts ----> update_resource_stats, update_aggregates ...
+                   \-> watch, report        session.audit <- the store, or the answers to the hosts
 
 Only departures use simulated time. Everything else, including liveness, is real: the scheduler
 does not know that this is a simulation.

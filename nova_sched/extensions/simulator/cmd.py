@@ -54,13 +54,13 @@ REPLAY, STORM = 'replay', 'storm'  # the first argument: other command lines
 
 
 def parser():
-    made = argparse.ArgumentParser(
+    command_line = argparse.ArgumentParser(
         prog='nova-sched-sim',
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    where = made.add_argument_group('the scheduler (one of the first two is needed)')
+    where = command_line.add_argument_group('the scheduler (one of the first two is needed)')
     where.add_argument(
         '--embedded',
         action='store_true',
@@ -76,45 +76,45 @@ def parser():
         metavar='DIR',
         help='keep the embedded database and log in this new or empty directory',
     )
-    fleet = made.add_argument_group('the compute nodes')
-    one = number(1)
-    fleet.add_argument(
-        '--nodes', type=one, default=200, metavar='N', help='how many (%(default)s)'
+    hosts = command_line.add_argument_group('the compute nodes')
+    positive = number(1)
+    hosts.add_argument(
+        '--nodes', type=positive, default=200, metavar='N', help='how many (%(default)s)'
     )
-    fleet.add_argument(
-        '--zones', type=one, default=3, metavar='N', help='availability zones (%(default)s)'
+    hosts.add_argument(
+        '--zones', type=positive, default=3, metavar='N', help='availability zones (%(default)s)'
     )
-    fleet.add_argument(
-        '--racks', type=one, default=4, metavar='N', help='racks in each zone (%(default)s)'
+    hosts.add_argument(
+        '--racks', type=positive, default=4, metavar='N', help='racks in each zone (%(default)s)'
     )
-    fleet.add_argument(
-        '--vcpus', type=one, default=64, metavar='N', help='of each node (%(default)s)'
+    hosts.add_argument(
+        '--vcpus', type=positive, default=64, metavar='N', help='of each node (%(default)s)'
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--memory',
-        type=one,
+        type=positive,
         default=128,
         metavar='GIB',
         help='of each node, for servers (%(default)s)',
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--disabled',
         type=share,
         default=0.02,
         metavar='SHARE',
         help='of nodes in maintenance (%(default)s)',
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--failing',
         type=share,
         default=0.01,
         metavar='SHARE',
         help='of builds; the server goes to an alternate (%(default)s)',
     )
-    fleet.add_argument(
+    hosts.add_argument(
         '--this-machine', action='store_true', help='add this machine with its real facts'
     )
-    load = made.add_argument_group('the requests')
+    load = command_line.add_argument_group('the requests')
     load.add_argument(
         '--trace',
         metavar='FILE',
@@ -122,7 +122,7 @@ def parser():
         '(four hours of Azure, 2017)',
     )
     load.add_argument(
-        '--requests', type=one, metavar='N', help='only the first N of the trace (all)'
+        '--requests', type=positive, metavar='N', help='only the first N of the trace (all)'
     )
     load.add_argument(
         '--zoned',
@@ -132,7 +132,7 @@ def parser():
         help='share of projects that name a zone (%(default)s)',
     )
     load.add_argument(
-        '--inflight', type=one, default=32, metavar='N', help='calls at once (%(default)s)'
+        '--inflight', type=positive, default=32, metavar='N', help='calls at once (%(default)s)'
     )
     load.add_argument(
         '--seed',
@@ -141,10 +141,10 @@ def parser():
         metavar='N',
         help='seed of the random numbers (%(default)s)',
     )
-    made.add_argument(
+    command_line.add_argument(
         '--format', choices=['table', 'json'], default='table', help='of the summary (%(default)s)'
     )
-    return made
+    return command_line
 
 
 def main():
@@ -160,12 +160,12 @@ def _main():
         return sim_replay.main(sys.argv[2:])
     if sys.argv[1:2] == [STORM]:
         return sim_storm.main(sys.argv[2:])
-    asked = parser()
-    options = asked.parse_args()
+    command_line = parser()
+    options = command_line.parse_args()
     if not (options.embedded or options.config_file):
-        asked.error('give --embedded, or --config-file with the bus of a running scheduler')
+        command_line.error('give --embedded, or --config-file with the bus of a running scheduler')
     if options.state_dir and not options.embedded:
-        asked.error('--state-dir is for --embedded')
+        command_line.error('--state-dir is for --embedded')
     # Without a given file, the embedded scheduler ignores configuration files on this machine.
     options.config = ['--config-file', options.config_file or os.devnull]
     options.backend = backend.choose(options.config)

@@ -79,13 +79,15 @@ def span(text):
 
 
 def parser():
-    made = argparse.ArgumentParser(
+    command_line = argparse.ArgumentParser(
         prog='nova-sched-sim replay',
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    kinds = made.add_subparsers(dest='workload', required=True, metavar='openb|azure|huawei')
+    kinds = command_line.add_subparsers(
+        dest='workload', required=True, metavar='openb|azure|huawei'
+    )
     openb = kinds.add_parser('openb', help='pods on the nodes of a GPU cluster')
     openb.add_argument('--nodes', required=True, metavar='FILE', help='list of GPU nodes')
     openb.add_argument('--pods', required=True, metavar='FILE', help='list of pods')
@@ -103,11 +105,11 @@ def parser():
         metavar='FILE',
         help='table of VMs, with flavors.csv and duration_bins.csv in the same directory',
     )
-    one = number(1)
-    azure.add_argument('--vcpus', type=one, default=64, metavar='N', help='of each host')
-    azure.add_argument('--memory', type=one, default=448, metavar='GIB', help='of each host')
+    positive = number(1)
+    azure.add_argument('--vcpus', type=positive, default=64, metavar='N', help='of each host')
+    azure.add_argument('--memory', type=positive, default=448, metavar='GIB', help='of each host')
     count = azure.add_mutually_exclusive_group(required=True)
-    count.add_argument('--hosts', type=one, metavar='N', help='how many hosts')
+    count.add_argument('--hosts', type=positive, metavar='N', help='how many hosts')
     count.add_argument(
         '--fewest',
         type=span,
@@ -127,7 +129,7 @@ def parser():
     huawei.add_argument('--sequences', required=True, nargs='+', metavar='FILE')
     for kind in (openb, azure, huawei):
         _add_common(kind)
-    return made
+    return command_line
 
 
 def _add_common(kind):
@@ -137,13 +139,15 @@ def _add_common(kind):
         metavar='NAME[=FILE]',
         help=f'may be repeated ({", ".join(POLICIES)})',
     )
-    one = number(1)
-    kind.add_argument('--seeds', type=one, default=1, metavar='N', help='how many (%(default)s)')
+    positive = number(1)
+    kind.add_argument(
+        '--seeds', type=positive, default=1, metavar='N', help='how many (%(default)s)'
+    )
     kind.add_argument(
         '--first-seed', type=number(0), default=100, metavar='N', help='(%(default)s)'
     )
     kind.add_argument(
-        '--processes', type=one, default=os.cpu_count(), metavar='N', help='(%(default)s)'
+        '--processes', type=positive, default=os.cpu_count(), metavar='N', help='(%(default)s)'
     )
     kind.add_argument('--format', choices=['table', 'json'], default='table', help='(%(default)s)')
     kind.add_argument(
@@ -237,10 +241,10 @@ def _show(options, results, console):
 
 
 def _show_hosts(options, results, console):
-    found = {policy: next(iter(runs.values())) for policy, runs in results.items()}
+    fewest = {policy: next(iter(runs.values())) for policy, runs in results.items()}
     if options.format == 'json':
-        print(json.dumps({'workload': options.workload, 'fewest_hosts': found}, indent=2))
+        print(json.dumps({'workload': options.workload, 'fewest_hosts': fewest}, indent=2))
         return
-    for policy, hosts in found.items():
-        told = hosts or f'more than {options.fewest[1]}'
-        console.print(f'{policy}: {told} hosts', highlight=False)
+    for policy, hosts in fewest.items():
+        shown = hosts or f'more than {options.fewest[1]}'
+        console.print(f'{policy}: {shown} hosts', highlight=False)

@@ -39,28 +39,32 @@ BROKEN = 3
 
 
 def parser():
-    made = argparse.ArgumentParser(
+    command_line = argparse.ArgumentParser(
         prog='nova-sched-sim storm',
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument('--seed', type=number(0), metavar='N', help='the first seed (a random one)')
-    made.add_argument(
+    command_line.add_argument(
+        '--seed', type=number(0), metavar='N', help='the first seed (a random one)'
+    )
+    command_line.add_argument(
         '--seeds', type=number(1), metavar='N', help='how many seeds (one for each hour)'
     )
-    made.add_argument(
+    command_line.add_argument(
         '--hours',
         type=amount,
         default=1.0,
         metavar='N',
         help='of simulated time, in equal parts for the seeds (%(default)s)',
     )
-    made.add_argument(
+    command_line.add_argument(
         '--nova', action='store_true', help='a stock Nova cloud, whose computes have no agents'
     )
-    made.add_argument('--format', choices=['table', 'json'], default='table', help='(%(default)s)')
-    return made
+    command_line.add_argument(
+        '--format', choices=['table', 'json'], default='table', help='(%(default)s)'
+    )
+    return command_line
 
 
 def main(argv):

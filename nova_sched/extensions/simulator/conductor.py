@@ -40,11 +40,11 @@ class Boot:
 
 
 class SimulatedConductor:
-    """Any number of threads may boot at once. ``fleet`` builds the placed servers."""
+    """Any number of threads may boot at once. ``hosts`` builds the placed servers."""
 
-    def __init__(self, bus, fleet):
+    def __init__(self, bus, hosts):
         self._conductor = conductor.Conductor(bus)
-        self._fleet = fleet
+        self._hosts = hosts
 
     def boot(self, spec_obj, uuids):
         """Place the servers and build each, on an alternate if needed."""
@@ -63,12 +63,12 @@ class SimulatedConductor:
 
         def build(uuid, selection):
             builds[uuid] += 1
-            self._fleet.build(requests[uuid], selection)
+            self._hosts.build(requests[uuid], selection)
 
-        for uuid, found in zip(uuids, placed, strict=True):
+        for uuid, selections in zip(uuids, placed, strict=True):
             try:
                 hosts[uuid] = self._conductor.build_instance(
-                    spec_obj, uuid, found, build
+                    spec_obj, uuid, selections, build
                 ).service_host
             except errors.MaxRetriesExceeded:
                 failed += 1
@@ -79,9 +79,9 @@ class SimulatedConductor:
         """End the claim of a server that was deleted before its node reported it; nothing else
         ends it."""
         claims = self._conductor.claims
-        for one in claims.show(instance_uuid):
+        for claim in claims.show(instance_uuid):
             with contextlib.suppress(errors.Outdated):
-                claims.abort_claim(instance_uuid, claim=one.name)
+                claims.abort_claim(instance_uuid, claim=claim.name)
 
 
 def spec(flavor, uuids, zone=None, extra_specs=None, image_properties=None):

@@ -46,7 +46,7 @@ class MachineShape:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """A fleet: ``nodes`` machines, evenly in ``zones`` with ``racks`` racks each.
+    """The hosts of a cloud: ``nodes`` machines, evenly in ``zones`` with ``racks`` racks each.
 
     ``disabled`` and ``failing`` are shares (0..1): of the nodes that an operator disabled, and of
     the builds that fail.
@@ -125,22 +125,24 @@ class SimulatedNode:
 
     def capacity(self):
         """Return resource class -> allocatable units in total."""
-        return {name: int((one['total'] - one['reserved']) * one['allocation_ratio'])
-                for name, one in self._root.items()}  # fmt: skip
+        return {
+            name: int((inventory['total'] - inventory['reserved']) * inventory['allocation_ratio'])
+            for name, inventory in self._root.items()
+        }
 
 
 def machines(plan):
     """Return the machines of a plan; the same plan always has the same machines."""
     chance = random.Random(f'{plan.seed} disabled')
-    found = []
+    nodes = []
     for number in range(plan.nodes):
         zone = plan.zone_names[number % plan.zones]
         rack = number // plan.zones % plan.racks + 1
         host = (
             f'sim-z{number % plan.zones + 1}-r{rack}-n{number // plan.zones // plan.racks + 1:02}'
         )
-        found.append(_node(host, plan, zone, rack, chance.random() < plan.disabled))
-    return found
+        nodes.append(_node(host, plan, zone, rack, chance.random() < plan.disabled))
+    return nodes
 
 
 def _node(host, plan, zone, rack, disabled):

@@ -28,14 +28,14 @@ class SimulatedMigrations:
     why).
     """
 
-    def __init__(self, fleet):
-        self.fleet, self.specs, self.outcomes = fleet, {}, {}
+    def __init__(self, hosts):
+        self.hosts, self.specs, self.outcomes = hosts, {}, {}
         self._lock = threading.Lock()
         self._moving = set()  # servers
 
     def host_of(self, server):
         """Return the host where a server runs, or None."""
-        for node in self.fleet.nodes.values():
+        for node in self.hosts.nodes.values():
             if server in node.instances:
                 return node.host
         return None
@@ -57,7 +57,7 @@ class SimulatedMigrations:
 
     def migrate(self, move, server, source, host):
         """The server is on the node at once. Return (outcome, why), and record it."""
-        nodes = self.fleet.nodes
+        nodes = self.hosts.nodes
         outcome, why = DONE, None
         with self._lock:
             try:
@@ -126,7 +126,7 @@ class SimulatedMover:
         if known is not None:
             return known
         try:
-            has_claim = any(one.uuid == claim for one in self._claims.show(server))
+            has_claim = any(held.uuid == claim for held in self._claims.show(server))
         except errors.SchedError:
             self._migrations.abandon(move, server)  # nothing has begun: the next call may begin it
             raise

@@ -41,7 +41,7 @@ CELLS = tuple(
     numa.MachineCell(
         id=number,
         cpus=frozenset(range(first, first + 6)),
-        siblings=tuple(frozenset([one, one + 1]) for one in range(first, first + 6, 2)),
+        siblings=tuple(frozenset([cpu, cpu + 1]) for cpu in range(first, first + 6, 2)),
         socket=number,
         memory_mb=CELL_MB,
         pages=(numa.MachinePages(PAGE_KB, CELL_MB * 1024 // PAGE_KB),),
@@ -84,8 +84,8 @@ class Size(TraceFlavor):
 
     @property
     def extra_specs(self) -> dict[str, str]:
-        found = {'hw:cpu_policy': 'dedicated'} if self.pinned else {}
-        return found | ({f'resources:{VGPU}': str(self.gpus)} if self.gpus else {})
+        specs = {'hw:cpu_policy': 'dedicated'} if self.pinned else {}
+        return specs | ({f'resources:{VGPU}': str(self.gpus)} if self.gpus else {})
 
     def ask(self, spec: Any, request_id: str) -> None:
         """Write the cells and devices into a RequestSpec, as Nova's API does."""
@@ -123,7 +123,7 @@ SIZES = (
 
 def told(claim: Any) -> HardwareAllocation | None:
     """Returns the pieces that a ClaimInfo tells its caller."""
-    found = json.loads(claim.allocation_request)['allocations']
+    allocations = json.loads(claim.allocation_request)['allocations']
     return (
         HardwareAllocation(
             claim.numa_topology and Fitted.of(claim.numa_topology),
@@ -132,8 +132,8 @@ def told(claim: Any) -> HardwareAllocation | None:
                 for pool in devices_of.pools_of(claim.pci_device_pools)
             ),
             tuple(
-                Allotted('', provider, one['resources'])
-                for provider, one in found.items()
+                Allotted('', provider, allocation['resources'])
+                for provider, allocation in allocations.items()
                 if provider != claim.compute_node_uuid
             ),
         )
@@ -150,24 +150,24 @@ def unplaced(size: Size) -> HardwareAllocation:
 
 
 def names(parts: Iterable[HardwareAllocation | None]) -> collections.Counter[str]:
-    """Returns the pieces by name, and how often they are held. What two sizes of one server hold
-    both counts once."""
-    found: collections.Counter[str] = collections.Counter()
-    for one in parts:
-        found |= _names(one) if one else NONE
-    return found
+    """Returns the pieces by name, and how often they are held. A piece that both sizes of one
+    server hold counts once."""
+    counts: collections.Counter[str] = collections.Counter()
+    for allocation in parts:
+        counts |= _names(allocation) if allocation else NONE
+    return counts
 
 
 def _names(parts: HardwareAllocation) -> collections.Counter[str]:
-    found = collections.Counter(
+    counts = collections.Counter(
         f'CPU {cpu}' for placed in parts.cells.cells for cpu in placed.host_cpus
     ) if parts.cells else collections.Counter()  # fmt: skip
     for _, pool in parts.devices:
-        found[f'device of cell {pool.numa_node}'] += pool.count
-    for one in parts.providers:
-        for name, units in one.resources.items():
-            found[f'{name} of {one.provider_uuid}'] += units
-    return found
+        counts[f'device of cell {pool.numa_node}'] += pool.count
+    for provider in parts.providers:
+        for name, units in provider.resources.items():
+            counts[f'{name} of {provider.provider_uuid}'] += units
+    return counts
 
 
 def limit(name: str) -> int:
@@ -175,7 +175,7 @@ def limit(name: str) -> int:
     return LIMITS.get(name, 1)
 
 
-LIMITS = collections.Counter(f'device of cell {one.numa_node}' for one in DEVICES)
+LIMITS = collections.Counter(f'device of cell {pool.numa_node}' for pool in DEVICES)
 
 
 # What an agent reports.
@@ -183,14 +183,14 @@ LIMITS = collections.Counter(f'device of cell {one.numa_node}' for one in DEVICE
 
 def fields(held: Iterable[HardwareAllocation | None]) -> dict[str, Any]:
     """Returns the fields of a ComputeNode whose listed instances hold these pieces."""
-    there = [one for one in held if one]
+    pieces_held = [pieces for pieces in held if pieces]
     cells: dict[int, usage.CellUse] = {}
-    for parts in there:
+    for parts in pieces_held:
         for cell, use in usage.cells(parts.cells).items() if parts.cells else ():
             cells[cell] = cells.get(cell, usage.CellUse()) + use
     topology = numa.build(CELLS, SHARED, PINNED, cells, SETTINGS)
     taken: dict[int | None, int] = collections.Counter()
-    for parts in there:
+    for parts in pieces_held:
         for _, pool in parts.devices:
             taken[pool.numa_node] += pool.count
     addresses = set()
@@ -220,19 +220,19 @@ def gpus(node_uuid: str, name: str) -> dict[str, dict[str, Any]]:
 
 def all_of(node_uuid: str) -> collections.Counter[str]:
     """Returns the names of all pieces of a node, and how often each may be held."""
-    found = LIMITS + collections.Counter(f'CPU {cpu}' for cpu in PINNED)
-    found.update(f'{VGPU} of {provider}' for provider in gpus(node_uuid, ''))
-    return found
+    counts = LIMITS + collections.Counter(f'CPU {cpu}' for cpu in PINNED)
+    counts.update(f'{VGPU} of {provider}' for provider in gpus(node_uuid, ''))
+    return counts
 
 
 def free(machine: Any, tree: Any) -> collections.Counter[str]:
     """Returns the names of the pieces that a scheduler takes for free."""
-    found = collections.Counter(
+    counts = collections.Counter(
         f'CPU {cpu}' for cell in machine.topology.cells for cpu in cell.free_pcpus
     )
     for pool in machine.pools:
-        found[f'device of cell {pool.numa_node}'] += pool.count
+        counts[f'device of cell {pool.numa_node}'] += pool.count
     for child in tree.children:
         for name, stock in child.stocks.items():
-            found[f'{name} of {child.uuid}'] += stock.free
-    return +found
+            counts[f'{name} of {child.uuid}'] += stock.free
+    return +counts

@@ -142,8 +142,8 @@ class Demand:
 class Replay:
     """One run of a trace. ``watch`` is called with the ReplayTally after each request."""
 
-    def __init__(self, fleet, conductors, clock, pool, demand, watch=lambda tally: None):
-        self._fleet, self._conductors, self._clock = fleet, conductors, clock
+    def __init__(self, hosts, conductors, clock, pool, demand, watch=lambda tally: None):
+        self._hosts, self._conductors, self._clock = hosts, conductors, clock
         self._pool, self._demand, self._watch = pool, demand, watch
 
     def run(self, arrivals):
@@ -162,18 +162,18 @@ class Replay:
                 tally.took_s = time.monotonic() - begin_s
                 self._watch(tally)
                 self._schedule_departures(arrival, uuids, boot.hosts)
-            tally.history.append((now_s, use_by_zone(self._fleet.nodes.values())))
+            tally.history.append((now_s, use_by_zone(self._hosts.nodes.values())))
         tally.took_s = time.monotonic() - begin_s
         return tally
 
     def _depart(self, now_s, tally):
         early = []
         for host, instance in self._clock.move(now_s):
-            if not self._fleet.nodes[host].drop(instance):
+            if not self._hosts.nodes[host].drop(instance):
                 early.append(instance)
             tally.left += 1
         self._pool.each(self._conductors.abandon, early)
-        self._fleet.report()
+        self._hosts.report()
 
     def _arrive(self, together):
         """Boot all; yield each arrival with its zone, its UUIDs and its Boot as it completes."""
@@ -195,10 +195,10 @@ class Replay:
 
 def use_by_zone(nodes):
     """Return zone -> resource class -> (used, capacity), summed over its nodes."""
-    found = {}
+    by_zone = {}
     for node in nodes:
-        zone, use = found.setdefault(node.zone, {}), node.usage()
+        zone, use = by_zone.setdefault(node.zone, {}), node.usage()
         for name in (VCPU, MEMORY_MB):
             before = zone.get(name, (0, 0))
             zone[name] = before[0] + use[name][0], before[1] + use[name][1]
-    return found
+    return by_zone

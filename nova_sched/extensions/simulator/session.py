@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One complete simulation: the fleet joins, the trace is replayed, and the result is checked."""
+"""One complete simulation: the hosts join, the trace is replayed, and the result is checked."""
 
 import collections
 import dataclasses
@@ -22,9 +22,9 @@ from nova_sched import errors
 from nova_sched.claims import ClaimSelector
 from nova_sched.extensions.simulator import conductor
 from nova_sched.extensions.simulator.conductor import SimulatedConductor
-from nova_sched.extensions.simulator.fleet import CallPool, Fleet
 from nova_sched.extensions.simulator.machines import FAST_CPU, Plan, machines
 from nova_sched.extensions.simulator.replay import Clock, Demand, Replay, ReplayTally
+from nova_sched.extensions.simulator.simulated_hosts import CallPool, SimulatedHosts
 from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc import translate
 
@@ -54,17 +54,17 @@ def stored_accounts(store):
     return accounts
 
 
-def answered_accounts(fleet):
-    """Return accounts of the fleet's nodes, from the scheduler's answers to their last
+def answered_accounts(hosts):
+    """Return accounts of the simulated nodes, from the scheduler's answers to their last
     reports."""
     amounts = {
         uuid: claim.resources
-        for node in fleet.nodes.values()
+        for node in hosts.nodes.values()
         for uuid, claim in node.instances.items()
     }
     accounts = []
-    for node in fleet.nodes.values():
-        answer = fleet.answers[node.host]
+    for node in hosts.nodes.values():
+        answer = hosts.answers[node.host]
         used = collections.Counter(answer['foreign'])
         for holder in answer['claims']:
             used.update(amounts.get(holder, {}))
@@ -122,10 +122,10 @@ def refusal(scheduler, zone):
     try:
         scheduler.place(translate.requests(spec, [server]), claim=False)
     except errors.NoValidHost as error:
-        asked = (
+        request = (
             f'a server with {flavor} in {zone}, on a CPU with AVX-512, from an image for aarch64'
         )
-        return Explained(asked, error.reason, error.steps)
+        return Explained(request, error.reason, error.steps)
     return None
 
 
@@ -144,8 +144,8 @@ def one_by_one(scheduler, count=100):
         placed.append(server)
     service = scheduler.claim_service
     for server in placed:
-        for one in scheduler.call(service.claims_of, server):
-            scheduler.call(service.abort_claim, server, None, ClaimSelector(one.name))
+        for claim in scheduler.call(service.claims_of, server):
+            scheduler.call(service.abort_claim, server, None, ClaimSelector(claim.name))
     return took_s
 
 
@@ -187,27 +187,27 @@ def play(settings, arrivals, bus, service=None, machine=None, watch=lambda tally
     """Run the simulation over a bus. Return the result.
 
     ``service`` is a SchedulerService that was started in this process for this run alone: its
-    store is audited. Without one, a remote scheduler is used over the bus, and the fleet is
+    store is audited. Without one, a remote scheduler is used over the bus, and the hosts are
     removed from it at the end.
     """
     with CallPool(settings.inflight, 'conductor') as pool:
         members = [*machines(settings.plan), *([machine] if machine else [])]
-        fleet = Fleet(members, bus, pool)
+        hosts = SimulatedHosts(members, bus, pool)
         try:
-            fleet.join()
+            hosts.join()
             demand = Demand(settings.plan.zone_names, settings.zoned, settings.plan.seed)
-            replay = Replay(fleet, SimulatedConductor(bus, fleet), Clock(), pool, demand, watch)
+            replay = Replay(hosts, SimulatedConductor(bus, hosts), Clock(), pool, demand, watch)
             result = SimulationResult(
                 settings, replay.run(arrivals), members, machine, embedded=service is not None
             )
-            fleet.report_all()
-            result.reports = fleet.reports
-            accounts = answered_accounts(fleet) if service is None else _inside(result, service)
+            hosts.report_all()
+            result.reports = hosts.reports
+            accounts = answered_accounts(hosts) if service is None else _inside(result, service)
             result.claims = sum(len(account.holders) for account in accounts)
             result.violations = audit(accounts, members)
         finally:
             if service is None:
-                fleet.leave()
+                hosts.leave()
     return result
 
 

@@ -65,8 +65,8 @@ VCPUS, NODE_MB = 8, 8192  # of each node
 INTERVAL_S = 20.0  # between two reports
 ANSWER_S = 60.0  # that a caller waits
 AGAIN_S = 2.0  # before it calls again
-POLL_S = 0.5  # a poller looks whether there is something to do
-HEARD_S = 120.0  # without a sign for so long, the bus gives a message to another scheduler
+POLL_S = 0.5  # a poller checks whether there is something to do
+HEARD_S = 120.0  # without a heartbeat for so long, the bus gives a message to another scheduler
 CALM_S = 30.0  # at the start
 LINES = 40  # of the past that a failure shows
 Amounts = Mapping[str, int]
@@ -292,7 +292,7 @@ class Member:
         loop, timeline = self.scheduler.loop, self.cloud.timeline
         while True:
             with contextlib.suppress(errors.StoreUnavailable):
-                self.clock.look()
+                self.clock.read_store()
                 self.scheduler.state_sync.refresh()
                 break
             wait(timeline, 1.0)
@@ -312,14 +312,14 @@ class Member:
 
     def _poll(self) -> None:
         """The thread of the poller."""
-        timeline, looked_s = self.cloud.timeline, 0.0
+        timeline, polled_s = self.cloud.timeline, 0.0
         while True:
             wait(timeline, self.cloud.poll_s)
             with contextlib.suppress(errors.StoreUnavailable):
                 self.pauses.tick()
-                if timeline.now_s - looked_s >= self.cloud.settings.refresh_interval_s:
-                    looked_s = timeline.now_s
-                    self._poller.look()
+                if timeline.now_s - polled_s >= self.cloud.settings.refresh_interval_s:
+                    polled_s = timeline.now_s
+                    self._poller.poll()
                 elif self.scheduler.state_sync.wake.is_set():
                     self._ask('heal')
 
@@ -352,17 +352,17 @@ class Member:
             endpoint = self.endpoints[message.namespace]
             try:
                 context = self._caller(message)
-                found = getattr(endpoint, message.method)(context, **message.args)
-                if isinstance(found, Deferred):
-                    self.wait_for(found.future)
-                    found = found.result()
+                result = getattr(endpoint, message.method)(context, **message.args)
+                if isinstance(result, Deferred):
+                    self.wait_for(result.future)
+                    result = result.result()
             except Exception as error:
-                told = getattr(error, 'exc_info', (None, error))[1]
-                if not isinstance(told, errors.SchedError | NovaNoValidHost):
+                failure = getattr(error, 'exc_info', (None, error))[1]
+                if not isinstance(failure, errors.SchedError | NovaNoValidHost):
                     raise
-                message.answer(None, known(told))
+                message.answer(None, known(failure))
             else:
-                message.answer(found, None)
+                message.answer(result, None)
 
 
 # The bus.
@@ -380,14 +380,14 @@ class Message:
         self.error: Exception | None = None
         self._cloud = cloud
 
-    def answer(self, found: Any, error: Exception | None) -> None:
+    def answer(self, result: Any, error: Exception | None) -> None:
         """Send an answer. The first one that arrives counts."""
         for after_s in self._cloud.bus.ways():
-            self._cloud.timeline.at(after_s, lambda: self._arrive(found, error))
+            self._cloud.timeline.at(after_s, lambda: self._arrive(result, error))
 
-    def _arrive(self, found: Any, error: Exception | None) -> None:
+    def _arrive(self, result: Any, error: Exception | None) -> None:
         if not self.done.is_set:
-            self.found, self.error = found, error
+            self.found, self.error = result, error
             self.done.set()
 
 
@@ -432,11 +432,15 @@ class Bus:
 
     def _deliver(self, message: Message) -> None:
         cloud = self._cloud
-        there = [one for one in cloud.members if one.process.is_alive and one.is_ready]
-        if not there:
+        members = [
+            candidate
+            for candidate in cloud.members
+            if candidate.process.is_alive and candidate.is_ready
+        ]
+        if not members:
             cloud.timeline.at(1.0, lambda: self._deliver(message))
             return
-        member = cloud.chance.choice(there)
+        member = cloud.chance.choice(members)
         member.take(message)
         if member.process.is_paused:
             # It may have it in its connection; another one gets it, too.
@@ -484,11 +488,13 @@ class Host:
     def _words(self, servers: list[str]) -> dict[str, Any]:
         """The arguments of a report that lists these servers, as an agent sends it."""
         here = {**self.truth, **self.late, **self.strangers}
-        told = {uuid_of(server): dict(here.get(server, {})) for server in servers}
+        listed = {uuid_of(server): dict(here.get(server, {})) for server in servers}
         held: collections.Counter[str] = collections.Counter()
-        for amounts in told.values():
+        for amounts in listed.values():
             held.update(amounts)
-        instances = told if self.cloud.weather.amounts else [one for one in told if told[one]]
+        instances = (
+            listed if self.cloud.weather.amounts else [uuid for uuid in listed if listed[uuid]]
+        )
         return {
             'name': self.name,
             'stats': _compute_node(self, held, servers),
@@ -503,7 +509,7 @@ class Host:
         while True:
             self.news.is_set = False
             servers = [*self.strangers, *self.listed]
-            untold = [one for one in self._untold if one not in self.listed]
+            untold = [server for server in self._untold if server not in self.listed]
             words = self._words([*servers, *untold])
             self.cloud.take_time(self.process, 0.01)
             pause_s = self.cloud.interval_s
@@ -514,8 +520,8 @@ class Host:
                     self._count.pass_by(answer['boot'] or 0)
                     pause_s = AGAIN_S
                 else:
-                    for one in [*servers, *untold]:
-                        self._untold.pop(one, None)
+                    for server in [*servers, *untold]:
+                        self._untold.pop(server, None)
                     self.answered += 1
                 self._seen = answer['generation']
             except errors.SchedError as error:
@@ -564,8 +570,8 @@ class Host:
 
     def say_size(self, server: str, what: str) -> None:
         names = ', '.join(sorted(self.pieces.get(server, ())))
-        told = f'{cpus_of(self.truth[server])}{names and ": "}{names}'
-        self.cloud.say(f'{server} {what} on {self.name} with {told}', server, self.name)
+        size = f'{cpus_of(self.truth[server])}{names and ": "}{names}'
+        self.cloud.say(f'{server} {what} on {self.name} with {size}', server, self.name)
 
     def drop(self, server: str) -> bool:
         if self.truth.pop(server, None) is not None:
@@ -612,7 +618,7 @@ class Host:
 
 def _compute_node(host: Host, held: Mapping[str, int], servers: list[str]) -> objects.ComputeNode:
     count = len(servers)
-    parts = [one for server in servers for one in host.parts.get(server, ())]
+    parts = [piece for server in servers for piece in host.parts.get(server, ())]
     return objects.ComputeNode(
         **pieces.fields(parts) if host.has_pieces else {},
         uuid=host.uuid,
@@ -646,8 +652,8 @@ def _capacity(host: Host) -> dict[str, int]:
 
 def _providers(host: Host) -> dict[str, Any]:
     inventories = {
-        one: {'total': total, 'reserved': 0, 'allocation_ratio': 1.0}
-        for one, total in _capacity(host).items()
+        name: {'total': total, 'reserved': 0, 'allocation_ratio': 1.0}
+        for name, total in _capacity(host).items()
     }
     root = {'name': host.name, 'parent_provider_uuid': None, 'inventories': inventories,
             'traits': ['COMPUTE_NODE']}  # fmt: skip
@@ -711,9 +717,9 @@ class Life:
         for left in reversed(range(tries)):
             cloud.take_time(self.process, 0.001)
             try:
-                found = cloud.bus.call(namespace, method, self._request_id, **args)
+                answer = cloud.bus.call(namespace, method, self._request_id, **args)
                 cloud.say(f'{server.name}: {method} is answered', server.name)
-                return found
+                return answer
             except (errors.NoAnswer, errors.StoreUnavailable, errors.Outdated) as error:
                 cloud.say(f'{server.name}: {method} failed: {error}', server.name)
                 if not left:
@@ -816,15 +822,15 @@ class Life:
             return []
         except errors.NoValidHost:
             return []
-        return [self.cloud.hosts[one.service_host] for one in chosen]
+        return [self.cloud.hosts[selection.service_host] for selection in chosen]
 
     def _selections(self, spec: Any) -> list:
         """The host for a server and the alternates. Raises NoAnswer and NoValidHost."""
-        (found,) = self._call(
+        (answer,) = self._call(
             'scheduler', 'select_destinations', spec_obj=spec,
             instance_uuids=[self.server.uuid], return_objects=True, return_alternates=True,
         )  # fmt: skip
-        return [objects.from_primitive(one) for one in found]
+        return [objects.from_primitive(selection) for selection in answer]
 
     def _claim_on(self, host: Host, until_s: float) -> Any:
         """The claim that the server was told to have."""
@@ -840,13 +846,13 @@ class Life:
     def _claim_alternate(self, spec: Any, tried: Host, host: Host, claim: Any) -> Any:
         """The claim after the attempt to move it; None if that is not known."""
         try:
-            made = self._call(
+            moved = self._call(
                 'claims', 'claim_alternate', spec_obj=spec, instance_uuid=self.server.uuid,
                 failed_host=tried.name, host=host.name, nodename=host.name,
                 claim=claim and claim.uuid,
             )  # fmt: skip
-            self.cloud.ledger.promise(self.server.name, made.uuid)
-            return made
+            self.cloud.ledger.promise(self.server.name, moved.uuid)
+            return moved
         except (errors.ComputeResourcesUnavailable, errors.NodeNotFound):
             return claim
         except (errors.NoAnswer, errors.ClaimNotFound):
@@ -866,7 +872,7 @@ class Life:
     # Changes.
 
     def _wait_until_confirmed(self) -> None:
-        while not any(one.state == 'confirmed' for one in self._claims()):
+        while not any(claim.state == 'confirmed' for claim in self._claims()):
             wait(self.cloud.timeline, INTERVAL_S)
 
     def _resize(self) -> None:
@@ -957,8 +963,8 @@ class Life:
                 self.cloud.ledger.forget(server.name)  # a report without it may end it now
                 back = [(host, lambda: host.drop(server.name)),
                         (source, lambda: source.run_again(server.name))]  # fmt: skip
-                for there, work in back if cloud.weather.target_first else reversed(back):
-                    self._tell(there, work)
+                for on, work in back if cloud.weather.target_first else reversed(back):
+                    self._tell(on, work)
                 self._end('revert_claim', claim.uuid)
                 return
             self._tell(source, lambda: source.drop(server.name))
@@ -1030,37 +1036,37 @@ class Ledger:
         for node in [node for node in known if node not in heads]:
             del self._facts[node]
         if changed:
-            for facts in self._store.look(changed).nodes:
+            for facts in self._store.read_nodes(changed).nodes:
                 self._note_ends(self._facts.get(facts.report.node_uuid), facts)
                 self._facts[facts.report.node_uuid] = facts
                 self._pieces[facts.report.node_uuid] = {
-                    self._cloud.name_of(one.consumer_uuid): pieces.names(one.all_parts)
-                    for one in facts.claims
+                    self._cloud.name_of(claim.consumer_uuid): pieces.names(claim.all_parts)
+                    for claim in facts.claims
                 }
 
     def untold_resizes(self) -> list[tuple[str, str]]:
         """Consumer and name of each open resize that no caller was told: a late copy of a call
         has made it, after the first one was reverted. It stays until a call names it."""
         return [
-            (one.consumer_uuid, one.name)
+            (claim.consumer_uuid, claim.name)
             for facts in self._facts.values()
-            for one in facts.claims
-            if one.resizing and one.name not in self._told
+            for claim in facts.claims
+            if claim.resizing and claim.name not in self._told
         ]
 
     def new_parts(self, server: str, resize: str) -> HardwareAllocation | None:
         """The pieces of the new size of an open resize, which no answer tells."""
-        for one in self._store.claims(uuid_of(server)):
-            if one.resizing and one.has_uuid(resize):
-                return one.resizing.parts
+        for claim in self._store.claims(uuid_of(server)):
+            if claim.resizing and claim.has_uuid(resize):
+                return claim.resizing.parts
         return None
 
     def _note_ends(self, before: Any, after: Any) -> None:
         cloud, now_s = self._cloud, self._cloud.timeline.now_s
-        host, there = after.report.host, {one.key: one for one in after.claims}
-        old = {one.key: one for one in before.claims} if before else {}
-        for key in sorted(there.keys() | old.keys()):
-            was, now = old.get(key), there.get(key)
+        host, new = after.report.host, {claim.key: claim for claim in after.claims}
+        old = {claim.key: claim for claim in before.claims} if before else {}
+        for key in sorted(new.keys() | old.keys()):
+            was, now = old.get(key), new.get(key)
             if _brief(was) == _brief(now):
                 continue
             name = cloud.name_of(key[0])
@@ -1078,10 +1084,10 @@ class Ledger:
             if host.truth:
                 raise Violation(f'{host.name} is not in the store', host.name, *host.truth)
             return
-        claims = {self._cloud.name_of(one.consumer_uuid): one for one in facts.claims}
+        claims = {self._cloud.name_of(claim.consumer_uuid): claim for claim in facts.claims}
         total: collections.Counter[str] = collections.Counter()
-        for one in claims.values():
-            total.update(one.resources)
+        for claim in claims.values():
+            total.update(claim.resources)
         for amounts in host.strangers.values() if host.answered else ():
             total.update(amounts)
         self._check_room(host, total, 'claims and unclaimed instances')
@@ -1115,15 +1121,15 @@ class Ledger:
                                 host.name)  # fmt: skip
 
     def _check_groups(self, host: Host, what: str, servers: Iterable[str]) -> None:
-        there: dict[str, str] = {}
+        server_of: dict[str, str] = {}
         for server in servers:
             group = self._cloud.groups.get(server)
             if group is None or server in self.expired:
                 continue
-            if other := there.get(group):
+            if other := server_of.get(group):
                 raise Violation(f'{what} {other} and {server} of {group} are on {host.name}',
                                 other, server, host.name)  # fmt: skip
-            there[group] = server
+            server_of[group] = server
 
     def _check_pieces(self, host: Host) -> None:
         """No piece is held twice, and what runs holds what its claim has."""
@@ -1153,8 +1159,8 @@ class Ledger:
         if server in self.expired:
             return
         consumer = uuid_of(server)
-        if not any(one.consumer_uuid == consumer and one.has_uuid(claim)
-                   for facts in self._facts.values() for one in facts.claims):  # fmt: skip
+        if not any(held.consumer_uuid == consumer and held.has_uuid(claim)
+                   for facts in self._facts.values() for held in facts.claims):  # fmt: skip
             raise Violation(f'{server} was told that it has claim {claim}, and it is gone', server)
 
     def check_end(self) -> None:
@@ -1165,7 +1171,8 @@ class Ledger:
         for host in self._cloud.hosts.values():
             facts = self._facts[host.uuid]
             claims = {
-                self._cloud.name_of(one.consumer_uuid): dict(one.resources) for one in facts.claims
+                self._cloud.name_of(claim.consumer_uuid): dict(claim.resources)
+                for claim in facts.claims
             }
             runs = {name: amounts for name, amounts in host.truth.items()
                     if name not in self.expired}  # fmt: skip
@@ -1187,7 +1194,7 @@ class Ledger:
         cluster = member.scheduler.state_sync.node
         for host in self._cloud.hosts.values():
             node, facts = cluster(host.name, host.name), self._facts[host.uuid]
-            if dict(node.claims) != {one.consumer_uuid: one for one in facts.claims}:
+            if dict(node.claims) != {claim.consumer_uuid: claim for claim in facts.claims}:
                 raise Violation(f'{member.name} knows {sorted(node.claims)} on {host.name}, and '
                                 'the store has other claims', host.name)  # fmt: skip
             if host.has_pieces and not self.expired:
@@ -1333,10 +1340,10 @@ class Cloud:
         """Servers come."""
         wait(self.timeline, CALM_S / 2)
         while not self.is_over:
-            there = [one for one in self.conductors if one.is_alive]
+            alive = [conductor for conductor in self.conductors if conductor.is_alive]
             for _ in range(self.chance.choice([1, 1, 2, 4])):  # at once, so that schedulers race
-                if len(self.lives) < self.weather.servers and there:
-                    self._boot(self.chance.choice(there))
+                if len(self.lives) < self.weather.servers and alive:
+                    self._boot(self.chance.choice(alive))
             wait(self.timeline, self.chance.expovariate(1 / 10.0))
 
     def _boot(self, process: Process) -> None:
@@ -1364,8 +1371,8 @@ class Cloud:
                 kind()
 
     def _processes(self) -> list[Process]:
-        return [*(one.process for one in self.members),
-                *(one.process for one in self.hosts.values()), *self.conductors]  # fmt: skip
+        return [*(member.process for member in self.members),
+                *(host.process for host in self.hosts.values()), *self.conductors]  # fmt: skip
 
     def _pause(self) -> None:
         process, seconds = self.chance.choice(self._processes()), self._pause_s()
@@ -1382,13 +1389,13 @@ class Cloud:
         self.timeline.at(down_s, lambda: self._start_again(process))
 
     def _start_again(self, process: Process) -> None:
-        for one in (*self.members, *self.hosts.values()):
-            if one.process is process:
-                one.start()
+        for part in (*self.members, *self.hosts.values()):
+            if part.process is process:
+                part.start()
                 return
         fresh = Process(self.timeline, process.name)
         self.conductors[self.conductors.index(process)] = fresh
-        for life in [one for one in self.lives.values() if one.process is process]:
+        for life in [life for life in self.lives.values() if life.process is process]:
             life.process = fresh
             self.ledger.forget(life.server.name)
             fresh.start(life.clean_up)
@@ -1441,9 +1448,9 @@ class Cloud:
 
     def story(self, about: tuple[str, ...]) -> list[str]:
         """The last lines about these servers and nodes, and about processes."""
-        found = [f'{now_s:10.3f}  {text}' for now_s, text, of in self.lines
+        lines = [f'{now_s:10.3f}  {text}' for now_s, text, of in self.lines
                  if not of or set(of) & set(about)]  # fmt: skip
-        return found[-LINES:]
+        return lines[-LINES:]
 
 
 class Complaints(logging.Handler):

@@ -42,7 +42,7 @@ from nova_sched.db import nova_cell
 from nova_sched.db.nova_cell import INSTANCES, MIGRATIONS, NODES, SERVICES, NovaCell
 from nova_sched.engine import loop
 from nova_sched.engine.scheduler import Scheduler
-from nova_sched.engine.sync.membership import SIGN_S, SILENT_S
+from nova_sched.engine.sync.membership import HEARTBEAT_S, SILENT_S
 from nova_sched.extensions.simulator.storm import (
     ANSWER_S,
     FLAVORS,
@@ -100,7 +100,7 @@ class Placement:
 
     def held(self, provider: str) -> dict[str, dict[str, int]]:
         """What is allocated from a provider, by consumer."""
-        return {one: held[provider] for one, (_, held) in self.consumers.items()
+        return {consumer: held[provider] for consumer, (_, held) in self.consumers.items()
                 if provider in held}  # fmt: skip
 
     def answer(self, method: str, path: str, query: Mapping, body: Any) -> Any:
@@ -111,9 +111,9 @@ class Placement:
             return None
         if parts[0] == 'allocations':
             generation, held = self.consumers.get(parts[1], (None, {}))
-            found = {one: {'resources': some} for one, some in held.items()}
+            allocations = {name: {'resources': some} for name, some in held.items()}
             owner = {'project_id': PROJECT, 'user_id': USER, 'consumer_generation': generation}
-            return {'allocations': found, **(owner if held else {})}
+            return {'allocations': allocations, **(owner if held else {})}
         if len(parts) == 1:
             wanted = query.get('in_tree')
             return {
@@ -130,7 +130,7 @@ class Placement:
             'inventories': {name: {'total': total} for name, total in TOTALS.items()},
             'traits': ['OWNER_NOVA'],
             'usages': sums(held.values()),
-            'allocations': {one: {'resources': some} for one, some in held.items()},
+            'allocations': {name: {'resources': some} for name, some in held.items()},
         }
 
     def _write(self, bodies: Mapping[str, Mapping]) -> None:
@@ -144,11 +144,13 @@ class Placement:
                     f'{body["consumer_generation"]}',
                     CONCURRENT,
                 )
-            wanted[consumer] = {one: dict(some['resources'])
-                                for one, some in body['allocations'].items()}  # fmt: skip
-        touched = {one for held in wanted.values() for one in held}
+            wanted[consumer] = {provider: dict(some['resources'])
+                                for provider, some in body['allocations'].items()}  # fmt: skip
+        touched = {provider for held in wanted.values() for provider in held}
         for provider in sorted(touched):
-            others = {one: some for one, some in self.held(provider).items() if one not in wanted}
+            others = {
+                other: some for other, some in self.held(provider).items() if other not in wanted
+            }
             total = sums([*others.values(), *(held.get(provider, {}) for held in wanted.values())])
             if any(total.get(name, 0) > capacity for name, capacity in TOTALS.items()):
                 raise Refused(409, f'Unable to allocate inventory on {provider}')
@@ -160,9 +162,11 @@ class Placement:
         for provider in touched:
             self.providers[provider] += 1
         names = self._cloud.name_of
-        told = {names(one): {names(node): some[VCPU] for node, some in held.items()}
-                for one, held in wanted.items()}  # fmt: skip
-        self._cloud.say(f'Placement: {told}', *(names(one).split(' ')[0] for one in wanted))
+        written = {names(consumer): {names(node): some[VCPU] for node, some in held.items()}
+                for consumer, held in wanted.items()}  # fmt: skip
+        self._cloud.say(
+            f'Placement: {written}', *(names(consumer).split(' ')[0] for consumer in wanted)
+        )
         self._cloud.ledger.is_due = True
 
 
@@ -189,50 +193,50 @@ class Adapter:
         cloud.take_time(self._process, 0.005)
         if cloud.placement.is_away:
             raise errors.PlacementUnavailable('simulated: the connection is refused')
-        asked = method, path, params or {}, json
+        request = method, path, params or {}, json
         if cloud.is_stormy and chance.random() < 2 * cloud.weather.busy:
             fault = chance.choice([self._busy, self._changed, self._unanswered, self._slow])
-            return fault(asked, timeout[1])
-        found = self._answer(*asked)
+            return fault(request, timeout[1])
+        response = self._answer(*request)
         if cloud.is_stormy and chance.random() < 4 * cloud.weather.slow:
             wait(cloud.timeline, chance.uniform(0.01, 3.0))
         cloud.take_time(self._process, 0.005)
-        return found
+        return response
 
-    def _answer(self, *asked: Any) -> Response:
+    def _answer(self, *request: Any) -> Response:
         try:
-            found = self._cloud.placement.answer(*asked)
+            document = self._cloud.placement.answer(*request)
         except Refused as error:
             detail = {'detail': str(error), 'code': error.code}
             return Response(error.status, {'errors': [detail]})
-        return Response(200, found)
+        return Response(200, document)
 
     def _busy(self, *_: Any) -> Response:
         return Response(503, {})
 
-    def _changed(self, asked: tuple, _: float) -> Response:
-        if asked[0] == 'GET':
+    def _changed(self, request: tuple, _: float) -> Response:
+        if request[0] == 'GET':
             return Response(503, {})
         detail = {'detail': 'resource provider generation conflict', 'code': CONCURRENT}
         return Response(409, {'errors': [detail]})
 
-    def _unanswered(self, asked: tuple, _: float) -> Response:
-        self._cloud.say(f'{self._process.name}: an answer of Placement to {asked[0]} is lost')
-        self._answer(*asked)
+    def _unanswered(self, request: tuple, _: float) -> Response:
+        self._cloud.say(f'{self._process.name}: an answer of Placement to {request[0]} is lost')
+        self._answer(*request)
         raise errors.PlacementUnavailable('simulated: the connection was closed')
 
-    def _slow(self, asked: tuple, read_s: float) -> Response:
+    def _slow(self, request: tuple, read_s: float) -> Response:
         cloud = self._cloud
         took_s = cloud.chance.uniform(0.1, min(read_s, READ_S) + READ_S - 1.0)
         if took_s < read_s or not self._is_late:
             if cloud.chance.random() < 0.5:
                 wait(cloud.timeline, min(took_s, read_s))
-                return self._answer(*asked)
-            found = self._answer(*asked)
+                return self._answer(*request)
+            response = self._answer(*request)
             wait(cloud.timeline, min(took_s, read_s))
-            return found
-        cloud.say(f'{self._process.name}: Placement will do {asked[0]} in {took_s:.1f} s')
-        cloud.timeline.at(took_s, lambda: self._answer(*asked) and None)
+            return response
+        cloud.say(f'{self._process.name}: Placement will do {request[0]} in {took_s:.1f} s')
+        cloud.timeline.at(took_s, lambda: self._answer(*request) and None)
         wait(cloud.timeline, read_s)
         raise errors.PlacementUnavailable('simulated: no answer')
 
@@ -250,7 +254,7 @@ class CellDatabase:
         self.engine = db_engine.create('sqlite://')
         with self.engine.begin() as connection:
             for table in TABLES:
-                columns = ', '.join(f'"{one.name}"' for one in table.c)
+                columns = ', '.join(f'"{column.name}"' for column in table.c)
                 connection.exec_driver_sql(f'CREATE TABLE {table.name} ({columns})')
         with self.engine.connect() as connection:
             driver = connection.connection.driver_connection
@@ -273,8 +277,8 @@ class CellDatabase:
     def write(self, *statements: Any) -> None:
         """Run statements, in a transaction."""
         with self.engine.begin() as connection:
-            for one in statements:
-                connection.execute(one)
+            for statement in statements:
+                connection.execute(statement)
         self._cloud.ledger.is_due = True
 
 
@@ -296,9 +300,9 @@ class StormyCell:
         def call(*args: Any) -> Any:
             self._cloud.take_time(self._process, 0.002)
             self._cloud.nova.check(self._database)
-            found = method(*args)
+            answer = method(*args)
             self._cloud.take_time(self._process, 0.002)
-            return found
+            return answer
 
         return call
 
@@ -308,7 +312,7 @@ class Nova:
 
     def __init__(self, cloud: 'NovaCloud'):
         self._cloud = cloud
-        self.cells = [CellDatabase(cloud, one) for one in range(cloud.chance.randint(1, 2))]
+        self.cells = [CellDatabase(cloud, number) for number in range(cloud.chance.randint(1, 2))]
         self.host_mappings: dict[str, str] = {}
         self.build_requests: dict[str, None] = {}
 
@@ -326,7 +330,7 @@ class NovaDatabases:
 
     def __init__(self, cloud: 'NovaCloud', process: Process):
         self._cloud, self._process = cloud, process
-        self._cells = [StormyCell(one, cloud, process) for one in cloud.nova.cells]
+        self._cells = [StormyCell(cell, cloud, process) for cell in cloud.nova.cells]
         self.left_out: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[StormyCell]:
@@ -355,7 +359,7 @@ class NovaMember(Member):
 
     READS_NOVA = True
     cloud: 'NovaCloud'
-    signed_s = 0.0
+    heartbeat_s = 0.0
 
     def _make(self, context: Any) -> Scheduler:
         cloud, timeline = self.cloud, self.cloud.timeline
@@ -365,7 +369,7 @@ class NovaMember(Member):
         writer = AllocationWriter(
             client,
             context.store.claims,
-            lambda uuid: made.nova_hosts.host_of(uuid),
+            lambda uuid: scheduler.nova_hosts.host_of(uuid),
             lambda server: any(cell.is_evacuating(server) for cell in self._nova),
             lambda nodes: self.mirror.read_nodes(nodes),
             timeout_s=ANSWER_S,
@@ -374,17 +378,17 @@ class NovaMember(Member):
             not_up=lambda nodes: self.mirror.not_up(nodes),
         )
         writer._uncertain._clock = lambda: timeline.now_s
-        context.writer, context.before_refusal = writer, self._look_before_refusal
-        made = Scheduler(context)
-        send = made.loop.send
+        context.writer, context.before_refusal = writer, self._poll_before_refusal
+        scheduler = Scheduler(context)
+        send = scheduler.loop.send
 
         def sent(kind: str, work: Any) -> Any:
             future = send(kind, work)
             self.work.set()
             return future
 
-        made.loop.send = sent  # type: ignore[method-assign]
-        front = Front(self, made)
+        scheduler.loop.send = sent  # type: ignore[method-assign]
+        front = Front(self, scheduler)
         self.mirror = Mirror(
             front,
             self._nova,
@@ -403,10 +407,10 @@ class NovaMember(Member):
             monotonic=lambda: timeline.now_s,
         )
         hooks = MirrorHooks({'settle': lambda _: reconciler.settle()})
-        return made
+        return scheduler
 
-    def _look_before_refusal(self, requests: Any, _refusal: Any) -> Any:
-        self.mirror.look_now()
+    def _poll_before_refusal(self, requests: Any, _refusal: Any) -> Any:
+        self.mirror.poll_now()
         return requests
 
     def _endpoints(self, front: Front) -> dict[str, Any]:
@@ -416,26 +420,26 @@ class NovaMember(Member):
         """With the time of the request, by the clock of this machine, from which its age is
         told."""
         age = datetime.timedelta(seconds=self.cloud.timeline.now_s - message.sent_s)
-        made = datetime.datetime.now(datetime.UTC) - age
-        return types.SimpleNamespace(request_id=message.request_id, timestamp=made.isoformat())
+        sent_at = datetime.datetime.now(datetime.UTC) - age
+        return types.SimpleNamespace(request_id=message.request_id, timestamp=sent_at.isoformat())
 
     def _open(self) -> None:
-        self.process.start(self._sign)
+        self.process.start(self._heartbeat)
         self.process.start(self._read_nova)
 
     def _read_nova(self) -> None:
         self.mirror.start()
         self.is_ready = True
 
-    def _sign(self) -> None:
+    def _heartbeat(self) -> None:
         """Learn which of the schedulers live, and which cells this one reads."""
         timeline, membership = self.cloud.timeline, self._context.membership
         while True:
-            self.signed_s = timeline.now_s
-            alive = [one.number for one in self.cloud.members
-                     if timeline.now_s - one.signed_s < SILENT_S]  # fmt: skip
+            self.heartbeat_s = timeline.now_s
+            alive = [member.number for member in self.cloud.members
+                     if timeline.now_s - member.heartbeat_s < SILENT_S]  # fmt: skip
             membership.position_and_count = alive.index(self.number), len(alive)
-            wait(timeline, SIGN_S)
+            wait(timeline, HEARTBEAT_S)
 
 
 # Compute nodes.
@@ -476,13 +480,13 @@ class NovaHost(Host):
         self.news = Signal(self.cloud.timeline)
         self.client = NovaClient(self.cloud, process)
         self._busy: dict[str, Lock] = collections.defaultdict(Lock)
-        # What was under way is done again, but nothing from before it.
+        # Work that was under way is done again, but nothing from before it.
         self._serials = {
-            one: (serial - 1, False) if done is None else (serial, done)
-            for one, (serial, done) in self._serials.items()
+            server: (serial - 1, False) if done is None else (serial, done)
+            for server, (serial, done) in self._serials.items()
         }
         self.force_down(False)
-        process.start(self._sign)
+        process.start(self._heartbeat)
         process.start(self._update_always)
 
     def force_down(self, is_lost: bool) -> None:
@@ -491,7 +495,7 @@ class NovaHost(Host):
         row = SERVICES.update().where(SERVICES.c.host == self.name)
         self.cell.write(row.values(forced_down=is_lost))
 
-    def _sign(self) -> None:
+    def _heartbeat(self) -> None:
         while True:
             row = SERVICES.update().where(SERVICES.c.host == self.name)
             self.cell.write(row.values(last_seen_up=self.cell.moment))
@@ -505,7 +509,7 @@ class NovaHost(Host):
         while True:
             self.update()
             self._remove_deleted()
-            servers = [uuid_of(one) for one in self.truth]
+            servers = [uuid_of(server) for server in self.truth]
             self.cloud.cast('sync_instance_info', host_name=self.name, instance_uuids=servers)
             wait(self.cloud.timeline, 3 * self.cloud.interval_s)
 
@@ -514,8 +518,8 @@ class NovaHost(Host):
         held = self.cloud.placement.held(self.uuid)
         deleted = INSTANCES.select().where(INSTANCES.c.uuid.in_(held), INSTANCES.c.deleted == 1)
         with self.cell.engine.connect() as connection:
-            found = [row.uuid for row in connection.execute(deleted)]
-        for uuid in found:
+            uuids = [row.uuid for row in connection.execute(deleted)]
+        for uuid in uuids:
             self.client.remove(uuid)
 
     @property
@@ -549,7 +553,7 @@ class NovaHost(Host):
                 self._serials[server] = serial, done
             return done
 
-    # What conductors have it do. Each may be repeated from its beginning.
+    # Work for conductors. Each piece may be repeated from its beginning.
 
     def holds(self, server: str, amounts: Mapping[str, int] | None) -> None:
         """From now on, the resource tracker counts this for a server."""
@@ -573,7 +577,7 @@ class NovaHost(Host):
         self.cloud.take_time(self.process, 0.01)
 
     def build_server(self, server: Server, vm_state: str, fails: bool) -> bool:
-        """Build or unshelve a server here. What fails leaves its allocations alone: it may be done
+        """Build or unshelve a server here. A failure leaves its allocations alone: it may be done
         again."""
         name, pause_s = server.name, self.cloud.chance.expovariate(1 / 3.0)
         self.instance(name, host=self.name, node=self.name, vm_state=vm_state, task_state=None)
@@ -684,9 +688,10 @@ class NovaClient:
 
     def remove(self, *consumers: str) -> None:
         """Remove all that these consumers have."""
-        for one in consumers:
-            self.always(lambda client, one=one: client.remove(one, client.allocations_of(one)))
-            self.always(lambda client, one=one: _has_none(client, one))
+        for consumer in consumers:
+            self.always(lambda client, uuid=consumer: client.remove(
+                uuid, client.allocations_of(uuid)))  # fmt: skip
+            self.always(lambda client, uuid=consumer: _has_none(client, uuid))
 
     def give(self, giver: str, taker: str) -> None:
         """Give all that one consumer has to another one, which loses what it has."""
@@ -706,24 +711,30 @@ class NovaClient:
         """Remove what a consumer has of one provider."""
 
         def work(client: PlacementClient) -> bool:
-            found = client.allocations_of(consumer)
-            if provider in found.providers:
-                rest = {one: some for one, some in found.providers.items() if one != provider}
-                client.write({consumer: dataclasses.replace(found, providers=rest)})
+            allocations = client.allocations_of(consumer)
+            if provider in allocations.providers:
+                rest = {
+                    other: some
+                    for other, some in allocations.providers.items()
+                    if other != provider
+                }
+                client.write({consumer: dataclasses.replace(allocations, providers=rest)})
             return True
 
         self.always(work)
 
     def claim(self, consumer: str, request: str) -> bool:
         """Allocate an alternate for a server that has nothing. Returns whether there is room."""
-        wanted = {one: some['resources']
-                  for one, some in json.loads(request)['allocations'].items()}  # fmt: skip
+        wanted = {provider: some['resources']
+                  for provider, some in json.loads(request)['allocations'].items()}  # fmt: skip
 
         def work(client: PlacementClient) -> bool:
-            found = client.allocations_of(consumer)
-            if found.providers != wanted:
-                made = ConsumerAllocations(wanted, found.generation, PROJECT, USER)
-                client.write({consumer: made})
+            allocations = client.allocations_of(consumer)
+            if allocations.providers != wanted:
+                wanted_allocations = ConsumerAllocations(
+                    wanted, allocations.generation, PROJECT, USER
+                )
+                client.write({consumer: wanted_allocations})
             return True
 
         return self.always(work)
@@ -731,8 +742,8 @@ class NovaClient:
 
 def _has_none(client: PlacementClient, consumer: str) -> bool:
     """Raises PlacementConflict while a consumer has allocations."""
-    found = client.allocations_of(consumer)
-    if found.providers and not client.remove(consumer, found):
+    allocations = client.allocations_of(consumer)
+    if allocations.providers and not client.remove(consumer, allocations):
         raise errors.PlacementConflict('it has changed', CONCURRENT)
     return True
 
@@ -758,25 +769,27 @@ class NovaLife(Life):
     def _boot(self) -> bool:
         server, cloud = self.server, self.cloud
         cloud.nova.build_requests[server.uuid] = None
-        found = self._destinations(self._spec(server.flavor))
-        if not found:
+        selections = self._destinations(self._spec(server.flavor))
+        if not selections:
             cloud.nova.build_requests.pop(server.uuid, None)
             return False
-        self._cell = next(one for one in cloud.nova.cells if one.uuid == found[0].cell_uuid)
+        self._cell = next(
+            cell for cell in cloud.nova.cells if cell.uuid == selections[0].cell_uuid
+        )
         row = {'uuid': server.uuid, 'vm_state': 'building', 'task_state': 'scheduling',
                'deleted': 0}  # fmt: skip
         self._cell.write(INSTANCES.insert().values(**row))
         cloud.take_time(self.process, 0.01)
         cloud.nova.build_requests.pop(server.uuid, None)
-        if self._build(found, 'building'):
+        if self._build(selections, 'building'):
             return True
         self._delete_row()
         return False
 
-    def _build(self, found: list, vm_state: str) -> bool:
+    def _build(self, selections: list, vm_state: str) -> bool:
         """Build the server on the chosen host, or on an alternate."""
         server, cloud = self.server, self.cloud
-        for place, chosen in enumerate(found):
+        for place, chosen in enumerate(selections):
             cloud.ledger.forget(server.name)
             host = cloud.hosts[chosen.service_host]
             if place and not self._client.claim(server.uuid, chosen.allocation_request):
@@ -833,8 +846,8 @@ class NovaLife(Life):
 
     def _unshelve(self) -> None:
         self._task('unshelving')
-        found = self._destinations(self._spec_within(self.server.flavor))
-        if not (found and self._build(found, 'shelved_offloaded')):
+        selections = self._destinations(self._spec_within(self.server.flavor))
+        if not (selections and self._build(selections, 'shelved_offloaded')):
             self._task(None)
         self.cloud.ledger.forget(self.server.name)
 
@@ -846,8 +859,9 @@ class NovaLife(Life):
     def _spec_within(self, flavor: TraceFlavor, leaving: Host | None = None) -> Any:
         """The request for another host of the cell that has the server."""
         spec = self._spec(flavor)
-        spec.ignore_hosts = [one.name for one in self.cloud.hosts.values()
-                             if one.cell is not self._cell or one is leaving] or None  # fmt: skip
+        elsewhere = (host.name for host in self.cloud.hosts.values()
+                     if host.cell is not self._cell or host is leaving)  # fmt: skip
+        spec.ignore_hosts = list(elsewhere) or None
         return spec
 
     def _begin(self, kind: str) -> str:
@@ -870,9 +884,9 @@ class NovaLife(Life):
         migration = self._begin(kind)
         self._client.give(server.uuid, migration)
         may_stay = kind == 'resize' and chance.random() < 0.5
-        found = self._destinations(self._spec_within(flavor, None if may_stay else source))
+        selections = self._destinations(self._spec_within(flavor, None if may_stay else source))
         cloud.ledger.forget(name)
-        host = cloud.hosts[found[0].service_host] if found else None
+        host = cloud.hosts[selections[0].service_host] if selections else None
         stays, fails = host is source, chance.random() < 0.1
         if host is None or not self._tell(
             host, lambda: host.prepare(name, old if stays else None, new, fails)
@@ -898,13 +912,13 @@ class NovaLife(Life):
         server, fails = self.server, self._chance.random() < 0.2
         self.cloud.ledger.forget(server.name)
         migration = self._begin('evacuation')
-        found = self._destinations(self._spec_within(server.flavor, source))
+        selections = self._destinations(self._spec_within(server.flavor, source))
         self.cloud.ledger.forget(server.name)
         row = MIGRATIONS.update().where(MIGRATIONS.c.uuid == migration)
-        if not found:
+        if not selections:
             self._cell.write(row.values(status='error'))
             return
-        host = self.cloud.hosts[found[0].service_host]
+        host = self.cloud.hosts[selections[0].service_host]
         if self._tell(host, lambda: host.rebuild(server, migration, fails)):
             server.host = host
             source.holds(server.name, None)
@@ -964,17 +978,17 @@ class NovaLedger(Ledger):
 
     def _claim(self, server: str, host: Host) -> Claim | None:
         facts = self._facts.get(host.uuid)
-        there = facts.claims if facts else ()
-        return next((one for one in there if one.consumer_uuid == uuid_of(server)), None)
+        claims = facts.claims if facts else ()
+        return next((claim for claim in claims if claim.consumer_uuid == uuid_of(server)), None)
 
     def _rows(self, host: NovaHost) -> dict[str, Mapping[str, int]]:
         """What the rows of a node have, by server."""
         facts, name_of = self._facts.get(host.uuid), self._cloud.name_of
         if facts is None:
             return {}
-        claims = {name_of(one.consumer_uuid): one.resources for one in facts.claims}
-        for one, amounts in facts.unclaimed.items():
-            name = name_of(one)
+        claims = {name_of(claim.consumer_uuid): claim.resources for claim in facts.claims}
+        for consumer, amounts in facts.unclaimed.items():
+            name = name_of(consumer)
             claims[name] = sums([claims.get(name, {}), amounts])
         return claims
 
@@ -986,8 +1000,10 @@ class NovaLedger(Ledger):
         self._check_room(host, collections.Counter(sums(host.truth.values())), 'what runs there')
         if facts := self._facts.get(host.uuid):
             # Placement may still refuse one that is pending, and the new size of a resize.
-            firm = [one for one in facts.claims if one.is_confirmed]
-            total = sums(one.resizing.old if one.resizing else one.resources for one in firm)
+            firm = [claim for claim in facts.claims if claim.is_confirmed]
+            total = sums(
+                claim.resizing.old if claim.resizing else claim.resources for claim in firm
+            )
             self._check_room(host, collections.Counter(total), 'confirmed claims')
         rows = self._rows(host)
         for server, amounts in host.truth.items():
@@ -1026,14 +1042,16 @@ class NovaLedger(Ledger):
         for host in self._cloud.hosts.values():
             runs = {**host.truth, **host.strangers}
             name_of = self._cloud.name_of
-            held = {name_of(one): some for one, some in
+            held = {name_of(consumer): some for consumer, some in
                     self._cloud.placement.held(host.uuid).items()}  # fmt: skip
-            rows = {one: some for one, some in self._rows(host).items() if one != NAMELESS}
-            for what, found in (('Placement has', held), ('its rows are', rows)):
-                if found != runs:
+            rows = {
+                server: some for server, some in self._rows(host).items() if server != NAMELESS
+            }
+            for what, amounts in (('Placement has', held), ('its rows are', rows)):
+                if amounts != runs:
                     raise Violation(
-                        f'at the end, {host.name} has {runs}, and {what} {found}',
-                        host.name, *(runs.keys() ^ found.keys()),
+                        f'at the end, {host.name} has {runs}, and {what} {amounts}',
+                        host.name, *(runs.keys() ^ amounts.keys()),
                     )  # fmt: skip
         for member in self._cloud.members:
             self._check_member(member)
@@ -1079,7 +1097,9 @@ class NovaCloud(Cloud):
             for after_s in self.bus.ways():
                 message = Message(self, 'req-cast', 'scheduler', method, args)
                 message.answer = lambda *_: None  # type: ignore[method-assign]
-                self.timeline.at(after_s, lambda one=member, told=message: self._hand(one, told))
+                self.timeline.at(
+                    after_s, lambda receiver=member, copy=message: self._hand(receiver, copy)
+                )
 
     @staticmethod
     def _hand(member: NovaMember, message: Message) -> None:
@@ -1112,10 +1132,10 @@ class NovaCloud(Cloud):
 
     def _outage(self) -> None:
         """Of the database of claims, of a cell, or of Placement."""
-        there = [None, self.placement, *self.nova.cells]
-        found = self.chance.choice(there)
-        if found is None:
+        parts = [None, self.placement, *self.nova.cells]
+        part = self.chance.choice(parts)
+        if part is None:
             super()._outage()
             return
-        found.is_away = True
-        self.timeline.at(self.chance.uniform(0.1, 30.0), lambda: setattr(found, 'is_away', False))
+        part.is_away = True
+        self.timeline.at(self.chance.uniform(0.1, 30.0), lambda: setattr(part, 'is_away', False))

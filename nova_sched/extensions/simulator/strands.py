@@ -178,12 +178,12 @@ class Signal:
 @contextlib.contextmanager
 def names_from(chance: random.Random):
     """In this block, new UUIDs come from the random numbers of the simulation."""
-    made = uuid.uuid4
+    uuid4 = uuid.uuid4
     uuid.uuid4 = lambda: uuid.UUID(int=chance.getrandbits(128), version=4)
     try:
         yield
     finally:
-        uuid.uuid4 = made
+        uuid.uuid4 = uuid4
 
 
 # The threads of the product, as strands.
@@ -244,8 +244,8 @@ class Event:
     def set(self) -> None:
         self._is_set = True
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            one.set()
+        for strand in waiting:
+            strand.set()
 
     def clear(self) -> None:
         self._is_set = False
@@ -283,16 +283,16 @@ class Pool:
 
     def map(self, work: Callable, *items: Iterable) -> Iterable:
         futures = [self.submit(work, *args) for args in zip(*items, strict=True)]
-        return (one.result() for one in futures)
+        return (future.result() for future in futures)
 
     @staticmethod
     def _run(future: Future, work: Callable, args: tuple) -> None:
         try:
-            found = work(*args)
+            result = work(*args)
         except Exception as error:  # noqa: BLE001 - who asks for the result gets it
             future.set_exception(error)
         else:
-            future.set_result(found)
+            future.set_result(result)
 
 
 @contextlib.contextmanager

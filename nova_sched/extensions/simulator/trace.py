@@ -87,14 +87,14 @@ def rows(path, read):
             table = csv.DictReader(lines)
             for row in table:
                 try:
-                    found = read(row)
+                    value = read(row)
                 except KeyError as error:
                     raise errors.BadConfig(
                         f'{path}, line {table.line_num}', f'{error} is not known'
                     ) from None
                 except (TypeError, ValueError) as error:
                     raise errors.BadConfig(f'{path}, line {table.line_num}', str(error)) from None
-                yield found
+                yield value
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise errors.BadConfig(
             f'the trace {path}', getattr(error, 'strerror', None) or str(error)

@@ -109,45 +109,45 @@ def activate(
     )
 
 
-def shut(one: Active, a: int, b: int) -> np.ndarray | None:
+def shut(active: Active, a: int, b: int) -> np.ndarray | None:
     """Return the domains, bool [D], that are closed for a unit by fixed members and outside
     instances.
 
     The placement of the other members cannot open them.
     """
-    everywhere = np.ones(len(one.fixed_a), dtype=bool)
-    match one.kind:
+    everywhere = np.ones(len(active.fixed_a), dtype=bool)
+    match active.kind:
         case definition.ANTI_AFFINITY:
-            return one.fixed_a + a > one.rule.most if a else None
+            return active.fixed_a + a > active.rule.most if a else None
         case definition.EXCLUSIVE:
             if a and b:
                 return everywhere
-            return one.outside | (one.fixed_b > 0) if a else one.fixed_a > 0
+            return active.outside | (active.fixed_b > 0) if a else active.fixed_a > 0
         case definition.APART:
             if a and b:
                 return everywhere
-            return one.fixed_b > 0 if a else one.fixed_a > 0
+            return active.fixed_b > 0 if a else active.fixed_a > 0
         case definition.NEAR:
-            return one.fixed_b == 0 if a and not b and not one.left_b else None
+            return active.fixed_b == 0 if a and not b and not active.left_b else None
     return None
 
 
-def is_hopeless(one: Active) -> bool:
+def is_hopeless(active: Active) -> bool:
     """Return whether fixed members break the rule for good, or too few members are left to keep
     it."""
-    used = one.fixed_a > 0
-    match one.kind:
+    used = active.fixed_a > 0
+    match active.kind:
         case definition.ANTI_AFFINITY:
-            return bool((one.fixed_a > one.rule.most).any())
+            return bool((active.fixed_a > active.rule.most).any())
         case definition.SPREAD:
-            return one.rule.min_domains > int(used.sum()) + one.left_a
+            return active.rule.min_domains > int(used.sum()) + active.left_a
         case definition.EXCLUSIVE:
-            return bool((used & (one.outside | (one.fixed_b > 0))).any())
+            return bool((used & (active.outside | (active.fixed_b > 0))).any())
         case definition.NEAR:
-            alone = int((used & (one.fixed_b == 0)).sum()) > one.left_b
-            return alone or (one.left_a > 0 and not (one.left_b or one.fixed_b.any()))
+            alone = int((used & (active.fixed_b == 0)).sum()) > active.left_b
+            return alone or (active.left_a > 0 and not (active.left_b or active.fixed_b.any()))
         case definition.APART:
-            return bool((used & (one.fixed_b > 0)).any())
+            return bool((used & (active.fixed_b > 0)).any())
     return False
 
 
@@ -321,10 +321,10 @@ class Spread(Standing):
         """Bool [D]: a verdict on ``a`` more members, equal for domains with equally many
         members."""
         sizes = np.bincount(self.a)  # domains by the number of members that they have
-        found = np.zeros(len(sizes), dtype=bool)
+        verdicts = np.zeros(len(sizes), dtype=bool)
         for count in np.flatnonzero(sizes).tolist():
-            found[count] = verdict(sizes, count, a)
-        return found[self.a]
+            verdicts[count] = verdict(sizes, count, a)
+        return verdicts[self.a]
 
     def _is_not_too_late(self, sizes: np.ndarray, count: int, a: int) -> bool:
         """Return whether enough members are left to raise all used domains to the largest count

@@ -15,7 +15,7 @@ Each condition compares the amount that a domain holds with the amount that is a
 domains of a level at once. A condition is necessary for every placement that extends a tally. So
 it prunes during an attempt and is a proof at the start.
 
-What is left in a domain after the last whole block is lost for further blocks. So a region may
+The rest of a domain after its last whole block is lost for further blocks. So a region may
 have enough free capacity for all its blocks, and a domain for each of them, but too few domains:
 ``whole_blocks`` counts these.
 """
@@ -107,8 +107,8 @@ def passing(
         for number in block.inner:
             if number in inner:
                 passes &= _inside(tally, number, block.level, inner[number])
-        for asked, held in _whole(tally, block, inner):
-            passes &= held >= asked
+        for needed, held in _whole(tally, block, inner):
+            passes &= held >= needed
     return passes
 
 
@@ -159,12 +159,12 @@ def _resources(
         counted = measure > 0
         if len(compiled.shapes[t].ways) > 1 or not counted.any():
             continue
-        asked = sum(
+        places = sum(
             n * int((least[s][counted] // measure[counted]).min()) for s, n in shapes.items()
         )
         held = level.sum(np.where(usable, np.minimum(tally.slots[t], ENDLESS >> 12), 0))
         words = f'places for {compiled.problem.kind_names[compiled.shapes[t].kinds[0]]}'
-        yield Check(held, asked, words, classes)
+        yield Check(held, places, words, classes)
 
 
 def _rules(
@@ -179,32 +179,32 @@ def _rules(
     layout = tally.compiled.layout
     for position in sorted({p for c in classes for p in tally.wiring.concerns[c]}):
         applied = tally.rules[position]
-        one = applied.active
-        each = one.a[classes]
+        active = applied.active
+        each = active.a[classes]
         members = int((each * left).sum())
-        if members and one.is_cap:
-            most, asked = np.maximum(one.rule.most - applied.a, 0), members
-            fine = layout.levels[one.level].sum((each[:, None] * room).sum(axis=0))
-            held = _lift(layout, np.minimum(most, fine), most, one.level, number)
-        elif members == applied.left_a and one.is_required and one.kind == definition.SPREAD:
+        if members and active.is_cap:
+            most, needed = np.maximum(active.rule.most - applied.a, 0), members
+            fine = layout.levels[active.level].sum((each[:, None] * room).sum(axis=0))
+            held = _lift(layout, np.minimum(most, fine), most, active.level, number)
+        elif members == applied.left_a and active.is_required and active.kind == definition.SPREAD:
             used = applied.a > 0
-            fresh = ~used & layout.levels[one.level].any(room[each > 0].any(axis=0))
-            asked = one.rule.min_domains - int(used.sum())
-            held = _lift(layout, fresh.astype(np.int64), ~used, one.level, number)
-        elif number is not None and members and _forbids(layout, one, classes, left, number):
-            held, asked = np.zeros(layout.levels[number].count, dtype=np.int64), members
+            fresh = ~used & layout.levels[active.level].any(room[each > 0].any(axis=0))
+            needed = active.rule.min_domains - int(used.sum())
+            held = _lift(layout, fresh.astype(np.int64), ~used, active.level, number)
+        elif number is not None and members and _forbids(layout, active, classes, left, number):
+            held, needed = np.zeros(layout.levels[number].count, dtype=np.int64), members
         else:
             continue
         if held is not None:
-            yield Check(held, asked, one.rule.policy.name, classes, one.number)
+            yield Check(held, needed, active.rule.policy.name, classes, active.number)
 
 
 def _forbids(
-    layout: Layout, one: Active, classes: np.ndarray, left: np.ndarray, number: int
+    layout: Layout, active: Active, classes: np.ndarray, left: np.ndarray, number: int
 ) -> bool:
     """Return whether a required rule separates units that must share one domain of a level."""
-    rivals = one.is_required and one.kind in (definition.APART, definition.EXCLUSIVE)
-    return bool(layout.nests[number, one.level] and rivals and (one.b[classes] * left).any())
+    rivals = active.is_required and active.kind in (definition.APART, definition.EXCLUSIVE)
+    return bool(layout.nests[number, active.level] and rivals and (active.b[classes] * left).any())
 
 
 def _lift(
@@ -230,9 +230,9 @@ def _inside(tally: PlacementTally, number: int, level: int, fits: np.ndarray) ->
     """Return the domains of a level that contain a domain where an inner block fits."""
     inner = tally.compiled.blocks[number]
     around = tally.compiled.layout.around(inner.level, level)
-    found = np.zeros(tally.compiled.layout.levels[level].count, dtype=bool)
-    found[around[fits]] = True
-    return found
+    domains = np.zeros(tally.compiled.layout.levels[level].count, dtype=bool)
+    domains[around[fits]] = True
+    return domains
 
 
 def _whole(
@@ -286,8 +286,8 @@ def _failing(
         had = good.any()
         for inner in block.inner:
             good &= _inside(tally, inner, block.level, known[inner])
-        for asked, held in _whole(tally, block, known):
-            good &= held >= asked
+        for needed, held in _whole(tally, block, known):
+            good &= held >= needed
         known[block.number] = good
         if had and not good.any():
             return _scattered(tally, block, known)
@@ -400,15 +400,15 @@ def _most(
     units = np.full(len(usable), min(ENDLESS >> 12, int(compiled.count.sum())), dtype=np.int64)
     for number in np.flatnonzero(least).tolist():
         np.minimum(units, tally.free[:, number] // least[number], out=units)
-    for one in compiled.active:
-        if not one.is_cap:
+    for active in compiled.active:
+        if not active.is_cap:
             continue
-        if one.level == 0 and (each := int(one.a[classes].min())):
-            np.minimum(units, one.rule.most // each, out=units)
-        elif one.level == blocks[0].level:
-            members = min(int(one.a[b.classes] @ compiled.count[b.classes]) for b in blocks)
+        if active.level == 0 and (each := int(active.a[classes].min())):
+            np.minimum(units, active.rule.most // each, out=units)
+        elif active.level == blocks[0].level:
+            members = min(int(active.a[b.classes] @ compiled.count[b.classes]) for b in blocks)
             if members:
-                np.minimum(most, one.rule.most // members, out=most)
+                np.minimum(most, active.rule.most // members, out=most)
     np.minimum(most, level.sum(np.where(usable, units, 0)) // need[-1], out=most)
     if _are_rivals(tally, blocks):
         np.minimum(most, 1, out=most)
@@ -421,9 +421,9 @@ def _are_rivals(tally: PlacementTally, blocks: list[Block]) -> bool:
     compiled = tally.compiled
     nests = compiled.layout.nests[blocks[0].level]
     alone: set[int] = set()
-    for one in compiled.active:
-        if one.is_required and one.kind == definition.EXCLUSIVE and nests[one.level]:
-            owners = {block.number for block in blocks if (one.a[block.classes] > 0).any()}
+    for active in compiled.active:
+        if active.is_required and active.kind == definition.EXCLUSIVE and nests[active.level]:
+            owners = {block.number for block in blocks if (active.a[block.classes] > 0).any()}
             if len(owners) == 1:
                 alone |= owners
     return len(alone) >= len(blocks) - 1

@@ -132,7 +132,7 @@ def find_blocks(layout: Layout, members: Sequence[np.ndarray], together: Togethe
     ``members``: those of each class, as in Compiled. Omits a component that a finer level already
     has.
     """
-    found: list[Block] = []
+    blocks: list[Block] = []
     fine_first = sorted(
         range(1, len(layout.levels)), key=lambda level: -layout.levels[level].count
     )
@@ -144,18 +144,18 @@ def find_blocks(layout: Layout, members: Sequence[np.ndarray], together: Togethe
             alone = len(classes) == 1 and not _joined(members[classes[0]], together, level)
             if alone or any(
                 layout.nests[block.level, level] and block.classes.tolist() == classes
-                for block in found
+                for block in blocks
             ):
                 continue
-            block = Block(len(found), level, np.array(classes, dtype=np.intp))
+            block = Block(len(blocks), level, np.array(classes, dtype=np.intp))
             inside = set(classes)
             block.inner = [
                 other.number
-                for other in found
+                for other in blocks
                 if layout.nests[other.level, level] and inside.issuperset(other.classes.tolist())
             ]
-            found.append(block)
-    return found
+            blocks.append(block)
+    return blocks
 
 
 def _joined(units: np.ndarray, together: Together, level: int) -> bool:
@@ -175,9 +175,9 @@ def block_types(
     within = np.zeros((len(blocks), len(class_keys)), dtype=np.int64)
     for block in blocks:
         within[block.number, block.classes] = 1
-    touch = np.array([(one.a > 0) | (one.b > 0) for one in active], dtype=np.int64)
+    touch = np.array([(rule.a > 0) | (rule.b > 0) for rule in active], dtype=np.int64)
     touch = touch.reshape(len(active), len(class_keys))
-    fixed = np.array([one.fixed_a.any() or one.fixed_b.any() for one in active], dtype=bool)
+    fixed = np.array([rule.fixed_a.any() or rule.fixed_b.any() for rule in active], dtype=bool)
     inside = touch @ within.T  # [rules, blocks]: classes of the block that the rule concerns
     private = (inside == touch.sum(axis=1)[:, None]) & ~fixed[:, None]
     alike: dict[tuple, list[tuple[Block, list[int]]]] = collections.defaultdict(list)
@@ -189,7 +189,7 @@ def block_types(
         if (
             block.inner
             or any(class_keys[c] is None for c in block.classes)
-            or not all(one.is_cap and not one.level for one in caps)
+            or not all(cap.is_cap and not cap.level for cap in caps)
         ):
             order, key = block.classes.tolist(), ('own', block.number)
         else:
@@ -223,14 +223,14 @@ def _signature(
     def plain(c: int) -> tuple:
         return (
             class_keys[c],
-            tuple((one.number, int(one.a[c]), int(one.b[c])) for one in common),
+            tuple((rule.number, int(rule.a[c]), int(rule.b[c])) for rule in common),
             tuple(number for number, row in around.items() if row[c]),
-            tuple(sorted((one.rule.most, int(one.a[c])) for one in caps)),
+            tuple(sorted((cap.rule.most, int(cap.a[c])) for cap in caps)),
         )
 
     keys = {c: plain(c) for c in block.classes.tolist()}
     order = sorted(keys, key=lambda c: keys[c])
-    joint = sorted((one.rule.most, tuple(one.a[order].tolist())) for one in caps)
+    joint = sorted((cap.rule.most, tuple(cap.a[order].tolist())) for cap in caps)
     return order, (block.level, tuple(around), tuple(keys[c] for c in order), tuple(joint))
 
 
@@ -338,7 +338,7 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
     count = np.array([len(rows) for rows in members], dtype=np.int64)
     open_ = _open(layout, together, shapes, shape, active, members)
     stay = [_stay(problem, layout, rows[0]) for rows in members]
-    found = find_blocks(layout, members, together)
+    blocks = find_blocks(layout, members, together)
     class_keys = [
         None if len(stay[c][0]) else (int(shape[c]), int(count[c]), open_[c].tobytes())
         for c in range(len(members))
@@ -354,8 +354,8 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
         open=open_,
         stay=stay,
         active=active,
-        blocks=found,
-        block_types=block_types(found, active, class_keys),
+        blocks=blocks,
+        block_types=block_types(blocks, active, class_keys),
         hopeless=_hopeless(problem, layout, together, active),
     )
 
@@ -363,10 +363,10 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
 def _units(problem: Problem, together: Together) -> list[np.ndarray]:
     """Return the loose members by host label, in order of their first member."""
     loose = np.flatnonzero(problem.fixed < 0)
-    found: dict[int, list[int]] = {}
+    of_label: dict[int, list[int]] = {}
     for member, label in zip(loose.tolist(), together.labels[0, loose].tolist(), strict=True):
-        found.setdefault(label, []).append(member)
-    return [np.array(members, dtype=np.int32) for members in found.values()]
+        of_label.setdefault(label, []).append(member)
+    return [np.array(members, dtype=np.int32) for members in of_label.values()]
 
 
 def _sides(
@@ -448,12 +448,12 @@ def _shapes(
         seen.setdefault(tuple(sorted(problem.kind[unit].tolist())), len(seen)) for unit in firsts
     ]
     columns = np.ascontiguousarray(free.T)
-    made = []
+    shapes = []
     for kinds in seen:
         ways = thrifty_ways(demand_sums(problem.demand[kind] for kind in kinds))
         caps = np.array([kinds.count(kind) for kind in capped], dtype=np.int64)
         ways = np.hstack([ways, np.tile(caps, (len(ways), 1))])
-        made.append(
+        shapes.append(
             UnitShape(
                 kinds=kinds,
                 ways=ways,
@@ -462,7 +462,7 @@ def _shapes(
                 score=problem.score[list(kinds)][:, layout.live].sum(axis=0, dtype=np.float64),
             )
         )
-    return made, np.array(shape, dtype=np.intp)
+    return shapes, np.array(shape, dtype=np.intp)
 
 
 def _open(
@@ -488,11 +488,11 @@ def _open(
                 open_[c] &= layout.levels[level].ids == domain
             if torn and (level, int(together.labels[level, member])) in torn:
                 open_[c] = False
-    for one in active:
-        if one.is_required:
-            ids = layout.levels[one.level].ids
-            for c in np.flatnonzero((one.a > 0) | (one.b > 0)).tolist():
-                closed = shut(one, int(one.a[c]), int(one.b[c]))
+    for rule in active:
+        if rule.is_required:
+            ids = layout.levels[rule.level].ids
+            for c in np.flatnonzero((rule.a > 0) | (rule.b > 0)).tolist():
+                closed = shut(rule, int(rule.a[c]), int(rule.b[c]))
                 if closed is not None and closed.any():
                     open_[c] &= ~closed[ids]
     return open_
@@ -508,10 +508,10 @@ def _stay(problem: Problem, layout: Layout, unit: np.ndarray) -> tuple[np.ndarra
 def _hopeless(
     problem: Problem, layout: Layout, together: Together, active: list[Active]
 ) -> list[int]:
-    found = {one.number for one in active if one.is_required and is_hopeless(one)}
+    hopeless = {rule.number for rule in active if rule.is_required and is_hopeless(rule)}
     for level, label in together.torn:
         for number in together.spoken:
             rule = problem.rules[number]
             if layout.nests[rule.level, level] and (together.labels[level, rule.a] == label).any():
-                found.add(number)
-    return sorted(found)
+                hopeless.add(number)
+    return sorted(hopeless)

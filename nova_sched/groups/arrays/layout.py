@@ -129,13 +129,13 @@ class Layout:
 
     @functools.cached_property
     def _around(self) -> dict[tuple[int, int], np.ndarray]:
-        found = {}
+        around_by_levels = {}
         for below, above in zip(*np.nonzero(self.nests), strict=True):
             fine, coarse = self.levels[below], self.levels[above]
             around = np.zeros(fine.count, dtype=np.intp)
             around[fine.ids] = coarse.ids
-            found[int(below), int(above)] = around
-        return found
+            around_by_levels[int(below), int(above)] = around
+        return around_by_levels
 
     def around(self, below: int, above: int) -> np.ndarray:
         """Return the domain of level ``above`` around each domain of ``below``, intp [D of below].
@@ -176,9 +176,9 @@ def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:
     total = np.zeros(columns.shape[1], dtype=np.int64)
     for way in np.unique(ways, axis=0) if len(ways) > 1 else ways:
         most = np.full(columns.shape[1], ENDLESS, dtype=np.int64)
-        for asked, free in zip(way, columns, strict=True):
-            if asked > 0:
-                np.minimum(most, free // asked, out=most)
+        for amount, free in zip(way, columns, strict=True):
+            if amount > 0:
+                np.minimum(most, free // amount, out=most)
         total += np.maximum(most, 0)
     return np.minimum(total, ENDLESS)
 

@@ -85,11 +85,11 @@ def _counts(
 
 def outside(problem: Problem, rule: Rule) -> np.ndarray:
     """Bool [D]: domains with instances that the members of an exclusive rule must avoid."""
-    found = np.zeros(problem.size(rule.level), dtype=bool)
-    found[
+    domains = np.zeros(problem.size(rule.level), dtype=bool)
+    domains[
         problem.domains[rule.level][problem.occupied if rule.outside is None else rule.outside]
     ] = True
-    return found
+    return domains
 
 
 def _tallied(
@@ -160,21 +160,21 @@ def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
 
     This is the final check of every placement, regardless of its source.
     """
-    found: list[tuple[int | str, str]] = []
+    faults: list[tuple[int | str, str]] = []
     for number, rule, times in _tallied(problem, hosts, required=True):
         if times:
-            found.append((number, _words(problem, rule, times)))
+            faults.append((number, _words(problem, rule, times)))
     loose = np.flatnonzero(problem.fixed < 0)
     shut = loose[~problem.mask[problem.kind[loose], hosts[loose]]]
-    found.extend(
+    faults.extend(
         (MASK, f'{problem.names[m]} may not go to {_host(problem, hosts[m])}') for m in shut
     )
     strays = np.flatnonzero((problem.fixed >= 0) & (hosts != problem.fixed))
-    found.extend(
+    faults.extend(
         (MASK, f'{problem.names[m]} must stay at {_host(problem, problem.fixed[m])}')
         for m in strays
     )
-    found.extend(
+    faults.extend(
         (
             CAPACITY,
             (
@@ -185,7 +185,7 @@ def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
         for host, members in _members_by_host(problem, hosts)
         if not _has_room(problem, host, problem.kind[members])
     )
-    return found
+    return faults
 
 
 def allowed(problem: Problem, hosts: np.ndarray, member: int) -> np.ndarray:
@@ -247,8 +247,8 @@ def _levels_out(rule: Rule, count: np.ndarray) -> np.ndarray:
 
 def _room_for(problem: Problem, hosts: np.ndarray, kind: int) -> np.ndarray:
     """Hosts, bool [H], with capacity for one more of the kind next to the loose members there."""
-    asked = problem.demand[kind][:, None, :]
-    open_ = ((asked <= problem.free) | (asked == 0)).all(axis=2).any(axis=0)
+    demand = problem.demand[kind][:, None, :]
+    open_ = ((demand <= problem.free) | (demand == 0)).all(axis=2).any(axis=0)
     if problem.cap is not None:
         open_ &= problem.cap[kind] > 0
     for host, members in _members_by_host(problem, hosts):

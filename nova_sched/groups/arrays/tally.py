@@ -51,7 +51,7 @@ class Wiring:
         self._divisor = np.maximum(self.ways, 1)
         self._endless = np.where(self.ways == 0, ENDLESS, 0)
         self.concerns = [
-            [n for n, one in enumerate(compiled.active) if one.a[c] or one.b[c]]
+            [n for n, active in enumerate(compiled.active) if active.a[c] or active.b[c]]
             for c in range(compiled.class_count)
         ]
         may_open = (definition.SPREAD, definition.NEAR)
@@ -87,10 +87,10 @@ class Wiring:
     @functools.cached_property
     def at_most(self) -> np.ndarray:
         most = np.full(self.compiled.class_count, ENDLESS, dtype=np.int64)
-        for one in self.compiled.active:
-            if one.is_cap and one.level == 0:
-                inside = one.a > 0
-                most[inside] = np.minimum(most[inside], one.rule.most // one.a[inside])
+        for active in self.compiled.active:
+            if active.is_cap and active.level == 0:
+                inside = active.a > 0
+                most[inside] = np.minimum(most[inside], active.rule.most // active.a[inside])
         return most
 
     @functools.cached_property
@@ -115,7 +115,8 @@ class PlacementTally:
         self.closed = (~compiled.open).astype(np.int16)
         levels = compiled.layout.levels
         self.rules: list[Standing] = [
-            STANDINGS[one.kind](one, levels[one.level], self.closed) for one in compiled.active
+            STANDINGS[active.kind](active, levels[active.level], self.closed)
+            for active in compiled.active
         ]
         self.at: list[list[int]] = [[] for _ in range(compiled.class_count)]
 
@@ -157,10 +158,10 @@ class PlacementTally:
         for c in every[1:]:
             total += self._reach([c], int(self.wiring.at_most[c]), number)
         for n in self.wiring.concerns[every[0]]:
-            one = self.compiled.active[n]
-            least = int(one.a[every].min())
-            if one.is_cap and one.level == 0 and least:
-                total = np.minimum(total, self._reach(every, one.rule.most // least, number))
+            active = self.compiled.active[n]
+            least = int(active.a[every].min())
+            if active.is_cap and active.level == 0 and least:
+                total = np.minimum(total, self._reach(every, active.rule.most // least, number))
         return total
 
     def _reach(self, classes: list[int], each: int, number: int) -> np.ndarray:

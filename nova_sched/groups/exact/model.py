@@ -118,11 +118,11 @@ class Variables:
     def level(self, number: int) -> LayoutLevel:
         return self.symmetry.compiled.layout.levels[number]
 
-    def a(self, one: Active) -> Sums:
-        return self._sums_of(one.level, one.a, one.fixed_a)
+    def a(self, active: Active) -> Sums:
+        return self._sums_of(active.level, active.a, active.fixed_a)
 
-    def b(self, one: Active) -> Sums:
-        return self._sums_of(one.level, one.b, one.fixed_b)
+    def b(self, active: Active) -> Sums:
+        return self._sums_of(active.level, active.b, active.fixed_b)
 
     def by_domain(self, number: int, weights: dict[int, int]) -> dict[int, tuple[list, list]]:
         """Return the weighted variables of sets: variables and coefficients by domain of a
@@ -202,13 +202,13 @@ def add_rules(these: Variables) -> None:
         definition.NEAR: _near,
         definition.APART: _not_both,
     }  # affinity is expressed by the units, the blocks and the open hosts of classes
-    for position, one in enumerate(these.symmetry.compiled.active):
-        if not one.is_required:
+    for position, active in enumerate(these.symmetry.compiled.active):
+        if not active.is_required:
             continue
         if position in these.symmetry.private:
-            _private_anti_affinity(these, one)
+            _private_anti_affinity(these, active)
         else:
-            rules[one.kind](these, one)
+            rules[active.kind](these, active)
     if these.symmetry.partial:
         _partners(these)
 
@@ -236,9 +236,9 @@ def _room(these: Variables) -> None:
             continue
         variables = [these.x[number][h] for number in here[h]]
         for resource in resources:
-            asked = [int(asks[number][0, resource]) for number in here[h]]
+            amounts = [int(asks[number][0, resource]) for number in here[h]]
             free = int(compiled.free[h, resource])
-            these.model.add(cp_model.LinearExpr.weighted_sum(variables, asked) <= free)
+            these.model.add(cp_model.LinearExpr.weighted_sum(variables, amounts) <= free)
 
 
 def _room_by_ways(these: Variables, h: int, resources: np.ndarray, sets: list[int]) -> None:
@@ -264,27 +264,27 @@ def _room_by_ways(these: Variables, h: int, resources: np.ndarray, sets: list[in
             these.model.add(cp_model.LinearExpr.sum(counts) == total)
         for resource, terms in taken.items():
             if resource < problem.demand.shape[2]:
-                asked = ways[:, resource].tolist()
+                amounts = ways[:, resource].tolist()
                 terms.extend(
-                    amount * count for amount, count in zip(asked, counts, strict=True) if amount
+                    amount * count for amount, count in zip(amounts, counts, strict=True) if amount
                 )
     for resource, terms in taken.items():
         these.model.add(cp_model.LinearExpr.sum(terms) <= int(compiled.free[h, resource]))
 
 
-def _anti_affinity(these: Variables, one: Active) -> None:
+def _anti_affinity(these: Variables, active: Active) -> None:
     # Rule: no domain exceeds its limit.
-    side = these.a(one)
+    side = these.a(active)
     for domain in side:
-        if side.bound(domain) > one.rule.most:
-            these.model.add(side.total(domain) <= one.rule.most)
+        if side.bound(domain) > active.rule.most:
+            these.model.add(side.total(domain) <= active.rule.most)
 
 
-def _private_anti_affinity(these: Variables, one: Active) -> None:
+def _private_anti_affinity(these: Variables, active: Active) -> None:
     # Rule: on a host, alike blocks together have at most n times the limit of one, for n of them
     # in the domain around the host.
-    side = these.a(one)
-    sets = {n for n, alike in enumerate(these.symmetry.sets) if one.a[alike.first]}
+    side = these.a(active)
+    sets = {n for n, alike in enumerate(these.symmetry.sets) if active.a[alike.first]}
     number, blocks = next(
         (number, blocks)
         for number, blocks in enumerate(these.symmetry.blocks)
@@ -292,14 +292,14 @@ def _private_anti_affinity(these: Variables, one: Active) -> None:
     )
     ids = these.level(blocks.level).ids
     for h in side:
-        if side.bound(h) > one.rule.most or blocks.most[ids[h]] > 1:
-            these.model.add(side.placed(h) <= one.rule.most * these.y[number][int(ids[h])])
+        if side.bound(h) > active.rule.most or blocks.most[ids[h]] > 1:
+            these.model.add(side.placed(h) <= active.rule.most * these.y[number][int(ids[h])])
 
 
-def _spread(these: Variables, one: Active) -> None:
-    side = these.a(one)
+def _spread(these: Variables, active: Active) -> None:
+    side = these.a(active)
     domains = side.domains
-    model, least = these.model, one.rule.min_domains
+    model, least = these.model, active.rule.min_domains
     # Rule: enough domains are used.
     if least > 1:
         used = cp_model.LinearExpr.sum([side.used(domain) for domain in domains])
@@ -311,18 +311,18 @@ def _spread(these: Variables, one: Active) -> None:
             for domain in domains:
                 model.add(side.used(domain) <= some)
     # Rule: the used domains have about the same count.
-    skew = one.rule.max_skew
+    skew = active.rule.max_skew
     if skew is not None and any(side.bound(domain) > skew + 1 for domain in domains):
-        largest, smallest = extremes(these, one)
+        largest, smallest = extremes(these, active)
         model.add(largest - smallest <= skew)
 
 
-def extremes(these: Variables, one: Active) -> tuple[cp_model.IntVar, cp_model.IntVar]:
+def extremes(these: Variables, active: Active) -> tuple[cp_model.IntVar, cp_model.IntVar]:
     """Return an upper bound on a side's largest count and a lower bound on its smallest.
 
     Only used domains count.
     """
-    side = these.a(one)
+    side = these.a(active)
     top = max(side.bound(domain) for domain in side.domains)
     largest, smallest = these.model.new_int_var(1, top, ''), these.model.new_int_var(1, top, '')
     for domain in side.domains:
@@ -334,9 +334,9 @@ def extremes(these: Variables, one: Active) -> tuple[cp_model.IntVar, cp_model.I
     return largest, smallest
 
 
-def _near(these: Variables, one: Active) -> None:
+def _near(these: Variables, active: Active) -> None:
     # Rule: a domain that has members of A has one of B.
-    side, other = these.a(one), these.b(one)
+    side, other = these.a(active), these.b(active)
     for domain in side.domains:
         if not other.fixed[domain]:
             these.model.add(other.placed(domain) >= side.used(domain))
@@ -346,7 +346,7 @@ def _partners(these: Variables) -> None:
     # Rule: no A without a B. This holds implicitly if near is equivalent to affinity and all
     # members are placed, and also in a block that is placed whole.
     compiled = these.symmetry.compiled
-    problem, active = compiled.problem, {one.number for one in compiled.active}
+    problem, active = compiled.problem, {rule.number for rule in compiled.active}
     for number, rule in enumerate(problem.rules):
         is_spoken = rule.is_required and rule.kind == definition.NEAR and number not in active
         if not is_spoken or (problem.fixed[rule.b] >= 0).any():
@@ -363,9 +363,9 @@ def _partners(these: Variables) -> None:
         these.model.add(anchors <= these.symmetry.units * partners)
 
 
-def _not_both(these: Variables, one: Active) -> None:
+def _not_both(these: Variables, active: Active) -> None:
     # Rule: no domain has both sides; for an exclusive policy, B is all other members.
-    side, other = these.a(one), these.b(one)
+    side, other = these.a(active), these.b(active)
     for domain in set(side.domains) & set(other.domains):
         these.model.add(side.used(domain) + other.used(domain) <= 1)
 
@@ -397,19 +397,19 @@ def add_goal(these: Variables) -> int:
 
 
 def _preferred(these: Variables) -> Tier:
-    found, given = [], []
-    for one in these.symmetry.compiled.active:
-        weight = one.rule.weight
+    breached, given = [], []
+    for active in these.symmetry.compiled.active:
+        weight = active.rule.weight
         if weight is not None and weight > 0:
-            found.append((one, list(BREACHES[one.kind](these, one))))
+            breached.append((active, list(BREACHES[active.kind](these, active))))
             given.append(weight)
     weights = _whole(given)
     tier = Tier([], [], 0)
-    for each, (one, breaches) in zip(weights, found, strict=True):
+    for each, (active, breaches) in zip(weights, breached, strict=True):
         members = len(these.symmetry.compiled.problem.names)
         tier.variables += breaches
         tier.weights += [each] * len(breaches)
-        tier.span += each * (members + one.rule.min_domains)
+        tier.span += each * (members + active.rule.min_domains)
     return tier
 
 
@@ -424,40 +424,40 @@ def _whole(weights: list[float]) -> list[int]:
     return [max(1, number // shared) for number in whole]
 
 
-def _domains_used(these: Variables, one: Active) -> Iterator[Literal]:
-    side = these.a(one)
+def _domains_used(these: Variables, active: Active) -> Iterator[Literal]:
+    side = these.a(active)
     return (side.used(domain) for domain in side)
 
 
-def _members_above(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
-    side = these.a(one)
+def _members_above(these: Variables, active: Active) -> Iterator[cp_model.IntVar]:
+    side = these.a(active)
     for domain in side:
-        above = side.bound(domain) - one.rule.most
+        above = side.bound(domain) - active.rule.most
         if above > 0:
             excess = these.model.new_int_var(0, above, '')
-            these.model.add(excess >= side.total(domain) - one.rule.most)
+            these.model.add(excess >= side.total(domain) - active.rule.most)
             yield excess
 
 
-def _short_of_spread(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
-    side = these.a(one)
-    least, skew = one.rule.min_domains, one.rule.max_skew
+def _short_of_spread(these: Variables, active: Active) -> Iterator[cp_model.IntVar]:
+    side = these.a(active)
+    least, skew = active.rule.min_domains, active.rule.max_skew
     if least > 1:
         missing = these.model.new_int_var(0, least, '')
         used = cp_model.LinearExpr.sum([side.used(domain) for domain in side.domains])
         these.model.add(missing >= least - used)
         yield missing
     if skew is not None:
-        largest, smallest = extremes(these, one)
+        largest, smallest = extremes(these, active)
         excess = these.model.new_int_var(0, max(side.bound(domain) for domain in side.domains), '')
         these.model.add(excess >= largest - smallest - skew)
         yield excess
 
 
-def _shared_domains(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
-    side, other = these.a(one), these.b(one)
+def _shared_domains(these: Variables, active: Active) -> Iterator[cp_model.IntVar]:
+    side, other = these.a(active), these.b(active)
     for domain in side.domains:
-        used, shared = side.used(domain), 1 if one.outside[domain] else other.used(domain)
+        used, shared = side.used(domain), 1 if active.outside[domain] else other.used(domain)
         if isinstance(shared, int):
             used, shared = shared, used
         if isinstance(used, int):  # one of the two is known
@@ -469,8 +469,8 @@ def _shared_domains(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
             yield both
 
 
-def _members_alone(these: Variables, one: Active) -> Iterator[cp_model.IntVar]:
-    side, other = these.a(one), these.b(one)
+def _members_alone(these: Variables, active: Active) -> Iterator[cp_model.IntVar]:
+    side, other = these.a(active), these.b(active)
     for domain in side.domains:
         if not other.fixed[domain]:
             bound = side.bound(domain)

@@ -29,7 +29,7 @@ SPLIT_S = 1.0  # for blocks of one rack: a few variables each
 # Where there are too many hosts to choose from.
 SPARE_DOMAINS, SPARE_BLOCK_DOMAINS = 3, 4
 PLENTY = 2  # times the demand
-PARTNERS = 30  # domains of partners, above which they are no hint
+PARTNERS = 30  # domains of partners, above which they are not a hint
 BLOCK_DOMAINS = 12
 
 Counts = Sequence[Mapping[int, int]]  # for each symmetry set: units by live position
@@ -211,25 +211,29 @@ def _private(symmetry: Symmetry) -> dict[int, int]:
             for place in blocks.sets:
                 for block, c in enumerate(symmetry.sets[place].classes):
                     owner[c] = number, block
-    found = {}
-    for position, one in enumerate(symmetry.compiled.active):
-        owners = {owner.get(c) for c in np.flatnonzero((one.a > 0) | (one.b > 0)).tolist()}
-        mine = next(iter(owners), None)
-        if len(owners) == 1 and mine is not None and not (one.fixed_a.any() or one.fixed_b.any()):
-            found[position] = symmetry.blocks[mine[0]].count
-    return found
+    alike = {}
+    for position, active in enumerate(symmetry.compiled.active):
+        owners = {owner.get(c) for c in np.flatnonzero((active.a > 0) | (active.b > 0)).tolist()}
+        only = next(iter(owners), None)
+        if (
+            len(owners) == 1
+            and only is not None
+            and not (active.fixed_a.any() or active.fixed_b.any())
+        ):
+            alike[position] = symmetry.blocks[only[0]].count
+    return alike
 
 
 def _cap(symmetry: Symmetry) -> None:
     """Limit each set by the anti-affinity among its units."""
-    for position, one in enumerate(symmetry.compiled.active):
-        if one.is_cap:
+    for position, active in enumerate(symmetry.compiled.active):
+        if active.is_cap:
             times = symmetry.private.get(position, 1)
-            left = np.maximum(one.rule.most - one.fixed_a, 0)
+            left = np.maximum(active.rule.most - active.fixed_a, 0)
             for alike in symmetry.sets:
-                a = int(one.a[alike.first])
+                a = int(active.a[alike.first])
                 if a:
-                    most = (left // a * times)[symmetry.compiled.layout.levels[one.level].ids]
+                    most = (left // a * times)[symmetry.compiled.layout.levels[active.level].ids]
                     alike.most = np.minimum(alike.most, most)
 
 
@@ -248,28 +252,28 @@ def _most_blocks(symmetry: Symmetry, blocks: SymmetryBlocks, level: LayoutLevel)
     compiled = symmetry.compiled
     most = np.full(level.count, blocks.count, dtype=np.int64)
     usable = np.zeros(len(level.ids), dtype=bool)
-    asked = np.zeros(compiled.free.shape[1], dtype=np.int64)
+    need = np.zeros(compiled.free.shape[1], dtype=np.int64)
     for alike in (symmetry.sets[number] for number in blocks.sets):
         usable |= alike.most > 0
         if blocks.whole:
             most = np.minimum(most, level.sum(alike.most) // blocks.need(alike))
-        asked += compiled.shapes[compiled.shape[alike.first]].least * blocks.need(alike)
+        need += compiled.shapes[compiled.shape[alike.first]].least * blocks.need(alike)
     if not blocks.whole:
         return np.where(level.any(usable), most, 0)
-    for resource in np.flatnonzero(asked):
+    for resource in np.flatnonzero(need):
         held = level.sum(np.where(usable, compiled.free[:, resource], 0))
-        most = np.minimum(most, held // asked[resource])
+        most = np.minimum(most, held // need[resource])
     return most
 
 
 def counted(symmetry: Symmetry, hosts: np.ndarray) -> Counts:
     """Return the units of each set by live position, as placed by a placement [M]."""
     compiled = symmetry.compiled
-    found = []
+    counts = []
     for alike in symmetry.sets:
         heads = np.concatenate([compiled.members[c][:, 0] for c in alike.classes])
-        found.append(collections.Counter(compiled.layout.position[hosts[heads]].tolist()))
-    return found
+        counts.append(collections.Counter(compiled.layout.position[hosts[heads]].tolist()))
+    return counts
 
 
 def placement(symmetry: Symmetry, counts: Counts) -> np.ndarray:
@@ -317,11 +321,11 @@ def _split(
     sets = [symmetry.sets[number] for number in blocks.sets]
     caps: Caps = []
     for position in symmetry.private:
-        one = symmetry.compiled.active[position]
-        members = [int(one.a[alike.first]) for alike in sets]
+        active = symmetry.compiled.active[position]
+        members = [int(active.a[alike.first]) for alike in sets]
         if any(members):
-            caps.append((one.rule.most, members))
-    found: dict[int, collections.Counter[int]] = {
+            caps.append((active.rule.most, members))
+    split: dict[int, collections.Counter[int]] = {
         c: collections.Counter() for alike in sets for c in alike.classes
     }
     by_domain: dict[int, list[list[int]]] = {}
@@ -333,9 +337,9 @@ def _split(
     for rows in by_domain.values():
         for share in _shares(rows, len(rows[0]) // sets[0].each, caps, blocks.numbers):
             for alike, places in zip(sets, share, strict=True):
-                found[alike.classes[block]].update(places)
+                split[alike.classes[block]].update(places)
             block += 1
-    return found
+    return split
 
 
 def _shares(rows: list[list[int]], blocks: int, caps: Caps, numbers: list[int]) -> Shares:
@@ -410,7 +414,7 @@ def roomy(symmetry: Symmetry) -> Symmetry:
     layout = symmetry.compiled.layout
     fine, wide = _grain(layout)
     chosen = np.zeros(fine.count, dtype=bool)
-    in_block = {number for one in symmetry.blocks if not one.inner for number in one.sets}
+    in_block = {number for blocks in symmetry.blocks if not blocks.inner for number in blocks.sets}
     for number, alike in enumerate(symmetry.sets):
         if number not in in_block:
             places = fine.sum(alike.most)
@@ -461,11 +465,11 @@ def promising(symmetry: Symmetry, counts: Counts, budget: int) -> Symmetry:
     compiled, layout = symmetry.compiled, symmetry.compiled.layout
     masks = []
     share = budget // max(len(symmetry.sets), 1)
-    for alike, mine in zip(symmetry.sets, counts, strict=True):
+    for alike, placed in zip(symmetry.sets, counts, strict=True):
         best = np.argsort(-symmetry.score(alike), kind='stable')
         mask = np.zeros(len(layout.live), dtype=bool)
         mask[best[: max(2 * alike.count + 20, share)]] = True
-        mask[list(mine)] = True
+        mask[list(placed)] = True
         masks.append(mask)
     for number, mask in _partners(symmetry, counts):
         masks[number] |= mask
@@ -483,12 +487,14 @@ def promising(symmetry: Symmetry, counts: Counts, budget: int) -> Symmetry:
 
 def _partners(symmetry: Symmetry, counts: Counts) -> Iterator[tuple[int, np.ndarray]]:
     """Yield sets with hosts in the domains of the members with which they share a policy."""
-    for one in symmetry.compiled.active:
-        draws = one.kind in (definition.NEAR, definition.SPREAD, definition.AFFINITY)
-        if not draws or not one.level:
+    for active in symmetry.compiled.active:
+        draws = active.kind in (definition.NEAR, definition.SPREAD, definition.AFFINITY)
+        if not draws or not active.level:
             continue
-        level = symmetry.compiled.layout.levels[one.level]
-        sides = [n for n, row in enumerate(symmetry.sets) if one.a[row.first] or one.b[row.first]]
+        level = symmetry.compiled.layout.levels[active.level]
+        sides = [
+            n for n, row in enumerate(symmetry.sets) if active.a[row.first] or active.b[row.first]
+        ]
         used = np.zeros(level.count, dtype=bool)
         for number in sides:
             used[level.ids[list(counts[number])]] = True
@@ -524,10 +530,10 @@ def _trimmed(symmetry: Symmetry, masks: list[np.ndarray], counts: Counts, budget
     if sum(sizes) <= budget:
         return symmetry.within(masks)
     trimmed = []
-    for alike, mask, mine, size in zip(symmetry.sets, masks, counts, sizes, strict=True):
+    for alike, mask, placed, size in zip(symmetry.sets, masks, counts, sizes, strict=True):
         score = np.where(mask, symmetry.score(alike), -np.inf)
         best = np.zeros(len(mask), dtype=bool)
         best[np.argsort(-score, kind='stable')[: max(1, size * budget // sum(sizes))]] = True
-        best[list(mine)] = True
+        best[list(placed)] = True
         trimmed.append(best & mask)
     return symmetry.within(trimmed)

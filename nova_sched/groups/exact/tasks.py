@@ -102,11 +102,11 @@ def improve(
         solver, status = _solve(these.model, limit.left(), progress, PROGRESS * seconds)
         return _placement(these, solver) if _has_answer(status) else None, False
 
-    found, _ = _unmerging(attempt)
-    found = _checked(problem, found)
-    if found is None or policies.cost(problem, found) >= policies.cost(problem, hosts):
+    better, _ = _unmerging(attempt)
+    better = _checked(problem, better)
+    if better is None or policies.cost(problem, better) >= policies.cost(problem, hosts):
         return hosts
-    return found
+    return better
 
 
 def largest(problem: Problem, seconds: float) -> Answer:

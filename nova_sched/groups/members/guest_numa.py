@@ -47,10 +47,10 @@ def topology(vcpus, memory_mb, extra_specs, image):
     Return None if they ask for none. ``image`` is an ImageMetaProps. Raises InvalidRequest if
     Nova's API would refuse the server.
     """
-    asked = GuestSettings(vcpus, memory_mb, extra_specs, image)
-    guest = Cpus.of(asked)
-    cells, page_kb = _count(asked), _page_kb(asked)
-    _check_locked(asked)
+    settings = GuestSettings(vcpus, memory_mb, extra_specs, image)
+    guest = Cpus.of(settings)
+    cells, page_kb = _count(settings), _page_kb(settings)
+    _check_locked(settings)
     has_pmem = any(label.strip() for label in (extra_specs.get('hw:pmem') or '').split(','))
     if not (cells or page_kb or has_pmem or guest.policy in (DEDICATED, MIXED)):
         return None
@@ -65,7 +65,7 @@ def topology(vcpus, memory_mb, extra_specs, image):
                 cpu_policy=guest.policy,
                 cpu_thread_policy=guest.threads,
             )
-            for number, (cpus, memory) in enumerate(_cells(asked, cells or 1))
+            for number, (cpus, memory) in enumerate(_cells(settings, cells or 1))
         ],
         emulator_threads_policy=guest.emulators,
     )
@@ -74,9 +74,9 @@ def topology(vcpus, memory_mb, extra_specs, image):
 # Memory.
 
 
-def _page_kb(asked):
+def _page_kb(settings):
     """Return the page size in KiB, or a word for several sizes; None if any size will do."""
-    flavor, image = asked.both('mem_page_size')
+    flavor, image = settings.both('mem_page_size')
     wanted = _pages(flavor, 'hw:mem_page_size') if flavor else None
     if not image:
         return wanted
@@ -99,26 +99,26 @@ def _pages(text, where):
     except (ValueError, OverflowError):
         known = ', '.join(PAGE_WORDS)
         raise refused(
-            where, f'{words.short(text)} is no size in KiB or such as 2MB, nor one of {known}'
+            where, f'{words.short(text)} is not a size in KiB or such as 2MB, nor one of {known}'
         ) from None
 
 
-def _check_locked(asked):
+def _check_locked(settings):
     """Memory can be locked only if a page size is requested."""
-    flavor, image = asked.both('locked_memory')
+    flavor, image = settings.both('locked_memory')
     locked = strutils.bool_from_string(flavor) if flavor is not None else image
     if flavor is not None and image not in (None, locked):
         raise refused('hw_locked_memory', f'the image wants {image}, the flavor is {flavor}')
-    if locked and not any(asked.both('mem_page_size')):
+    if locked and not any(settings.both('mem_page_size')):
         raise refused('hw:locked_memory', 'it needs hw:mem_page_size')
 
 
 # Cells.
 
 
-def _count(asked):
+def _count(settings):
     """Return the number of cells that is requested; None if it is not set."""
-    flavor, image = asked.both('numa_nodes')
+    flavor, image = settings.both('numa_nodes')
     if flavor and image:
         raise refused('hw_numa_nodes', 'the flavor says that already')
     said = flavor or image
@@ -127,30 +127,32 @@ def _count(asked):
     return _whole(said, 'hw:numa_nodes', 1, MAX_CELLS)
 
 
-def _cells(asked, number):
+def _cells(settings, number):
     """Return the CPUs and the memory (MiB) of each cell."""
-    cpus = _of_cells(asked, 'numa_cpus', cpu_ids)
-    memory = _of_cells(asked, 'numa_mem', _whole)
+    cpus = _of_cells(settings, 'numa_cpus', cpu_ids)
+    memory = _of_cells(settings, 'numa_mem', _whole)
     if cpus is None and memory is None:
-        return _equal(asked, number)
+        return _equal(settings, number)
     if cpus is None or memory is None or not len(cpus) == len(memory) == number:
         raise refused(
             'hw:numa_cpus, hw:numa_mem', f'both are needed of each of the {number} cells, or none'
         )
-    _check_cells(asked, cpus, memory)
+    _check_cells(settings, cpus, memory)
     return list(zip(cpus, memory, strict=True))
 
 
-def _of_cells(asked, name, read):
+def _of_cells(settings, name, read):
     """Return the setting of each cell, from the first to the last; None if there is none."""
-    of_image = asked.image.get(f'hw_{name}')
+    of_image = settings.image.get(f'hw_{name}')
     keys = [f'hw:{name}.{cell}' for cell in range(MAX_CELLS)]
-    said = next((cell for cell, key in enumerate(keys) if key not in asked.extra_specs), MAX_CELLS)
+    said = next(
+        (cell for cell, key in enumerate(keys) if key not in settings.extra_specs), MAX_CELLS
+    )
     if not said:
         return of_image
     if of_image is not None:
         raise refused(f'hw_{name}', 'the flavor says that already')
-    return [read(asked.extra_specs[key], key) for key in keys[:said]]
+    return [read(settings.extra_specs[key], key) for key in keys[:said]]
 
 
 def _whole(value, where, least=0, most=words.MAX_WHOLE):
@@ -160,23 +162,25 @@ def _whole(value, where, least=0, most=words.MAX_WHOLE):
         raise refused(where, str(error)) from None
 
 
-def _equal(asked, number):
+def _equal(settings, number):
     """Return cells of equal size."""
-    each, memory = len(asked.cpus) // number, asked.memory_mb // number
-    if each * number != asked.vcpus or memory * number != asked.memory_mb:
-        why = f'{asked.vcpus} CPUs and {asked.memory_mb} MiB do not make {number} equal cells'
+    each, memory = len(settings.cpus) // number, settings.memory_mb // number
+    if each * number != settings.vcpus or memory * number != settings.memory_mb:
+        why = (
+            f'{settings.vcpus} CPUs and {settings.memory_mb} MiB do not make {number} equal cells'
+        )
         raise refused('hw:numa_nodes', why)
     return [(frozenset(range(cell * each, (cell + 1) * each)), memory) for cell in range(number)]
 
 
-def _check_cells(asked, cpus, memory):
+def _check_cells(settings, cpus, memory):
     """Check that each CPU is in exactly one cell, and that the memory adds up."""
     named = [cpu for ids in cpus for cpu in ids]
-    if sorted(named) != sorted(asked.cpus):
-        why = f'each of the CPUs 0 to {asked.vcpus - 1} has to be in one cell, and no other'
+    if sorted(named) != sorted(settings.cpus):
+        why = f'each of the CPUs 0 to {settings.vcpus - 1} has to be in one cell, and no other'
         raise refused('hw:numa_cpus', why)
-    if sum(memory) != asked.memory_mb:
-        why = f'the cells have {sum(memory)} MiB in all, the flavor {asked.memory_mb}'
+    if sum(memory) != settings.memory_mb:
+        why = f'the cells have {sum(memory)} MiB in all, the flavor {settings.memory_mb}'
         raise refused('hw:numa_mem', why)
 
 
@@ -230,7 +234,7 @@ def refused(where, why):
 def _word(value, known, where):
     """Return the value if it is one of these words, or None if unset. Raises InvalidRequest."""
     if value and value not in known:
-        raise refused(where, f'{value!r} is none of {", ".join(known)}')
+        raise refused(where, f'{value!r} is not one of {", ".join(known)}')
     return value or None
 
 
@@ -244,76 +248,76 @@ class Cpus:
     dedicated: frozenset[int]
 
     @classmethod
-    def of(cls, asked):
+    def of(cls, settings):
         """Raises InvalidRequest."""
         key = 'hw:emulator_threads_policy'
-        emulators = _word(asked.extra_specs.get(key), EMULATORS, key)
-        policy, threads = _policies(asked, emulators)
-        return cls(policy, threads, emulators, _dedicated(asked, policy, threads, emulators))
+        emulators = _word(settings.extra_specs.get(key), EMULATORS, key)
+        policy, threads = _policies(settings, emulators)
+        return cls(policy, threads, emulators, _dedicated(settings, policy, threads, emulators))
 
 
-def _policies(asked, emulators):
-    policy, threads = _cpu_policy(asked), _thread_policy(asked)
-    units = _cpu_resources(asked)
+def _policies(settings, emulators):
+    policy, threads = _cpu_policy(settings), _thread_policy(settings)
+    units = _cpu_resources(settings)
     if units and policy:
         raise refused('resources:VCPU, resources:PCPU', 'a CPU policy says that already')
     if len(units) > 1:
         raise refused('resources:VCPU, resources:PCPU', 'one of them at most')
     if 'PCPU' in units:
-        needed = asked.vcpus + (emulators == ISOLATE)
+        needed = settings.vcpus + (emulators == ISOLATE)
         if units['PCPU'] != needed:
             raise refused('resources:PCPU', f'{units["PCPU"]} of them; the guest needs {needed}')
         policy = DEDICATED
     elif 'VCPU' in units:
         policy = SHARED
-    if by_trait := _siblings(asked):
+    if by_trait := _siblings(settings):
         if threads:
             raise refused('trait:HW_CPU_HYPERTHREADING', 'a thread policy says that already')
         threads = THREADS_BY_TRAIT.get(by_trait)
     return policy, threads
 
 
-def _cpu_policy(asked):
-    flavor, image = asked.both('cpu_policy')
+def _cpu_policy(settings):
+    flavor, image = settings.both('cpu_policy')
     _word(flavor, tuple(AGAINST), 'hw:cpu_policy')
     if flavor and image in AGAINST[flavor]:
         raise refused('hw_cpu_policy', f'the image wants {image}, the flavor is {flavor}')
     return flavor or image
 
 
-def _thread_policy(asked):
-    flavor, image = asked.both('cpu_thread_policy')
+def _thread_policy(settings):
+    flavor, image = settings.both('cpu_thread_policy')
     _word(flavor, THREADS, 'hw:cpu_thread_policy')
     if flavor not in (None, PREFER) and image not in (None, flavor):
         raise refused('hw_cpu_thread_policy', f'the image wants {image}, the flavor is {flavor}')
     return flavor or image
 
 
-def _cpu_resources(asked):
+def _cpu_resources(settings):
     """Return the units of VCPU and PCPU that the flavor asks for by name, without zeros."""
     units: dict[str, int] = {}
-    for key, value in asked.extra_specs.items():
-        # What is not a number is refused with the amounts of all other classes.
+    for key, value in settings.extra_specs.items():
+        # A value that is not a number is refused with the amounts of all other classes.
         with contextlib.suppress(ValueError):
-            if (found := _RESOURCE.fullmatch(key)) and (amount := words.whole(value)):
-                units[found[1]] = units.get(found[1], 0) + amount
+            if (match := _RESOURCE.fullmatch(key)) and (amount := words.whole(value)):
+                units[match[1]] = units.get(match[1], 0) + amount
     return units
 
 
-def _siblings(asked):
+def _siblings(settings):
     """Return the trait of simultaneous multithreading, `required` or `forbidden`.
 
     Return None if neither flavor nor image names it.
     """
-    verdicts = [value for key, value in asked.extra_specs.items() if _SIBLINGS.fullmatch(key)]
-    if not verdicts and 'HW_CPU_HYPERTHREADING' in (asked.image.get('traits_required') or ()):
+    verdicts = [value for key, value in settings.extra_specs.items() if _SIBLINGS.fullmatch(key)]
+    if not verdicts and 'HW_CPU_HYPERTHREADING' in (settings.image.get('traits_required') or ()):
         return 'required'
     return verdicts[0] if verdicts else None
 
 
-def _dedicated(asked, policy, threads, emulators):
+def _dedicated(settings, policy, threads, emulators):
     """Return the guest CPUs that get a dedicated host CPU."""
-    masked, realtime = _mask(asked), _realtime(asked, emulators)
+    masked, realtime = _mask(settings), _realtime(settings, emulators)
     if policy not in (DEDICATED, MIXED):
         for where, value in (
             ('hw:cpu_thread_policy', threads),
@@ -328,31 +332,33 @@ def _dedicated(asked, policy, threads, emulators):
         why = 'the CPU policy mixed needs either it or hw:cpu_realtime_mask'
         raise refused('hw:cpu_dedicated_mask', why)
     if policy == DEDICATED:
-        return asked.cpus
+        return settings.cpus
     return masked or realtime or frozenset()
 
 
-def _mask(asked):
+def _mask(settings):
     """Return the CPUs of `hw:cpu_dedicated_mask`: a proper subset; empty without a mask."""
-    mask = asked.extra_specs.get('hw:cpu_dedicated_mask')
+    mask = settings.extra_specs.get('hw:cpu_dedicated_mask')
     if not mask:
         return frozenset()
-    cpus = _masked(asked, mask, 'hw:cpu_dedicated_mask')
-    if not cpus < asked.cpus or not cpus:
-        raise refused('hw:cpu_dedicated_mask', f'{mask!r} is not some of the {asked.vcpus} CPUs')
+    cpus = _masked(settings, mask, 'hw:cpu_dedicated_mask')
+    if not cpus < settings.cpus or not cpus:
+        raise refused(
+            'hw:cpu_dedicated_mask', f'{mask!r} is not some of the {settings.vcpus} CPUs'
+        )
     return cpus
 
 
-def _realtime(asked, emulators):
+def _realtime(settings, emulators):
     """Return the CPUs for real time; empty without any."""
-    if not strutils.bool_from_string(asked.extra_specs.get('hw:cpu_realtime')):
+    if not strutils.bool_from_string(settings.extra_specs.get('hw:cpu_realtime')):
         return frozenset()
-    flavor, image = asked.both('cpu_realtime_mask')
+    flavor, image = settings.both('cpu_realtime_mask')
     mask = image or flavor
-    cpus = _masked(asked, mask, 'hw:cpu_realtime_mask') if mask else asked.cpus
-    if not cpus or not cpus <= asked.cpus:
-        raise refused('hw:cpu_realtime_mask', f'{mask!r} is none of the {asked.vcpus} CPUs')
-    if cpus == asked.cpus and not emulators:
+    cpus = _masked(settings, mask, 'hw:cpu_realtime_mask') if mask else settings.cpus
+    if not cpus or not cpus <= settings.cpus:
+        raise refused('hw:cpu_realtime_mask', f'{mask!r} names none of the {settings.vcpus} CPUs')
+    if cpus == settings.cpus and not emulators:
         raise refused(
             'hw:cpu_realtime_mask',
             'it leaves no CPU for other work, and no emulator policy is set',
@@ -360,9 +366,9 @@ def _realtime(asked, emulators):
     return cpus
 
 
-def _masked(asked, mask, where):
+def _masked(settings, mask, where):
     """Return the CPUs of a mask. If the mask starts with an exclusion, it applies to all CPUs."""
-    every = f'0-{max(asked.cpus)},' if mask.strip().startswith('^') else ''
+    every = f'0-{max(settings.cpus)},' if mask.strip().startswith('^') else ''
     return cpu_ids(every + mask, where)
 
 

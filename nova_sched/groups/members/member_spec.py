@@ -126,7 +126,7 @@ def _image(image):
 def _strings(value):
     """Return a hint as it is sent: a list of strings."""
     every = value if isinstance(value, (list, tuple)) else [value]
-    return [one if isinstance(one, str) else json.dumps(one) for one in every]
+    return [item if isinstance(item, str) else json.dumps(item) for item in every]
 
 
 def differs(member, spec):
@@ -135,9 +135,9 @@ def differs(member, spec):
 
     Both values are strings or numbers, for messages.
     """
-    for field, planned, asked in _compared(member, spec):
-        if planned != asked:
-            return field, _shown(planned), _shown(asked)
+    for field, planned, requested in _compared(member, spec):
+        if planned != requested:
+            return field, _shown(planned), _shown(requested)
     return None
 
 
@@ -159,9 +159,13 @@ def _compared(member, spec):
     for key in sorted({*flavor.extra_specs, *specs}):
         if not key.startswith(IDLE):
             yield f'extra spec {key}', flavor.extra_specs.get(key), specs.get(key)
-    properties, asked = _image(image).properties.set_fields(), fields.image_properties(spec)
-    for name in sorted({*properties, *(DECISIVE & asked.keys())}):
-        yield f'image property {name}', _ordered(properties.get(name)), _ordered(asked.get(name))
+    properties, requested = _image(image).properties.set_fields(), fields.image_properties(spec)
+    for name in sorted({*properties, *(DECISIVE & requested.keys())}):
+        yield (
+            f'image property {name}',
+            _ordered(properties.get(name)),
+            _ordered(requested.get(name)),
+        )
 
 
 def _ordered(value):
@@ -171,7 +175,7 @@ def _ordered(value):
         return None
     return (
         sorted(value)
-        if isinstance(value, list) and all(isinstance(one, str) for one in value)
+        if isinstance(value, list) and all(isinstance(item, str) for item in value)
         else value
     )
 

@@ -51,10 +51,10 @@ def read(texts):
 
     ``texts`` are JSON objects. Raises BadConfig.
     """
-    found: dict[str, tuple[str, list[dict[str, str]]]] = {}
+    aliases: dict[str, tuple[str, list[dict[str, str]]]] = {}
     for text in texts:
         name, policy, device = _alias(text)
-        known_policy, devices = found.setdefault(name, (policy, []))
+        known_policy, devices = aliases.setdefault(name, (policy, []))
         if devices and (known_policy, devices[0].get('dev_type')) != (
             policy,
             device.get('dev_type'),
@@ -63,7 +63,7 @@ def read(texts):
                 OPTION, f'the alternatives of {name} differ in numa_policy or device_type'
             )
         devices.append(device)
-    return found
+    return aliases
 
 
 def _alias(text):
@@ -71,9 +71,9 @@ def _alias(text):
     try:
         said = json.loads(text)
     except ValueError as error:
-        raise errors.BadConfig(OPTION, f'{text[:80]!r} is no JSON: {error}') from None
+        raise errors.BadConfig(OPTION, f'{text[:80]!r} is not JSON: {error}') from None
     if not isinstance(said, dict):
-        raise errors.BadConfig(OPTION, f'{text[:80]!r} is no JSON object')
+        raise errors.BadConfig(OPTION, f'{text[:80]!r} is not a JSON object')
     for key, value in said.items():
         if key not in WORDS:
             raise errors.BadConfig(OPTION, f'{key!r} is not known; known are {", ".join(WORDS)}')
@@ -144,7 +144,7 @@ def _numa_policy(extra_specs, image):
     if flavor and flavor not in POLICIES:
         known = ', '.join(POLICIES)
         raise errors.InvalidRequest(
-            'hw:pci_numa_affinity_policy', f'{flavor!r} is none of {known}'
+            'hw:pci_numa_affinity_policy', f'{flavor!r} is not one of {known}'
         )
     if flavor and of_image and flavor != of_image:
         why = f'the image wants {of_image}, the flavor is {flavor}'

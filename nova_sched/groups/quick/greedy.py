@@ -72,18 +72,18 @@ def place(
     """
     compiled = compile(given) if isinstance(given, Problem) else given
     problem = compiled.problem
-    found, held = None, _held(problem)
+    placement, held = None, _held(problem)
     if held is not None:
         half_s = None if seconds is None else seconds / 2
-        found = place(held, half_s, max(attempts // 5, 1), seed)
-        if found is not None and policies.broken(problem, found):
-            found = None
-    if found is not None and not policies.cost(problem, found).preferred:
-        return found
+        placement = place(held, half_s, max(attempts // 5, 1), seed)
+        if placement is not None and policies.broken(problem, placement):
+            placement = None
+    if placement is not None and not policies.cost(problem, placement).preferred:
+        return placement
     other = _search(compiled, seconds, attempts, seed)
-    if found is None or other is None:
-        return other if found is None else found
-    return min(found, other, key=lambda hosts: policies.cost(problem, hosts))
+    if placement is None or other is None:
+        return other if placement is None else placement
+    return min(placement, other, key=lambda hosts: policies.cost(problem, hosts))
 
 
 def _held(problem: Problem) -> Problem | None:
@@ -127,7 +127,9 @@ def _search(
     for number in range(attempts):
         hosts = search.attempt(number)
         if hosts is not None and not policies.broken(problem, hosts):
-            return min([hosts, *search.elsewhere()], key=lambda one: policies.cost(problem, one))
+            return min(
+                [hosts, *search.elsewhere()], key=lambda places: policies.cost(problem, places)
+            )
         if number == 0 and bounds.first(compiled):
             return None
         if limit.is_over:
@@ -217,7 +219,7 @@ class Search:
                 }
                 return False
             if len(good) > 1:
-                inside = [one for one in self._packed if one.number in block.inner]
+                inside = [packed for packed in self._packed if packed.number in block.inner]
                 good = good[np.argsort(-promise(tally, block, inside, good), kind='stable')]
             domain = good[self._region_choice[block.number] % len(good)]
             tally.closed[block.classes] += level.ids != domain
@@ -267,14 +269,16 @@ def items(
     compiled = tally.compiled
     free = np.maximum(compiled.free.sum(axis=0), 1)
     item_of = np.full(compiled.class_count, -1, dtype=np.intp)
-    made: list[SearchItem] = []
+    search_items: list[SearchItem] = []
 
     def add(classes: np.ndarray, block: Block | None, options: float) -> None:
-        item_of[classes] = len(made)
+        item_of[classes] = len(search_items)
         need = sum(compiled.count[c] * compiled.shapes[compiled.shape[c]].least for c in classes)
         at_home = any(len(compiled.stay[c][0]) for c in classes)
-        made.append(
-            SearchItem(len(made), classes, block, options, float((need / free).max()), at_home)
+        search_items.append(
+            SearchItem(
+                len(search_items), classes, block, options, float((need / free).max()), at_home
+            )
         )
 
     for block in packed:
@@ -282,12 +286,14 @@ def items(
     for c in range(compiled.class_count):
         if item_of[c] < 0:
             add(np.array([c]), None, float(tally.room(c).sum() / compiled.count[c]))
-    for one in compiled.active:
-        if one.kind == definition.NEAR:
-            followers = np.unique(item_of[one.a > 0]).tolist()
-            for anchor in np.unique(item_of[one.b > 0]).tolist():
-                made[anchor].followers.update(other for other in followers if other != anchor)
-    return made
+    for active in compiled.active:
+        if active.kind == definition.NEAR:
+            followers = np.unique(item_of[active.a > 0]).tolist()
+            for anchor in np.unique(item_of[active.b > 0]).tolist():
+                search_items[anchor].followers.update(
+                    other for other in followers if other != anchor
+                )
+    return search_items
 
 
 def order(items: list[SearchItem], weights: np.ndarray, home_first: bool) -> list[SearchItem]:
@@ -330,7 +336,11 @@ def order(items: list[SearchItem], weights: np.ndarray, home_first: bool) -> lis
 def passing_of(tally: PlacementTally) -> dict[int, np.ndarray]:
     """By block, bool [D]: domains that may take it in an empty tally, according to the bounds."""
     known: dict[int, np.ndarray] = {}
-    alike = {number: one.blocks for one in tally.compiled.block_types for number in one.blocks}
+    alike = {
+        number: block_type.blocks
+        for block_type in tally.compiled.block_types
+        for number in block_type.blocks
+    }
     for block in tally.compiled.blocks:  # inner ones first
         if block.number not in known:
             passes = bounds.passing(tally, block, known)
@@ -348,7 +358,7 @@ def promise(
     """
     compiled, level = tally.compiled, tally.compiled.layout.levels[block.level]
     worth = np.zeros(len(domains))
-    alone = np.setdiff1d(block.classes, [c for one in inside for c in one.classes])
+    alone = np.setdiff1d(block.classes, [c for inner in inside for c in inner.classes])
     for c in alone.tolist():
         hosts = -(
             -int(compiled.count[c])
@@ -359,11 +369,11 @@ def promise(
         worth += each * np.array(
             [_best(value[level.rows(int(domain))], hosts) for domain in domains]
         )
-    taken = {one.level: np.zeros(compiled.layout.levels[one.level].count) for one in inside}
-    for one, count in _by_type(compiled, inside):
-        reach, share = tally.reach(one.classes, one.level), taken[one.level]
-        times = (_times(tally, one, count) * (1 - share) + 1e-9).astype(np.int64)
-        around = compiled.layout.around(one.level, block.level)
+    taken = {inner.level: np.zeros(compiled.layout.levels[inner.level].count) for inner in inside}
+    for inner, count in _by_type(compiled, inside):
+        reach, share = tally.reach(inner.classes, inner.level), taken[inner.level]
+        times = (_times(tally, inner, count) * (1 - share) + 1e-9).astype(np.int64)
+        around = compiled.layout.around(inner.level, block.level)
         for place, domain in enumerate(domains.tolist()):
             rows = np.flatnonzero((around == domain) & (times > 0) & (reach > -np.inf))
             rows = rows[np.argsort(-reach[rows], kind='stable')]
@@ -385,22 +395,24 @@ def _times(tally: PlacementTally, block: Block, count: int) -> np.ndarray:
             0,
         )
         times = np.minimum(times, level.sum(slots) // compiled.count[c])
-    for one in compiled.active:
-        asked = int((one.a[block.classes] * compiled.count[block.classes]).sum())
-        if asked and one.is_cap and one.level == block.level:
-            times = np.minimum(times, one.rule.most // asked)
+    for active in compiled.active:
+        members = int((active.a[block.classes] * compiled.count[block.classes]).sum())
+        if members and active.is_cap and active.level == block.level:
+            times = np.minimum(times, active.rule.most // members)
     return times
 
 
 def _by_type(compiled: Compiled, blocks: list[Block]) -> list[tuple[Block, int]]:
     """Return one block of each type, and how many there are."""
     type_of = {
-        number: place for place, one in enumerate(compiled.block_types) for number in one.blocks
+        number: place
+        for place, block_type in enumerate(compiled.block_types)
+        for number in block_type.blocks
     }
-    found: dict[int, list[Block]] = collections.defaultdict(list)
+    by_type: dict[int, list[Block]] = collections.defaultdict(list)
     for block in blocks:
-        found[type_of[block.number]].append(block)
-    return [(alike[0], len(alike)) for alike in found.values()]
+        by_type[type_of[block.number]].append(block)
+    return [(alike[0], len(alike)) for alike in by_type.values()]
 
 
 def _best(values: np.ndarray, count: int) -> float:

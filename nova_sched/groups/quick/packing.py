@@ -108,10 +108,10 @@ def place_class(tally: PlacementTally, taste: Taste, c: int, rows: Rows = slice(
     """Place every unit of a class in turn; returns False at the first unit without a host."""
     chooser = Chooser(tally, taste, c, rows, tally.wiring.concerns[c])
     for _ in range(int(tally.compiled.count[c])):
-        found = chooser.best()
-        if found is None:
+        choice = chooser.best()
+        if choice is None:
             return False
-        tally.settle(c, found[0])
+        tally.settle(c, choice[0])
     return True
 
 
@@ -168,15 +168,19 @@ def plan_spreads(tally: PlacementTally, classes: np.ndarray, choice: dict[int, i
     These are the spreads of the classes, and those of the classes' followers. ``choice``: which
     plan to take, by rule.
     """
-    asked = {n for c in classes for n in tally.wiring.asked[c]}
+    numbers = {n for c in classes for n in tally.wiring.asked[c]}
     for number, rule in enumerate(tally.rules):
         partner = (
-            rule.rule.kind == definition.NEAR and number in asked and rule.active.b[classes].any()
+            rule.rule.kind == definition.NEAR
+            and number in numbers
+            and rule.active.b[classes].any()
         )
-        asked |= (
-            {tally.rules.index(one) for one in _spreads_near(tally, rule)} if partner else set()
+        numbers |= (
+            {tally.rules.index(spread) for spread in _spreads_near(tally, rule)}
+            if partner
+            else set()
         )
-    for number in sorted(asked):
+    for number in sorted(numbers):
         rule, skew = tally.rules[number], tally.rules[number].rule.max_skew
         if isinstance(rule, Spread) and skew is not None and rule.plan is None:
             every = list(_plans(tally, rule, skew))
@@ -188,11 +192,11 @@ def _plans(tally: PlacementTally, rule: Spread, max_skew: int) -> Iterator[tuple
     """Yield all plans of one spread. Members that need near partners use only domains open to
     these."""
     active = rule.active
-    mine = np.flatnonzero(active.a).tolist()
-    open_ = [c for c in mine if len(tally.at[c]) < tally.compiled.count[c]]
+    classes = np.flatnonzero(active.a).tolist()
+    open_ = [c for c in classes if len(tally.at[c]) < tally.compiled.count[c]]
     none = np.zeros(tally.slots.shape[1], dtype=np.int64)
     room = sum((active.a[c] * tally.room(c) for c in open_), none)
-    score = rule.level.max(np.where(room > 0, tally.value(mine[0]), -np.inf))
+    score = rule.level.max(np.where(room > 0, tally.value(classes[0]), -np.inf))
     room, most = rule.level.sum(room), rule.level.count
     for near in tally.rules:
         if near.rule.kind == definition.NEAR and _brings(near, rule):
@@ -226,7 +230,7 @@ def _brings(near: Standing, spread: Standing) -> bool:
 
 def plans(
     room: np.ndarray,
-    there: np.ndarray,
+    members: np.ndarray,
     score: np.ndarray,
     left: int,
     min_domains: int,
@@ -236,15 +240,15 @@ def plans(
     """Yield all useful plans, the one with most spare capacity first: (ceiling, domains to use,
     bool [D]).
 
-    ``room`` int64 [D]: members that each domain could take; ``there``: members that it has;
+    ``room`` int64 [D]: members that each domain could take; ``members``: members that it has;
     ``score`` [D]: decides between equal domains; ``left``: members still to be placed;
     ``most_domains``: maximum number of domains to use.
     """
-    holds, total = room + there, left + int(there.sum())
-    used = there > 0
+    holds, total = room + members, left + int(members.sum())
+    used = members > 0
     by_score = np.argsort(-score, kind='stable')
-    found = []
-    for ceiling in range(max(1, int(there.max(initial=0))), total + 1):
+    candidates = []
+    for ceiling in range(max(1, int(members.max(initial=0))), total + 1):
         floor = max(1, ceiling - max_skew)
         fits = holds >= floor
         if (used & ~fits).any():
@@ -261,9 +265,9 @@ def plans(
         chosen = by_score[np.argsort(-wanted, kind='stable')[:count]]
         spare = int(most[chosen].sum()) - total
         if spare >= 0:
-            found.append((spare, ceiling, chosen))
-    found.sort(key=lambda plan: -plan[0])
-    for _, ceiling, chosen in found:
+            candidates.append((spare, ceiling, chosen))
+    candidates.sort(key=lambda plan: -plan[0])
+    for _, ceiling, chosen in candidates:
         domains = np.zeros(len(room), dtype=bool)
         domains[chosen] = True
         yield ceiling, domains
@@ -300,12 +304,12 @@ class Packer:
         ]:
             if works and (works >= ENOUGH or self.taste.mode != SCORE or reach[domain] <= worth):
                 break
-            found = self._try(level.rows(int(domain)), finer)
-            if found is None:
+            packed = self._try(level.rows(int(domain)), finer)
+            if packed is None:
                 continue
             works += 1
-            if found[0] - price[domain] > worth:
-                best, worth = found[1], found[0] - price[domain]
+            if packed[0] - price[domain] > worth:
+                best, worth = packed[1], packed[0] - price[domain]
         for c, host in best or ():
             tally.settle(c, host)
         return best is not None
@@ -400,9 +404,9 @@ class Packer:
         for c in sorted(finer, key=lambda c: (few[c], -size[c])):
             chooser = Chooser(tally, taste, c, rows, finer[c])
             for _ in range(int(compiled.count[c])):
-                found = chooser.best()
-                if found is None:
+                chosen = chooser.best()
+                if chosen is None:
                     return None, done
-                worth += found[1]
-                done.append((c, found[0], tally.place(c, found[0], finer[c])))
+                worth += chosen[1]
+                done.append((c, chosen[0], tally.place(c, chosen[0], finer[c])))
         return worth, done

@@ -61,7 +61,9 @@ class _Walk:
         # By member, each rule and side that it is on.
         self._on: list[list[tuple[int, int]]] = [[] for _ in problem.names]
         for number, sides in enumerate(self._sides):
-            for side, member in zip(*(found.tolist() for found in np.nonzero(sides)), strict=True):
+            for side, member in zip(
+                *(indices.tolist() for indices in np.nonzero(sides)), strict=True
+            ):
                 self._on[member].append((number, side))
         self._counts = [
             np.zeros((2, problem.size(rule.level)), dtype=np.int64) for rule in self._required
@@ -107,8 +109,8 @@ class _Walk:
 
     def _fit(self, kind: int, rows: slice) -> np.ndarray:
         """Bool over rows: whether one more of the kind fits there now."""
-        asked = self._problem.demand[kind][:, None, :]
-        fits = ((asked <= self._free[rows]) | (asked == 0)).all(axis=2).any(axis=0)
+        demand = self._problem.demand[kind][:, None, :]
+        fits = ((demand <= self._free[rows]) | (demand == 0)).all(axis=2).any(axis=0)
         return fits if self._cap is None else fits & (self._cap[kind, rows] > 0)
 
     def _count(self, member: int) -> None:

@@ -126,17 +126,17 @@ class TemplateReader:
         self._asked = []  # servers whose attributes are being evaluated
 
     def _section(self, name):
-        found = self._literal.get(self._top, name)
-        return None if found is None else self._literal.mapping(found)
+        section = self._literal.get(self._top, name)
+        return None if section is None else self._literal.mapping(section)
 
     def definition(self):
         """Return the whole definition. Raises TemplateError."""
         described = self._literal.get(self._top, 'description')
         description = '' if described is None else self._literal.text(described, 0, DESCRIPTION)
-        for name, one in self._resources.present():
-            if one.type in UNSEEN:
+        for name, resource in self._resources.present():
+            if resource.type in UNSEEN:
                 self._warnings.append(
-                    f'resources.{name}: the servers of {one.type} are not planned'
+                    f'resources.{name}: the servers of {resource.type} are not planned'
                 )
         tree = MemberTree(self._resources, self._servers, self._scope, self._most_members)
         tree.grow()
@@ -161,19 +161,19 @@ class TemplateReader:
 
         Raises TemplateError.
         """
-        one = self._resources[name]
-        if one.type != SERVER_TYPE or attribute not in ('name', *ATTRIBUTES):
+        resource = self._resources[name]
+        if resource.type != SERVER_TYPE or attribute not in ('name', *ATTRIBUTES):
             raise at.wrong(f'{attribute} of {name} is not known before it is created')
         if attribute == 'name':
             return self._scope.text(
-                self._scope.require(self._scope.mapping(one.properties), 'name')
+                self._scope.require(self._scope.mapping(resource.properties), 'name')
             )
         if name in self._asked:
             raise at.wrong(f'{name} is described by itself')
         self._asked.append(name)
-        found = ATTRIBUTES[attribute](self._servers.server(self._scope, one.properties)[0])
+        value = ATTRIBUTES[attribute](self._servers.server(self._scope, resource.properties)[0])
         self._asked.pop()
-        return found
+        return value
 
 
 def _flavor(member):

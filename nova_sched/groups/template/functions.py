@@ -33,8 +33,8 @@ MAX_COPIES = 10_000  # maximum number of copies of its template by one repeat
 
 def _get_param(scope, call, argument):
     name, *path = _path(scope, argument, 1)
-    found = scope.template.parameters.value(name, argument)
-    return _made(scope, call, _descend(found, path, argument, f'the parameter {name}'))
+    value = scope.template.parameters.value(name, argument)
+    return _made(scope, call, _descend(value, path, argument, f'the parameter {name}'))
 
 
 def _get_resource(scope, call, argument):
@@ -48,8 +48,8 @@ def _get_attr(scope, call, argument):
     name, attribute, *path = _path(scope, argument, 2)
     if not scope.template.is_known(name, argument):
         return Omitted(call)
-    found = scope.template.attribute(name, attribute, argument)
-    return _made(scope, call, _descend(found, path, argument, f'{attribute} of {name}'))
+    value = scope.template.attribute(name, attribute, argument)
+    return _made(scope, call, _descend(value, path, argument, f'{attribute} of {name}'))
 
 
 def _list_join(scope, call, argument):
@@ -135,8 +135,8 @@ def _equals(scope, call, argument):
     parts = scope.items(argument)
     if len(parts) != 2:
         raise call.wrong('equals takes two values')
-    one, other = (scope.plain(part) for part in parts)
-    return call.holding(one == other and isinstance(one, bool) == isinstance(other, bool))
+    left, right = (scope.plain(part) for part in parts)
+    return call.holding(left == right and isinstance(left, bool) == isinstance(right, bool))
 
 
 def _not(scope, call, argument):
@@ -195,26 +195,26 @@ def _path(scope, argument, least):
     return parts
 
 
-def _descend(found, path, at, what):
+def _descend(value, path, at, what):
     for key in path:
-        if isinstance(found, dict) and key in found:
-            found = found[key]
+        if isinstance(value, dict) and key in value:
+            value = value[key]
         elif (
-            isinstance(found, list) and key.isdecimal() and len(key) < 10 and int(key) < len(found)
+            isinstance(value, list) and key.isdecimal() and len(key) < 10 and int(key) < len(value)
         ):
-            found = found[int(key)]
+            value = value[int(key)]
         else:
             raise at.wrong(f'{what} has no {key}')
-    return found
+    return value
 
 
 def _made(scope, call, plain):
     """Return a function's result as values at the position of the call."""
     if not isinstance(plain, list | dict):
         return call.holding(plain)
-    made = from_plain(plain, call.where, call, literal=True)
+    value = from_plain(plain, call.where, call, literal=True)
     scope.work.spend(_size(plain), call)
-    return made
+    return value
 
 
 def _size(plain):
@@ -258,7 +258,7 @@ def _split(piece, done, old, new):
     if done or old not in piece:
         return [(piece, done)]
     parts = [(part, False) for part in piece.split(old)]
-    return [one for part in parts for one in ((new, True), part)][1:]
+    return [fragment for part in parts for fragment in ((new, True), part)][1:]
 
 
 def _substituted(scope, value, replacements):
@@ -290,9 +290,11 @@ def _substituted(scope, value, replacements):
 
 
 def _in_text(scope, value, text, replacements):
-    found = {key: replacement for key, replacement in replacements.items() if key and key in text}
-    if not found:
+    occurring = {
+        key: replacement for key, replacement in replacements.items() if key and key in text
+    }
+    if not occurring:
         return value if text is value.data else value.holding(text)
-    texts = {key: _as_text(scope.plain(replacement)) for key, replacement in found.items()}
+    texts = {key: _as_text(scope.plain(replacement)) for key, replacement in occurring.items()}
     pieces = _pieces(scope, value, text, texts)
     return _text(scope, value, sum(map(len, pieces)), lambda: ''.join(pieces))

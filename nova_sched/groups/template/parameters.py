@@ -116,9 +116,9 @@ class Constraint:
     def _allowed_values(self, scope, value, type_):
         allowed = [to_plain(item) for item in scope.items(value)]
         if type_ in ('string', 'comma_delimited_list'):
-            allowed = [one if isinstance(one, str) else json.dumps(one) for one in allowed]
+            allowed = [item if isinstance(item, str) else json.dumps(item) for item in allowed]
         words = ', '.join(map(json.dumps, allowed))
-        return _each(functools.partial(operator.contains, allowed), f'is none of {words}')
+        return _each(functools.partial(operator.contains, allowed), f'is not one of {words}')
 
     def _allowed_pattern(self, scope, value, _type):
         text = scope.text(value, 0, MAX_PATTERN)
@@ -144,7 +144,7 @@ def _each(holds, why):
     def check(plain):
         return (
             None
-            if all(holds(one) for one in (plain if isinstance(plain, list) else [plain]))
+            if all(holds(item) for item in (plain if isinstance(plain, list) else [plain]))
             else why
         )
 
@@ -183,11 +183,11 @@ class Parameters:
         type_ = scope.word(scope.require(fields, 'type'), TYPES)
         listed = scope.get(fields, 'constraints')
         constraints = (
-            [Constraint(scope, one, type_, budget) for one in scope.items(listed)]
+            [Constraint(scope, constraint, type_, budget) for constraint in scope.items(listed)]
             if listed
             else []
         )
-        if any(one.kind == 'custom_constraint' for one in constraints):
+        if any(constraint.kind == 'custom_constraint' for constraint in constraints):
             warnings.append(
                 f'parameters.{name}: a custom constraint is for Heat, and not checked here'
             )

@@ -53,17 +53,17 @@ class Policies:
         """
         for group in self._tree.placed:
             self._of_group(group.path, group.properties, group.scope, group.members)
-        for name, one in self._tree.overlays:
+        for name, resource in self._tree.overlays:
             # Relations may name an overlay, too.
-            entries = self._scope.items(self._scope.require(one.properties, 'members'))
+            entries = self._scope.items(self._scope.require(resource.properties, 'members'))
             self._tree.of[name] = self._union(entries, self._scope, '')
-            self._of_group(name, one.properties, self._scope, self._tree.of[name])
-        for name, one in self._resources.present():
-            if one.type == SERVER_GROUP_TYPE:
-                self._server_group(name, one)
-        for name, one in self._resources.present():
-            if one.type == RELATION_TYPE:
-                self._relation(name, one.properties, self._scope, '')
+            self._of_group(name, resource.properties, self._scope, self._tree.of[name])
+        for name, resource in self._resources.present():
+            if resource.type == SERVER_GROUP_TYPE:
+                self._server_group(name, resource)
+        for name, resource in self._resources.present():
+            if resource.type == RELATION_TYPE:
+                self._relation(name, resource.properties, self._scope, '')
         return tuple(self._found.values())
 
     def _of_group(self, path, properties, scope, members):
@@ -80,19 +80,19 @@ class Policies:
         kind = scope.word(scope.require(value, 'type'), OF_KIND)
         more = {}
         for key in POLICY[4:]:
-            if (found := scope.get(value, key)) is not None:
+            if (number := scope.get(value, key)) is not None:
                 if key not in OF_KIND[kind]:
                     raise value.wrong_key(key, f'{key} is nothing that {kind} asks for')
-                more[key] = scope.integer(found, 0 if key == 'max_skew' else 1)
+                more[key] = scope.integer(number, 0 if key == 'max_skew' else 1)
         if kind == definition.SPREAD and not more:
             raise value.wrong('min_domains or max_skew is missing')
-        asked = {
+        limits = {
             'most': more.get('max_per_domain', 1),
             'min_domains': more.get('min_domains', 1),
             'max_skew': more.get('max_skew'),
         }
         self._add(
-            path, kind, self._level(scope, value), _weight(scope, value), members, value, **asked
+            path, kind, self._level(scope, value), _weight(scope, value), members, value, **limits
         )
 
     def _level(self, scope, value):
@@ -110,8 +110,8 @@ class Policies:
 
     # Nova's
 
-    def _server_group(self, name, one):
-        properties = self._scope.mapping(one.properties, SERVER_GROUP)
+    def _server_group(self, name, resource):
+        properties = self._scope.mapping(resource.properties, SERVER_GROUP)
         listed = self._scope.get(properties, 'policies')
         policy = ANTI_AFFINITY
         if listed is not None:
@@ -126,13 +126,13 @@ class Policies:
             self._warnings.append(
                 f'resources.{name}: no member has this server group in its hints'
             )
-        self._add(name, kind, 'host', weight, members, one.at, most=most)
+        self._add(name, kind, 'host', weight, members, resource.at, most=most)
 
     def _most_per_host(self, properties, kind, weight):
-        found = self._scope.get(properties, 'rules')
-        if found is None:
+        rules = self._scope.get(properties, 'rules')
+        if rules is None:
             return 1
-        rules = self._scope.mapping(found, ('max_server_per_host',))
+        rules = self._scope.mapping(rules, ('max_server_per_host',))
         most = self._scope.get(rules, 'max_server_per_host')
         if most is None:
             return 1

@@ -85,11 +85,13 @@ def known_type(scope: Scope, value: Value) -> str:
             f'{name} is another template; its resources cannot be placed together with this'
         )
     if not _TYPE.fullmatch(name):
-        raise value.wrong(f'{name} is no type of a resource{suggestion(name, READ_TYPES)}')
+        raise value.wrong(f'{name} is not a type of resource{suggestion(name, READ_TYPES)}')
     for space, names in _CLOSED.items():
-        if name.lower().startswith(space.lower()) and name not in [space + one for one in names]:
+        if name.lower().startswith(space.lower()) and name not in [
+            space + suffix for suffix in names
+        ]:
             raise value.wrong(f'there is no type {name}{suggestion(name, READ_TYPES)}')
-    if name.lower() in [one.lower() for one in READ_TYPES]:
+    if name.lower() in [read_type.lower() for read_type in READ_TYPES]:
         raise value.wrong(f'there is no type {name}{suggestion(name, READ_TYPES)}')
     return name
 
@@ -161,7 +163,11 @@ class Resources:
 
     def present(self):
         """Yield (name, Item) for the resources that will exist."""
-        return [(name, one) for name, one in self._items.items() if self.is_known(name, one.at)]
+        return [
+            (name, resource)
+            for name, resource in self._items.items()
+            if self.is_known(name, resource.at)
+        ]
 
 
 class Conditions:

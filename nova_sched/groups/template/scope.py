@@ -127,22 +127,22 @@ class Scope:
 
     def get(self, mapping: Value, key: str) -> Value | None:
         """Return the evaluated value of the key; None if it is missing or null."""
-        found = mapping.data.get(key)
-        if found is None:
+        value = mapping.data.get(key)
+        if value is None:
             return None
-        found = self.head(found)
-        return None if found.data is None else found
+        value = self.head(value)
+        return None if value.data is None else value
 
     def get_nonempty(self, mapping: Value, key: str) -> Value | None:
         """Return the same; None also for an empty text, which is unset in Heat and Nova."""
-        found = self.get(mapping, key)
-        return None if found is None or found.data == '' else found
+        value = self.get(mapping, key)
+        return None if value is None or value.data == '' else value
 
     def require(self, mapping: Value, key: str) -> Value:
-        found = self.get(mapping, key)
-        if found is None:
+        value = self.get(mapping, key)
+        if value is None:
             raise mapping.wrong(f'{key} is missing')
-        return found
+        return value
 
     def mapping(self, value: Value, keys: Collection[str] | None = None) -> Value:
         """Return a mapping that has no keys other than these."""
@@ -196,7 +196,7 @@ class Scope:
         text = self.text(value)
         if text not in known:
             raise self.head(value).wrong(
-                f'{text} is none of {", ".join(known)}{suggestion(text, known)}'
+                f'{text} is not one of {", ".join(known)}{suggestion(text, known)}'
             )
         return text
 

@@ -77,10 +77,10 @@ def _read_flavor(scope, value, name):
     value = scope.mapping(value, FLAVOR_FIELDS)
     counts = {}
     for key, field in COUNTS.items():
-        if (found := scope.get_nonempty(value, key)) is not None:
+        if (amount := scope.get_nonempty(value, key)) is not None:
             if field in counts:
                 raise value.wrong_key(key, f'{key} sets the same property as another key')
-            counts[field] = scope.integer(found, LEAST.get(field, 0))
+            counts[field] = scope.integer(amount, LEAST.get(field, 0))
     for field, key in (('vcpus', 'vcpus'), ('memory_mb', 'ram')):
         if field not in counts:
             raise value.wrong(f'{key} is missing')
@@ -135,14 +135,16 @@ def flavors_of_file(path):
 def _parsed(path, *_version):
     try:
         with open(path, encoding='utf-8') as file:
-            found = source.plain(file.read())
+            document = source.plain(file.read())
     except errors.TemplateError as error:
         raise errors.BadConfig(OPTION, f'{path}: {error.fault}') from None
-    if found is None:
+    if document is None:
         return {}
-    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
-        raise errors.BadConfig(OPTION, f'{path} is no mapping from names to flavors')
-    return found
+    if not isinstance(document, dict) or not all(
+        isinstance(entry, dict) for entry in document.values()
+    ):
+        raise errors.BadConfig(OPTION, f'{path} is not a mapping from names to flavors')
+    return document
 
 
 IMAGE_FIELDS = ('id', 'name', 'properties', 'disk_format')
@@ -152,11 +154,11 @@ def _read_image(scope, value, name):
     value = scope.mapping(value, IMAGE_FIELDS)
     texts = _called(name) if name else {}
     for field in ('id', 'name', 'disk_format'):
-        if (found := scope.get(value, field)) is not None:
-            texts[field] = scope.name(found)
+        if (text := scope.get(value, field)) is not None:
+            texts[field] = scope.name(text)
     properties = {}
-    if (found := scope.get(value, 'properties')) is not None:
-        for name, item in _permitted(scope, found, words.IMAGE_PROPERTY):
+    if (listed := scope.get(value, 'properties')) is not None:
+        for name, item in _permitted(scope, listed, words.IMAGE_PROPERTY):
             properties[name] = scope.plain(item)
             if isinstance(properties[name], dict):
                 raise item.wrong(
@@ -253,7 +255,7 @@ class Servers:
             if key not in READ and key not in OF_HEAT:
                 scope.work.spend(10, properties)
                 if hint := suggestion(key, READ):
-                    raise properties.wrong_key(key, f'{key} is no property of a server{hint}')
+                    raise properties.wrong_key(key, f'{key} is not a property of a server{hint}')
                 self._warnings.append(
                     f'{properties.where}.{key}: no known property of a server; not read'
                 )
@@ -283,7 +285,7 @@ class Servers:
                 isinstance(item.data, Reference)
                 and self._template.type_of(name) != SERVER_GROUP_TYPE
             ):
-                raise item.wrong(f'{name} is no {SERVER_GROUP_TYPE}')
+                raise item.wrong(f'{name} is not an {SERVER_GROUP_TYPE}')
             if isinstance(item.data, str) and self._template.type_of(name) == SERVER_GROUP_TYPE:
                 raise item.wrong(
                     f'the server group {name} of this template is meant by get_resource'

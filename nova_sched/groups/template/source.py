@@ -178,57 +178,57 @@ class _Document:
         return Value(None, where, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _value(self, event, where, depth):
-        made = self._made(event, where)
+        value = self._made(event, where)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise made.wrong(f'nothing before it is named &{event.anchor}')
+                raise value.wrong(f'nothing before it is named &{event.anchor}')
             named, values, characters = self._anchors[event.anchor]
-            self._extent.add(made, values, characters)
+            self._extent.add(value, values, characters)
             return _copied(named, depth)
         before = self._extent.values, self._extent.characters
-        self._extent.add(made)
-        self._allowance.check(where, made.line, made.column)
-        check_depth(made, depth)
+        self._extent.add(value)
+        self._allowance.check(where, value.line, value.column)
+        check_depth(value, depth)
         if isinstance(event, yaml.ScalarEvent):
-            self._extent.add(made, 0, len(event.value))
-            made.data = self._scalar(made, event)
+            self._extent.add(value, 0, len(event.value))
+            value.data = self._scalar(value, event)
         elif isinstance(event, yaml.SequenceStartEvent):
-            self._tagged(made, event, 'seq')
-            made.data = self._sequence(where, depth)
+            self._tagged(value, event, 'seq')
+            value.data = self._sequence(where, depth)
         else:
-            self._tagged(made, event, 'map')
-            made.data, made.keys = self._mapping(where, depth)
+            self._tagged(value, event, 'map')
+            value.data, value.keys = self._mapping(where, depth)
         if event.anchor:
             values, characters = before
             self._anchors[event.anchor] = (
-                made,
+                value,
                 self._extent.values - values,
                 self._extent.characters - characters,
             )
-        return made
+        return value
 
     @staticmethod
-    def _tagged(made, event, kind):
+    def _tagged(value, event, kind):
         if event.tag not in (None, '!', _TAG + kind):
-            raise made.wrong(f'the tag {event.tag} means nothing here')
+            raise value.wrong(f'the tag {event.tag} means nothing here')
 
-    def _scalar(self, made, event):
+    def _scalar(self, value, event):
         tag, text = event.tag, event.value
         if fault := text_fault(text):
-            raise made.wrong(f'the text {fault}')
+            raise value.wrong(f'the text {fault}')
         if tag is None or tag == '!':
             tag = self._meant(text, event.implicit)
         known = _SCALARS.get(tag.removeprefix(_TAG))
         if known is None:
-            raise made.wrong(f'the tag {tag} means nothing here')
+            raise value.wrong(f'the tag {tag} means nothing here')
         if len(text) > _MAX_NUMBER and tag in (_TAG + 'int', _TAG + 'float'):
-            raise made.wrong('the number is too long')
+            raise value.wrong('the number is too long')
         try:
             data = known(yaml.ScalarNode(tag, text))
         except Exception:  # noqa: BLE001 PyYAML raises anything, an IndexError of !!int ""
-            raise made.wrong(f'{text!r} is not of the type {tag.removeprefix(_TAG)}') from None
+            raise value.wrong(f'{text!r} is not of the type {tag.removeprefix(_TAG)}') from None
         if fault := number_fault(data):
-            raise made.wrong(f'the number {fault}')
+            raise value.wrong(f'the number {fault}')
         return data
 
     def _meant(self, text, implicit):
@@ -250,17 +250,17 @@ class _Document:
         merged: dict[str, Value] = {}
         keys: dict[str, tuple[int, int]] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            made = self._made(event, where)
+            key_value = self._made(event, where)
             if not isinstance(event, yaml.ScalarEvent):
-                raise made.wrong('a key is text')
+                raise key_value.wrong('a key is text')
             key = event.value
-            self._extent.add(made, 0, len(key))
+            self._extent.add(key_value, 0, len(key))
             if fault := text_fault(key):
-                raise made.wrong(f'the key {fault}')
-            made.where = inside(where, key)
+                raise key_value.wrong(f'the key {fault}')
+            key_value.where = inside(where, key)
             if key in data:
-                raise made.wrong(f'{key} is given twice, first in line {keys[key][0]}')
-            keys[key] = made.line, made.column
+                raise key_value.wrong(f'{key} is given twice, first in line {keys[key][0]}')
+            keys[key] = key_value.line, key_value.column
             value = self._value(next(self._events), inside(where, key), depth + 1)
             if key == '<<' and event.implicit[0]:
                 self._merge(value, merged)
@@ -274,10 +274,10 @@ class _Document:
     @staticmethod
     def _merge(value, merged):
         """Merge the mappings of <<; if several have the same key, the first has priority."""
-        for one in value.data if isinstance(value.data, list) else [value]:
-            if not isinstance(one.data, dict):
-                raise one.wrong('<< takes a mapping, or a list of mappings')
-            for key, item in one.data.items():
+        for source in value.data if isinstance(value.data, list) else [value]:
+            if not isinstance(source.data, dict):
+                raise source.wrong('<< takes a mapping, or a list of mappings')
+            for key, item in source.data.items():
                 merged.setdefault(key, item)
 
 

@@ -62,15 +62,15 @@ class Repeated:
     variable: str | None
 
 
-def repeated(one: Item, scope: Scope, most: int) -> Repeated:
+def repeated(resource: Item, scope: Scope, most: int) -> Repeated:
     """Return the members of a repeating group, at most ``most``. Raises TemplateError."""
-    if one.type == RESOURCE_GROUP_TYPE:
-        return _resource_group(one, scope, most)
-    return _scaling_group(one, scope, most)
+    if resource.type == RESOURCE_GROUP_TYPE:
+        return _resource_group(resource, scope, most)
+    return _scaling_group(resource, scope, most)
 
 
-def _resource_group(one, scope, most):
-    properties = scope.mapping(one.properties, RESOURCE_GROUP)
+def _resource_group(resource, scope, most):
+    properties = scope.mapping(resource.properties, RESOURCE_GROUP)
     counted = scope.get(properties, 'count')
     count = 1 if counted is None else _count(scope, counted, most)
     return Repeated(
@@ -80,10 +80,10 @@ def _resource_group(one, scope, most):
     )
 
 
-def _scaling_group(one, scope, most):
-    indexed = one.type == INDEXED_SCALING_GROUP_TYPE
+def _scaling_group(resource, scope, most):
+    indexed = resource.type == INDEXED_SCALING_GROUP_TYPE
     properties = scope.mapping(
-        one.properties, (*SCALING_GROUP, 'index_var') if indexed else SCALING_GROUP
+        resource.properties, (*SCALING_GROUP, 'index_var') if indexed else SCALING_GROUP
     )
     smallest, largest = (scope.require(properties, key) for key in ('min_size', 'max_size'))
     low, high = scope.integer(smallest), scope.integer(largest)
@@ -173,11 +173,11 @@ class MemberTree:
     def grow(self):
         """Place all resources. Raises TemplateError."""
         present = self._resources.present()
-        for name, one in present:
-            if _is_overlay(one, self._scope):
-                self.overlays.append((name, one))
-            elif one.type == GROUP_TYPE:
-                self._claim(one, name)
+        for name, resource in present:
+            if _is_overlay(resource, self._scope):
+                self.overlays.append((name, resource))
+            elif resource.type == GROUP_TYPE:
+                self._claim(resource, name)
         for name, _one in present:
             if name not in self._parents and self.is_placed(name):
                 self._place_resource(name, name)
@@ -194,12 +194,14 @@ class MemberTree:
 
     def is_placed(self, name):
         """Return whether the resource is a member, or a group that has a place."""
-        one = self._resources[name]
-        return self._holds_servers(one, self._scope) and not _is_overlay(one, self._scope)
+        resource = self._resources[name]
+        return self._holds_servers(resource, self._scope) and not _is_overlay(
+            resource, self._scope
+        )
 
-    def _claim(self, one, group):
+    def _claim(self, resource, group):
         """Record which resources the group lists, at any depth."""
-        for entry in self._listed(one.properties, self._scope):
+        for entry in self._listed(resource.properties, self._scope):
             if isinstance(entry.data, dict):
                 inner = self._inline(entry, self._scope)
                 if inner.type == GROUP_TYPE:
@@ -248,55 +250,55 @@ class MemberTree:
         self.of[name] = self._place(self._resources[name], path, self._scope)
         return self.of[name]
 
-    def _place(self, one, path, scope):
-        """Return the paths of the members that ``one`` adds at this path."""
+    def _place(self, resource, path, scope):
+        """Return the paths of the members that ``resource`` adds at this path."""
         if path in self.members or path in self.groups:
-            raise one.at.wrong(f'there is a member or a group {path} already')
+            raise resource.at.wrong(f'there is a member or a group {path} already')
         if len(path) > PATH or path.count('/') >= LEVELS:
-            raise one.at.wrong(
+            raise resource.at.wrong(
                 f'the path {path[:50]}... is longer than {PATH}, or {LEVELS} groups deep'
             )
-        if one.type == SERVER_TYPE:
-            return self._place_server(one, path, scope)
+        if resource.type == SERVER_TYPE:
+            return self._place_server(resource, path, scope)
         if len(self.groups) >= self._most_groups:
-            raise one.at.wrong(f'more than {self._most_groups} groups')
+            raise resource.at.wrong(f'more than {self._most_groups} groups')
         self.groups[path] = ()
-        if one.type == GROUP_TYPE:
-            members = self._place_group(one, path, scope)
+        if resource.type == GROUP_TYPE:
+            members = self._place_group(resource, path, scope)
         else:
-            members = self._place_repeated(one, path, scope)
+            members = self._place_repeated(resource, path, scope)
         self.groups[path] = members
         return members
 
-    def _place_server(self, one, path, scope):
+    def _place_server(self, resource, path, scope):
         if len(self.members) >= self._most:
-            raise one.at.wrong(f'more than {self._most} members')
-        member, server_groups = self._server(one, scope)
+            raise resource.at.wrong(f'more than {self._most} members')
+        member, server_groups = self._server(resource, scope)
         self.members[path] = dataclasses.replace(member, path=path)
         for group in server_groups:
             self.server_groups.setdefault(group, []).append(path)
         return (path,)
 
-    def _server(self, one, scope):
+    def _server(self, resource, scope):
         """Return the server; the same for all members of a group, if it does not use an index."""
-        server = self._described.get(one.properties)
+        server = self._described.get(resource.properties)
         if server is None:
-            if 'external_id' in one.at.data:
-                raise one.at.wrong_key(
+            if 'external_id' in resource.at.data:
+                raise resource.at.wrong_key(
                     'external_id', 'the server exists already; it cannot be planned'
                 )
             scope.used_index = False
-            server = self._servers.server(scope, one.properties)
+            server = self._servers.server(scope, resource.properties)
             if not scope.used_index:
-                self._described[one.properties] = server
+                self._described[resource.properties] = server
         return server
 
-    def _place_group(self, one, path, scope):
-        if _is_overlay(one, scope):
-            raise one.at.wrong('only a separate resource can be an overlay')
+    def _place_group(self, resource, path, scope):
+        if _is_overlay(resource, scope):
+            raise resource.at.wrong('only a separate resource can be an overlay')
         place = len(self.placed)
         members = []
-        for entry in self._listed(one.properties, scope):
+        for entry in self._listed(resource.properties, scope):
             if isinstance(entry.data, dict):
                 inner = self._inline(entry, scope)
                 name = checked_name(scope.text(scope.require(entry, 'name')), entry)
@@ -307,7 +309,7 @@ class MemberTree:
                 name = self._named(entry)
                 if self._resources.is_known(name, entry):
                     members += self._place_resource(name, f'{path}/{name}')
-        self.placed.insert(place, PlacedGroup(path, one.properties, scope, tuple(members)))
+        self.placed.insert(place, PlacedGroup(path, resource.properties, scope, tuple(members)))
         return tuple(members)
 
     def _inline(self, entry, scope):
@@ -324,24 +326,24 @@ class MemberTree:
             raise entry.wrong(f'{inner.type} is neither a server nor a group of servers')
         return inner
 
-    def _place_repeated(self, one, path, scope):
-        group = repeated(one, scope, self._most)
+    def _place_repeated(self, resource, path, scope):
+        group = repeated(resource, scope, self._most)
         inner = item(scope, group.definition, DEFINITION)
         members = []
         for name in group.names:
             members += self._place(inner, f'{path}/{name}', scope.within(group.variable, name))
         return tuple(members)
 
-    def _holds_servers(self, one, scope):
+    def _holds_servers(self, resource, scope):
         """Return whether it is a server or a group of such, judged by its type."""
-        while one.type in REPEATING:
-            properties = scope.mapping(one.properties)
-            one = item(scope, scope.require(properties, REPEATING[one.type]), DEFINITION)
-        return one.type in PLACED
+        while resource.type in REPEATING:
+            properties = scope.mapping(resource.properties)
+            resource = item(scope, scope.require(properties, REPEATING[resource.type]), DEFINITION)
+        return resource.type in PLACED
 
 
-def _is_overlay(one, scope):
-    if one.type != GROUP_TYPE:
+def _is_overlay(resource, scope):
+    if resource.type != GROUP_TYPE:
         return False
-    found = scope.get(scope.mapping(one.properties, GROUP), 'overlay')
-    return found is not None and scope.boolean(found)
+    overlay = scope.get(scope.mapping(resource.properties, GROUP), 'overlay')
+    return overlay is not None and scope.boolean(overlay)

@@ -151,10 +151,10 @@ def shortened(why):
     return why if len(why) <= MAX_ERROR else f'{why[:MAX_ERROR]}...'
 
 
-def check_depth(made, depth):
+def check_depth(value, depth):
     """Raises TemplateError for a value that lies too deep in others."""
     if depth > DEPTH:
-        raise made.wrong(f'values nest more than {DEPTH} deep')
+        raise value.wrong(f'values nest more than {DEPTH} deep')
 
 
 def text_fault(text):
@@ -165,7 +165,7 @@ def text_fault(text):
         try:
             text.encode()
         except UnicodeEncodeError:
-            return 'has half of a surrogate pair, which is no character'
+            return 'has half of a surrogate pair, which is not a character'
     return None
 
 
@@ -195,41 +195,41 @@ class _Plain:
         self._extent = Extent()
 
     def value(self, plain, where, depth):
-        made = Value(None, where, self._line, self._column, literal=self._literal)
-        self._extent.add(made)
-        check_depth(made, depth)
+        value = Value(None, where, self._line, self._column, literal=self._literal)
+        self._extent.add(value)
+        check_depth(value, depth)
         if isinstance(plain, Mapping):
-            made.data = self._mapping(made, plain, depth)
+            value.data = self._mapping(value, plain, depth)
         elif isinstance(plain, list | tuple):
-            made.data = [
+            value.data = [
                 self.value(item, inside(where, i), depth + 1) for i, item in enumerate(plain)
             ]
         else:
-            made.data = self._scalar(made, plain)
-        return made
+            value.data = self._scalar(value, plain)
+        return value
 
-    def _mapping(self, made, plain, depth):
+    def _mapping(self, value, plain, depth):
         for key in plain:
             if not isinstance(key, str) or text_fault(key):
-                raise made.wrong(f'the key {key!r} is no text')
-            self._extent.add(made, 0, len(key))
+                raise value.wrong(f'the key {key!r} is not text')
+            self._extent.add(value, 0, len(key))
         return {
-            key: self.value(item, inside(made.where, key), depth + 1)
+            key: self.value(item, inside(value.where, key), depth + 1)
             for key, item in plain.items()
         }
 
-    def _scalar(self, made, plain):
+    def _scalar(self, value, plain):
         if isinstance(plain, str):
-            self._extent.add(made, 0, len(plain))
+            self._extent.add(value, 0, len(plain))
             if fault := text_fault(plain):
-                raise made.wrong(f'the text {fault}')
+                raise value.wrong(f'the text {fault}')
             return str(plain)
         if isinstance(plain, datetime.date):  # a YAML reader converted it from text
             return plain.isoformat()
         if plain is not None and not isinstance(plain, bool | int | float | Reference):
-            raise made.wrong(f'a {type(plain).__name__} is nothing that a template can hold')
+            raise value.wrong(f'a {type(plain).__name__} is nothing that a template can hold')
         if fault := number_fault(plain):
-            raise made.wrong(f'the number {fault}')
+            raise value.wrong(f'the number {fault}')
         return plain
 
 

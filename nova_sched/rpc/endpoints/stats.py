@@ -72,7 +72,7 @@ class StatsEndpoint:
     @expected
     def update_service(self, context, name, service):
         """Apply an operator's settings to the compute service of host ``name``, and record its
-        last sign of life."""
+        last heartbeat."""
         self._scheduler.call(
             self._scheduler.state_sync.set_service,
             words.name(name, 'name'),

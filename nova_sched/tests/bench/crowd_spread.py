@@ -284,7 +284,7 @@ class Look:
     def _facts(self):
         return {
             facts.report.node_uuid: facts
-            for facts in self._store.look(list(self._store.heads())).nodes
+            for facts in self._store.read_nodes(list(self._store.heads())).nodes
         }
 
     def _use(self):

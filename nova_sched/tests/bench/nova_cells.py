@@ -65,7 +65,7 @@ def _rows(name, cell, budget_s):
     uuids = [uuid_of(f'node {host}') for host in hosts]
     nodes, now_s = cell.nodes(uuids), cell.now_s()
     looks = {
-        'a look': lambda: cell.look(60.0, now_s - 100.0),
+        'a look': lambda: cell.poll(60.0, now_s - 100.0),
         'services that are not up': lambda: cell.services_not_up(60.0),
         'services of 3 hosts that are not up': lambda: cell.services_not_up(60.0, hosts[:3]),
         'changed nodes': lambda: cell.nodes_changed_since(now_s - 100.0),

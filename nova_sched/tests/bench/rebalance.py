@@ -12,7 +12,7 @@
 """How long plans of moves take, and how many hosts they empty: `python -m
 nova_sched.tests.bench.rebalance`.
 
-The fleets have hosts of 64 vCPUs and 160 GiB, in three zones. Servers of the sizes of flavors
+The clouds have hosts of 64 vCPUs and 160 GiB, in three zones. Servers of the sizes of flavors
 come and go until the given share of the vCPUs is in use, placed by best fit or on the emptiest
 host; three of ten are bound to a zone, a quarter are in anti-affine groups of 2 to 8, and 3 of 100
 stay. The plan is for 1 % of the servers.
@@ -24,8 +24,8 @@ import time
 import numpy as np
 
 from nova_sched.extensions.optimize.rebalance.bound import most_emptied
-from nova_sched.extensions.optimize.rebalance.fleet import Fleet, Servers
 from nova_sched.extensions.optimize.rebalance.greedy import empty, fit, spread
+from nova_sched.extensions.optimize.rebalance.problem import RebalanceProblem, Servers
 
 SIZES = np.array(
     [(1, 2), (2, 4), (2, 8), (4, 8), (4, 16), (8, 16), (8, 32), (16, 32), (1, 1), (2, 2)],
@@ -38,7 +38,7 @@ LARGE = (16, 40)
 
 
 def made(hosts, policy, load, seed=1, churn=1.0):
-    """A Fleet, as it is after ``churn`` times as many departures as it holds servers."""
+    """A RebalanceProblem, after ``churn`` times as many departures as it holds servers."""
     random = np.random.default_rng(seed)
     free = np.tile(np.array(HOST, dtype=np.int64), (hosts, 1))
     zone = (np.arange(hosts) % ZONES).astype(np.int32)
@@ -85,10 +85,10 @@ def made(hosts, policy, load, seed=1, churn=1.0):
         if group >= 0:
             there[group].append(host)
         servers.append((host, size, bound, group, random.random() < 0.03))
-    return _fleet(free, zone, servers, random)
+    return _problem(free, zone, servers, random)
 
 
-def _fleet(free, zone, servers, random):
+def _problem(free, zone, servers, random):
     hosts = len(free)
     host, size, bound, family, stays = (np.array(part) for part in zip(*servers, strict=True))
     kinds = len(SIZES) * (ZONES + 1)
@@ -96,7 +96,7 @@ def _fleet(free, zone, servers, random):
     for kind in range(kinds):
         if kind % (ZONES + 1):
             allowed[kind] = zone == kind % (ZONES + 1) - 1
-    return Fleet(
+    return RebalanceProblem(
         nodes=[f'node-{row}' for row in range(hosts)],
         names=[f'host-{row}' for row in range(hosts)],
         columns=['VCPU', 'MEMORY_MB'],
@@ -122,9 +122,9 @@ def _fleet(free, zone, servers, random):
     )
 
 
-def joined(fleet, times):
-    """The fleet, ``times`` times side by side."""
-    servers, hosts = fleet.servers, len(fleet)
+def joined(problem, times):
+    """The problem, ``times`` times side by side."""
+    servers, hosts = problem.servers, len(problem)
 
     def repeated(array):
         return np.concatenate([array] * times)
@@ -132,15 +132,15 @@ def joined(fleet, times):
     offsets = np.repeat(np.arange(times, dtype=np.int32), len(servers.uuids))
     families = repeated(servers.families)
     apart = offsets[:, np.newaxis] * (int(servers.families.max()) + 1)
-    return Fleet(
+    return RebalanceProblem(
         nodes=[f'node-{row}' for row in range(hosts * times)],
         names=[f'host-{row}' for row in range(hosts * times)],
-        columns=fleet.columns,
-        total=repeated(fleet.total),
-        free=repeated(fleet.free),
-        demand=fleet.demand,
-        allowed=np.concatenate([fleet.allowed] * times, axis=1),
-        closed_by=fleet.closed_by,
+        columns=problem.columns,
+        total=repeated(problem.total),
+        free=repeated(problem.free),
+        demand=problem.demand,
+        allowed=np.concatenate([problem.allowed] * times, axis=1),
+        closed_by=problem.closed_by,
         servers=Servers(
             uuids=[f'server-{row}' for row in range(len(servers.uuids) * times)],
             host=repeated(servers.host) + offsets * hosts,
@@ -150,11 +150,11 @@ def joined(fleet, times):
             confined=repeated(servers.confined),
             created_s=repeated(servers.created_s),
         ),
-        strangers=repeated(fleet.strangers),
-        domain=repeated(fleet.domain),
-        sources=repeated(fleet.sources),
-        destinations=repeated(fleet.destinations),
-        reasons=fleet.reasons,
+        strangers=repeated(problem.strangers),
+        domain=repeated(problem.domain),
+        sources=repeated(problem.sources),
+        destinations=repeated(problem.destinations),
+        reasons=problem.reasons,
     )
 
 
@@ -169,25 +169,25 @@ def main():
     for policy, load in (('spread', 0.8), ('best fit', 0.8), ('best fit', 0.9)):
         one = made(options.hosts, policy, load)
         for times in options.times:
-            fleet = joined(one, times)
+            problem = joined(one, times)
             for share in options.share:
-                _show(f'{policy} {load:.0%}', fleet, share, options.others)
+                _show(f'{policy} {load:.0%}', problem, share, options.others)
 
 
-def _show(name, fleet, share, others):
-    most = int(len(fleet.servers.uuids) * share)
-    bound = most_emptied(fleet, most)
-    goals = {'empty': lambda: empty(fleet, most, bound)}
+def _show(name, problem, share, others):
+    most = int(len(problem.servers.uuids) * share)
+    bound = most_emptied(problem, most)
+    goals = {'empty': lambda: empty(problem, most, bound)}
     if others:
-        everywhere = np.ones(len(fleet), dtype=bool)
-        goals['fit'] = lambda: fit(fleet, np.array(LARGE), everywhere, most)
-        goals['spread'] = lambda: spread(fleet, most)
+        everywhere = np.ones(len(problem), dtype=bool)
+        goals['fit'] = lambda: fit(problem, np.array(LARGE), everywhere, most)
+        goals['spread'] = lambda: spread(problem, most)
     for goal, make in goals.items():
         begin_s = time.perf_counter()
         plan = make()
         took_s = time.perf_counter() - begin_s
         print(
-            f'{name:18} {len(fleet):6} {len(fleet.servers.uuids):8} {len(plan.moves):6}  '
+            f'{name:18} {len(problem):6} {len(problem.servers.uuids):8} {len(plan.moves):6}  '
             f'{goal:7} {took_s:6.3f}  {plan.before:7.4g} {plan.after:6.4g}  '
             f'{_gain(bound, plan, goal)}',
             flush=True,

@@ -24,8 +24,8 @@ from nova_sched.cmd import api
 from nova_sched.conf import CONF
 from nova_sched.extensions.queues import service as queue_service
 from nova_sched.extensions.simulator import conductor
-from nova_sched.extensions.simulator.fleet import CallPool, Fleet
 from nova_sched.extensions.simulator.machines import Plan, machines
+from nova_sched.extensions.simulator.simulated_hosts import CallPool, SimulatedHosts
 from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc.client import GroupsClient, QueuesClient, SchedulerClient
 from nova_sched.rpc.translate import requests as read_requests
@@ -61,7 +61,7 @@ class Cloud:
     def __init__(self, folder, nodes=1000, racks=8):
         self._folder = folder
         self._plan = Plan(nodes=nodes, zones=3, racks=racks, failing=0)
-        self.url = self.fleet = self.rich = None
+        self.url = self.hosts = self.rich = None
 
     @contextlib.contextmanager
     def running(self):
@@ -88,8 +88,8 @@ class Cloud:
             pool = stack.enter_context(CallPool(8))
             nodes = machines(self._plan)
             self.rich = _enriched(nodes[0])
-            self.fleet = Fleet(nodes, bus, pool)
-            self.fleet.join()
+            self.hosts = SimulatedHosts(nodes, bus, pool)
+            self.hosts.join()
             self._scheduler, self._groups = SchedulerClient(bus), GroupsClient(bus)
             QueuesClient(bus).flavor_create(
                 {'name': 'm1.small', 'vcpus': 2, 'memory_mb': 4096, 'root_gb': 20}
@@ -107,7 +107,7 @@ class Cloud:
         for number in range(requests):
             vcpus, memory = SIZES[number % len(SIZES)]
             self.boot(TraceFlavor(f'm1.{vcpus}', vcpus, memory), each, f'zone-{number % 3 + 1}')
-        self.fleet.report()
+        self.hosts.report()
 
     def boot(self, flavor, count=1, zone=None, project='red'):
         """Ask for servers, and build them. Returns the request id. A refusal is kept as any
@@ -121,7 +121,7 @@ class Cloud:
         except errors.NoValidHost:
             return context.request_id
         for request, (chosen, *_) in zip(read_requests(asked, servers), found, strict=True):
-            self.fleet.build(request, chosen)
+            self.hosts.build(request, chosen)
         return context.request_id
 
     def refuse(self, project='red'):

@@ -76,7 +76,7 @@ class OnGalera:
         return {'undone for others': self._cluster.conflicts()}
 
     def faults(self):
-        self._cluster.settle()  # only now: the daemons gave signs of life
+        self._cluster.settle()  # only now: the daemons sent heartbeats
         return {'servers': self._cluster.differences(self._name)}
 
 

@@ -35,11 +35,11 @@ from nova_sched.db.schedulers import SqlSchedulers
 from nova_sched.extensions.queues.service import QueueService, Routing
 from nova_sched.extensions.simulator import conductor, trace
 from nova_sched.extensions.simulator.conductor import SimulatedConductor
-from nova_sched.extensions.simulator.fleet import CallPool, Fleet
 from nova_sched.extensions.simulator.machines import FAST_CPU, Plan, machines
 from nova_sched.extensions.simulator.replay import REMOVED_THE_LAST, Clock, Demand, Replay
 from nova_sched.extensions.simulator.report import percentile
 from nova_sched.extensions.simulator.session import stored_accounts
+from nova_sched.extensions.simulator.simulated_hosts import CallPool, SimulatedHosts
 from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc.client import ExplainClient, GroupsClient, QueuesClient, SchedulerClient
 from nova_sched.tests.demo.cloud import DemoCloud, agents, private_bus
@@ -80,7 +80,7 @@ class Demonstration:
         sound = self._audit()
         after = self._use()
         racks = collections.defaultdict(dict)
-        for node in sorted(self._fleet.nodes.values(), key=lambda one: (one.rack, one.host)):
+        for node in sorted(self._hosts.nodes.values(), key=lambda one: (one.rack, one.host)):
             racks[node.rack][node.host] = before[node.host], after[node.host]
         made = DemoResult(
             self._steps,
@@ -105,9 +105,9 @@ class Demonstration:
         self._stack.callback(self._engine.dispose)
         self._store = SqlClaimStore(self._engine)
         self._pool = self._stack.enter_context(CallPool(CALLERS, 'conductor'))
-        self._fleet = Fleet(machines(PLAN), bus, self._pool)
-        self._conductors = SimulatedConductor(bus, self._fleet)
-        self._fleet.join()
+        self._hosts = SimulatedHosts(machines(PLAN), bus, self._pool)
+        self._conductors = SimulatedConductor(bus, self._hosts)
+        self._hosts.join()
         self._say(
             'Schedulers',
             f'{SCHEDULERS}, {self._where}; {PLAN.nodes} simulated hosts in '
@@ -118,7 +118,7 @@ class Demonstration:
     def _replay(self):
         arrivals = trace.split(trace.load(), CONF.scheduler.max_instances_per_request)
         demand = Demand(PLAN.zone_names, 0.7, PLAN.seed)
-        replay = Replay(self._fleet, self._conductors, Clock(), self._pool, demand)
+        replay = Replay(self._hosts, self._conductors, Clock(), self._pool, demand)
         tally = replay.run(list(itertools.islice(arrivals, REQUESTS)))
         self._latencies_s = tally.latencies_s
         self._say(
@@ -186,7 +186,7 @@ class Demonstration:
             self._cloud.schedulers[1].kill()
             for one in callers:
                 one.result()
-        self._fleet.report()
+        self._hosts.report()
         took_s = time.monotonic() - begin_s
         self._say(
             'Race',
@@ -203,7 +203,7 @@ class Demonstration:
                 (node.usage()[name][1] - node.usage()[name][0]) // amount
                 for name, amount in ((VCPU, RACERS.vcpus), ('MEMORY_MB', RACERS.memory_mb))
             )
-            for node in self._fleet.nodes.values()
+            for node in self._hosts.nodes.values()
             if node.zone == zone and not node.disabled
         )
 

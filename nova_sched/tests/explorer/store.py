@@ -284,6 +284,6 @@ class ExplorerStore(ChangeFeed):
     def heads(self):
         return {uuid: (facts.generation, facts.seen_s) for uuid, facts in self._nodes.items()}
 
-    def look(self, nodes):
+    def read_nodes(self, nodes):
         gone = tuple(uuid for uuid in nodes if uuid not in self._nodes)
         return Changes(nodes=self._fresh(nodes), gone=gone)

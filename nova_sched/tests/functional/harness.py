@@ -235,7 +235,7 @@ class Daemon:
 
 
 def _without_age(service):
-    """The recorded service: its last sign of life was long ago."""
+    """The recorded service: its last heartbeat was long ago."""
     return objects.Service(
         host=service.host, disabled=service.disabled, forced_down=service.forced_down
     )

@@ -37,9 +37,9 @@ class Worker:
         self.report()
 
     def report(self, facts=None):
-        """Send what a look has found, or look now; the scheduler's answer."""
+        """Send what was read, or read now; the scheduler's answer."""
         seen = self.told['generation'] if self.told else 0
-        facts = facts or self.agent.look()
+        facts = facts or self.agent.read()
         listed, node = sorted(facts.instances), facts.node
         self.told = self._daemon.stats.update_resource_stats(
             node.host, node, listed, facts.inventories, seen=seen
@@ -93,7 +93,7 @@ def test_it_is_counted_once_at_each_step(worker):
     for _ in range(3):
         worker.report()
         assert worker.counts() == once('confirmed')
-    assert worker.agent.look().instances == {ONE}
+    assert worker.agent.read().instances == {ONE}
 
 
 def test_it_is_counted_once_if_it_is_kept_before_it_is_confirmed(worker):
@@ -109,7 +109,7 @@ def test_it_is_counted_once_if_it_is_kept_before_it_is_confirmed(worker):
 def test_a_report_from_before_comes_late(worker, steps):
     """It lists nothing, and the claim is confirmed by then."""
     worker.begin()
-    before = worker.agent.look()
+    before = worker.agent.read()
     for step in steps:
         worker.confirm() if step == 'confirm' else worker.agent.keep(ONE)
     worker.report(before)
@@ -123,7 +123,7 @@ def test_another_report_goes_before_it_is_kept(worker):
     """Without the word that it is built, that would be the second without it: its claim would
     end."""
     worker.begin()
-    before = worker.agent.look()
+    before = worker.agent.read()
     worker.agent.built(ONE)
     worker.confirm()
     worker.report(before)
@@ -197,7 +197,7 @@ def test_one_that_comes_from_another_host(worker, make, daemon, move):
     worker.report()
     there = make('b')
     there.begin(move)
-    before = there.agent.look()
+    before = there.agent.read()
     there.report()
     assert (worker.counts(), there.counts()) == (once('confirmed'), once('pending'))
     there.agent.built(ONE)

@@ -318,7 +318,7 @@ def test_moves_from_their_plan_to_their_end(call, daemon):
 @pytest.mark.parametrize(
     'body, told',
     [
-        ({'goal': 'drain:nowhere'}, 'nowhere is no host'),
+        ({'goal': 'drain:nowhere'}, 'nowhere is not a host'),
         ({'goal': 'fit:none'}, 'none'),
         ({'goal': 'empty', 'zone': 'moon'}, 'moon'),
         ({'goal': 'empty', 'moves': '200%'}, '200%'),

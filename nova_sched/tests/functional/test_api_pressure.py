@@ -32,7 +32,7 @@ TIMEOUT_S = 60
 
 
 class Away:
-    """A manager of queues that gives no sign of life: a call waits until it is told to give up."""
+    """A manager of queues that sends no heartbeat: a call waits until it is told to give up."""
 
     def __init__(self):
         self.waiting, self.give_up = threading.Semaphore(0), threading.Event()

@@ -104,7 +104,7 @@ def test_places_for_a_flavor(manage, servers, tmp_path):
 @pytest.mark.parametrize(
     'words, why',
     [
-        (['--goal', 'drain:nowhere'], 'nowhere is no host, aggregate or zone with hosts'),
+        (['--goal', 'drain:nowhere'], 'nowhere is not a host, aggregate or zone with hosts'),
         (['--goal', 'empty', '--moves', '0'], '0 is neither a number from 1 nor a share'),
         (['--goal', 'empty', '--zone', 'moon'], 'no host is in zone moon'),
         (['--goal', 'spread', '--thorough'], 'no thorough plan for the goal spread'),

@@ -54,7 +54,7 @@ class Daemon:
             os.kill(one.pid, number)
 
     def pings(self, seconds):
-        """Whether there is a sign of life within so many seconds."""
+        """Whether there is a heartbeat within so many seconds."""
         try:
             return bool(self.heard.until('WATCHDOG', timeout_s=seconds))
         except AssertionError:
@@ -114,7 +114,7 @@ def test_a_reload_with_an_error_ends_too_and_says_so(daemon):
 
 
 @pytest.mark.parametrize('workers', [pytest.param(count, id=f'{count}w') for count in (1, 2)])
-def test_a_worker_that_hangs_stops_the_signs_of_life(daemon, workers):
+def test_a_worker_that_hangs_stops_the_heartbeats(daemon, workers):
     made = daemon('scheduler', f'[scheduler]\nworkers = {workers}')
     made.heard.until('READY', '1')
     assert made.heard.until('WATCHDOG')

@@ -153,7 +153,7 @@ def test_room_that_others_take_in_placement_counts(cloud):
     cloud.fake.consumers[uuid_of('x')] = [1, {node('cmp1'): {'VCPU': 4}}, 'p', 'u']
     with cloud.scheduler() as scheduler:
         assert boot(scheduler, 'a', vcpus=1) == ['cmp2']
-        # What was taken since the last look is found when Placement refuses the claim.
+        # What was taken since the last poll is found when Placement refuses the claim.
         cloud.fake.consumers[uuid_of('y')] = [1, {node('cmp2'): {'VCPU': 3}}, 'p', 'u']
         with pytest.raises(errors.NoValidHost):
             boot(scheduler, 'b', vcpus=1)
@@ -161,7 +161,7 @@ def test_room_that_others_take_in_placement_counts(cloud):
         assert set(cloud.claims()) == {(uuid_of('a'), node('cmp2'))}
 
 
-def test_room_that_placement_has_since_the_last_look(cloud):
+def test_room_that_placement_has_since_the_last_poll(cloud):
     with cloud.scheduler() as scheduler:
         cloud.fake.add(node('cmp2'), **{**ROOM, 'VCPU': 16})
         assert boot(scheduler, 'a', vcpus=8) == ['cmp2']
@@ -301,7 +301,7 @@ def test_disk_of_a_sharing_provider(cloud):
         assert cloud.fake.allocated()[uuid_of('c')].keys() == {node('cmp2'), share}
 
 
-def test_a_server_that_is_deleted_between_two_looks_leaves_no_claim(cloud):
+def test_a_server_that_is_deleted_between_two_polls_leaves_no_claim(cloud):
     with cloud.scheduler() as scheduler:
         (host,) = boot(scheduler, 'a', vcpus=4)
         del cloud.fake.consumers[uuid_of('a')]
@@ -520,7 +520,7 @@ def test_a_new_host_is_mapped_and_gets_servers(cloud, caplog, monkeypatch, has_r
                 return False
 
         eventually(placed)
-    told = [one.partition(' has failed')[0] for one in caplog.messages if 'after each look' in one]
+    told = [one.partition(' has failed')[0] for one in caplog.messages if 'after each poll' in one]
     assert told == ([] if has_record else ['Writing the record of service nova-scheduler'])
     assert [one for one in caplog.messages if 'cannot be read' in one] == []
 

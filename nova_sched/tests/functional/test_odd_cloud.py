@@ -111,7 +111,7 @@ def cloud(tmp_path):
 
 
 def check_others(cloud, scheduler, caplog):
-    """The sound hosts take servers, a new host is found, and nothing stopped a look."""
+    """The sound hosts take servers, a new host is found, and nothing stopped a poll."""
     for number, host in enumerate(('cmp1', 'cmp2')):
         assert boot(scheduler, f'server {number}', vcpus=1, force_hosts=[host]) == [host]
     cloud.write('api', nova.HOSTS, {'id': 90, 'host': 'cmp9', 'cell_id': 2})
@@ -125,7 +125,7 @@ def check_others(cloud, scheduler, caplog):
 
     eventually(takes)
     cloud.mirror.compare_soon()
-    cloud.mirror.look_now()
+    cloud.mirror.poll_now()
     assert cloud.mirror.unreadable == {}
     assert not [one.getMessage() for one in caplog.records if one.exc_info]
 
@@ -251,7 +251,7 @@ def test_one_odd_node_of_a_host_with_many(cloud, caplog):
     with cloud.scheduler() as scheduler:
         metal.change('bm0', stats='{')
         eventually(lambda: 'stats' in cloud.mirror.left_out.get('ironic', ''))
-        cloud.mirror.look_now()  # the look that found it has told the loop then
+        cloud.mirror.poll_now()  # the poll that found it has told the loop then
         assert boot(scheduler, 'a', 'b', extra_specs=BARE) == ['ironic'] * 2
         assert metal.of_servers('a', 'b') == {uuid_of('bm1'), uuid_of('bm2')}
         with pytest.raises(errors.NoValidHost):

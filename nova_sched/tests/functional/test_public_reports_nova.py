@@ -126,7 +126,7 @@ def test_placement_2104040(cloud):
         cloud.fake.add(node('cmp1'), **{**ROOM, 'VCPU': 2})
         cloud.fake.generations[node('cmp1')] += 1
         cloud.service._nova.mirror.compare_soon()
-        cloud.service._nova.mirror.look_now()
+        cloud.service._nova.mirror.poll_now()
         assert boot(scheduler, 'b', vcpus=1) == ['cmp2']
         refused(scheduler, 'c', vcpus=1, force_hosts=['cmp1'])
         # Nova holds the source by the migration while the server moves.

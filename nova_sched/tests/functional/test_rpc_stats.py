@@ -258,12 +258,12 @@ def test_an_operators_word_on_a_host(daemon, facts):
     assert daemon.boot('three', force_hosts=['a']) == ['a']
 
 
-@pytest.mark.parametrize('sign_of_life', ['report', 'service'])
-def test_a_host_that_is_silent_for_too_long_is_down_until_it_shows_itself(daemon, sign_of_life):
+@pytest.mark.parametrize('heartbeat', ['report', 'service'])
+def test_a_host_that_is_silent_for_too_long_is_down_until_it_shows_itself(daemon, heartbeat):
     daemon.add('a')
     with settings({'default.service_down_time': 3}):  # the wire cuts the fraction of a second off
         eventually(lambda: isinstance(outcome(daemon.boot, 'one', 'two'), errors.NoValidHost))
-        if sign_of_life == 'report':
+        if heartbeat == 'report':
             daemon.add('a')
         else:
             now = objects.Service(last_seen_up=datetime.datetime.now(datetime.UTC))
@@ -271,7 +271,7 @@ def test_a_host_that_is_silent_for_too_long_is_down_until_it_shows_itself(daemon
         assert daemon.boot('one') == ['a']
 
 
-def test_an_old_sign_of_life_does_not_make_a_host_older(daemon):
+def test_an_old_heartbeat_does_not_make_a_host_older(daemon):
     daemon.add('a')
     long_ago = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     daemon.stats.update_service('a', objects.Service(last_seen_up=long_ago))

@@ -233,7 +233,7 @@ def test_what_is_wrong(cloud, check, name, spoil, code, told):
             'Service record',
             {'claims.connection': 'sqlite:////x', 'database.connection': 'sqlite:////x'},
             WARNING,
-            'no database of Nova',
+            'not a database of Nova',
             id='no record',
         ),
         pytest.param(

@@ -56,7 +56,7 @@ OPTIONS = {
     'groups.explain_seconds': 0.1,
     'topology.orders': ['host < power_feed'],
 }
-BESIDE = frozenset(['schedulers', 'trails'])  # signs of life, and records of refusals
+BESIDE = frozenset(['schedulers', 'trails'])  # heartbeats, and records of refusals
 TABLES = sorted(set(METADATA.tables) - BESIDE)
 
 

@@ -100,7 +100,7 @@ PLAIN_SCALING = of('OS::Heat::AutoScalingGroup', min_size=1, max_size=2, resourc
                 'web': server('web'),
                 'app': members({'name': 'db', 'type': 'OS::Nova::Server'}, 'web'),
             },
-            'app has a member that is no resource of the stack',
+            'app has a member that is not a resource of the stack',
             id='a server that is no resource',
         ),
         pytest.param(

@@ -97,7 +97,7 @@ class GivenAgent(Agent):
         }
         self._machine = facts(uuid=self._machine.uuid, devices=place.devices(), **sizes)
 
-    def look(self):
+    def read(self):
         with self._lock:
             return self._facts(
                 tuple(one for one in self._instances if not one.hidden or one.uuid in self._built)
@@ -132,7 +132,7 @@ class Workers:
             claims=self._claims,
             broker=self._broker,
             driver=agent_queues.driver(self._conf, host),
-            look=agent_queues.HostCatalogue(self._conf, self._queues, host),
+            read_catalogue=agent_queues.HostCatalogue(self._conf, self._queues, host),
             read=queue_service.read,
             settled=settled,
         )

@@ -33,7 +33,7 @@ from nova_sched.tests.unit.claims import contracts
 from nova_sched.tests.unit.claims.batteries.steps import A, B, node, place, ready
 from nova_sched.tests.unit.claims.batteries.transactions.hardware import PAIR, holding
 from nova_sched.tests.unit.claims.batteries.transactions.times import OwnClock
-from nova_sched.tests.unit.claims.test_sql import CALLS, LOOKS
+from nova_sched.tests.unit.claims.test_sql import CALLS, READS
 
 
 @pytest.fixture
@@ -473,12 +473,12 @@ def test_while_the_server_is_away_every_call_says_so_and_then_goes_on(store, ser
     before = store.claims()
     server.kill()
     said = []
-    for call in (*CALLS.values(), *LOOKS.values()):
+    for call in (*CALLS.values(), *READS.values()):
         with pytest.raises(errors.StoreUnavailable) as away:
             call(store)
         said.append(str(away.value))
     server.start()
-    assert len(said) == len(CALLS) + len(LOOKS)
+    assert len(said) == len(CALLS) + len(READS)
     assert store.claims() == before
-    for call in (*CALLS.values(), *LOOKS.values()):
+    for call in (*CALLS.values(), *READS.values()):
         call(store)

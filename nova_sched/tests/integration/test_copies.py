@@ -231,7 +231,7 @@ def test_a_connection_that_is_cut(rabbitmq, bus, watch, stack):
 
 
 def test_a_queue_that_is_full_is_told(bus, watch, caplog):
-    copies, call = watch(most=3, look_s=0.1), wire(CALL)
+    copies, call = watch(most=3, check_s=0.1), wire(CALL)
     copies.may_take.clear()
     count = PREFETCH + 20
     for _ in range(count):

@@ -189,16 +189,16 @@ def test_an_answer_has_the_bytes_of_oslo_messaging(both, method, args):
         assert frames[0] == frames[1]
 
 
-def test_the_signs_of_life(both):
+def test_the_heartbeats(both):
     """Some in 2.5 s for a caller that waits 2 s, each as oslo.messaging sends it; how many, the
     machine decides."""
     found = [one.call('slow', {}, _timeout=2) for one in both]
     frames = [[without_ids(data, msg_id) for data in sent] for msg_id, _, sent in found]
     for sent in frames:
-        *signs, answer = sent
-        assert signs
-        assert all(sign == frames[0][0] for sign in signs)
-        assert answer == frames[0][-1] != signs[0]
+        *heartbeats, answer = sent
+        assert heartbeats
+        assert all(heartbeat == frames[0][0] for heartbeat in heartbeats)
+        assert answer == frames[0][-1] != heartbeats[0]
 
 
 def test_a_cast_has_no_answer(both):

@@ -25,7 +25,7 @@ from nova_sched.tests.integration.messages import counted
 from nova_sched.tests.integration.test_claim_store import waiting
 from nova_sched.tests.unit.db import jobs as battery
 from nova_sched.tests.unit.db.jobs import entry, hold, limited
-from nova_sched.tests.unit.db.test_jobs import CALLS, LOOKS
+from nova_sched.tests.unit.db.test_jobs import CALLS, READS
 
 
 class TestJobs(battery.Jobs):
@@ -140,14 +140,14 @@ def test_while_the_server_is_away_every_call_says_so_and_then_goes_on(database, 
     job_table.open([entry('b')], [hold('b')])
     server.kill()
     away = []
-    for call in (*CALLS.values(), *LOOKS.values()):
+    for call in (*CALLS.values(), *READS.values()):
         try:
             call(job_table)
         except errors.StoreUnavailable as error:
             away.append(error)
     server.start()
-    assert len(away) == len(CALLS) + len(LOOKS)
+    assert len(away) == len(CALLS) + len(READS)
     assert job_table.usage('p') == {'servers': 1}
-    for call in (*CALLS.values(), *LOOKS.values()):
+    for call in (*CALLS.values(), *READS.values()):
         call(job_table)
     assert job_table.usage('p') == {'servers': 1}

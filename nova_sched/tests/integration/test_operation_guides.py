@@ -29,9 +29,9 @@ from nova_sched.conf import CONF
 from nova_sched.db import engine, schema
 from nova_sched.extensions.simulator import conductor
 from nova_sched.extensions.simulator.conductor import SimulatedConductor
-from nova_sched.extensions.simulator.fleet import CallPool, Fleet
 from nova_sched.extensions.simulator.machines import Plan, machines
 from nova_sched.extensions.simulator.session import SMALL, stored_accounts
+from nova_sched.extensions.simulator.simulated_hosts import CallPool, SimulatedHosts
 from nova_sched.rpc.client import SchedulerClient
 from nova_sched.tests import manual
 from nova_sched.tests.fixtures.process import LOOPBACK
@@ -50,15 +50,15 @@ class Booting:
     def __init__(self, url):
         self._bus = rpc.transport(CONF, url)
         self._pool = CallPool(8, 'conductor')
-        self.fleet = Fleet(
+        self.hosts = SimulatedHosts(
             machines(Plan(nodes=6, disabled=0.0, failing=0.0)), self._bus, self._pool
         )
-        self._conductor = SimulatedConductor(self._bus, self.fleet)
+        self._conductor = SimulatedConductor(self._bus, self.hosts)
 
     def boot(self, count):
         for server in (str(uuid.uuid4()) for _ in range(count)):
             assert self._conductor.boot(conductor.spec(SMALL, [server]), [server]).hosts
-        self.fleet.report_all()
+        self.hosts.report_all()
 
     def refused(self, request_id):
         """A request with this id, for a zone that is not there."""
@@ -107,7 +107,7 @@ def test_servers_that_are_younger_than_the_backup_are_counted(booting, postgresq
     second = Daemon(tmp_path / 'second', bus, after)
     try:
         first.start()
-        cloud.fleet.join()
+        cloud.hosts.join()
         cloud.boot(10)
         name = sa.make_url(before).database
         postgresql_program(postgresql, 'pg_dump', '--format', 'custom', '--file', dump, name)
@@ -116,8 +116,8 @@ def test_servers_that_are_younger_than_the_backup_are_counted(booting, postgresq
         to = sa.make_url(after).database
         postgresql_program(postgresql, 'pg_restore', '--dbname', to, dump)
         second.start()
-        cloud.fleet.report_all()  # the answers tell the generations of the restored database
-        cloud.fleet.report_all()
+        cloud.hosts.report_all()  # the answers tell the generations of the restored database
+        cloud.hosts.report_all()
         restored = engine.create(after)
         maintenance = ClaimMaintenance(restored)
         snapshot = maintenance.snapshot()

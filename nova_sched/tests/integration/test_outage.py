@@ -214,7 +214,7 @@ def test_calls_are_answered_when_the_database_is_back(stored, server):
     assert 'Traceback' not in daemon.said()
 
 
-def test_a_caller_gets_signs_of_life_for_as_long_as_its_call_takes(stored, server):
+def test_a_caller_gets_heartbeats_for_as_long_as_its_call_takes(stored, server):
     daemon = stored.daemon()
     stored.add(1)
     stored.scheduler = SchedulerClient(stored.bus, timeout_s=60, monitor_s=4)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A plan is carried out on a simulated fleet under load, while schedulers and conductors are
+"""A plan is carried out on simulated hosts under load, while schedulers and conductors are
 killed."""
 
 import collections
@@ -28,9 +28,9 @@ from nova_sched.cmd import manage
 from nova_sched.db import engine as db_engine
 from nova_sched.db.rebalances import CONFIRMED, REFUSED, REVERTED, SqlRebalances
 from nova_sched.extensions.simulator import conductor, session
-from nova_sched.extensions.simulator.fleet import CallPool, Fleet
 from nova_sched.extensions.simulator.machines import Plan, machines
 from nova_sched.extensions.simulator.mover import SimulatedMigrations, SimulatedMover
+from nova_sched.extensions.simulator.simulated_hosts import CallPool, SimulatedHosts
 from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc.client import ClaimsClient, SchedulerClient, StatsClient
 from nova_sched.tests.functional.harness import eventually
@@ -53,17 +53,17 @@ def cloud(rabbitmq, postgresql, tmp_path):
 
 
 class Stage:
-    """A fleet with servers on a cloud, and the conductors that boot and move them."""
+    """Simulated hosts with servers on a cloud, and the conductors that boot and move them."""
 
     def __init__(self, cloud, pool):
         self.bus, self._pool = cloud.bus, pool
         self.nodes = {node.uuid: node for node in machines(Plan(HOSTS, failing=0.02))}
-        self.fleet = Fleet(list(self.nodes.values()), cloud.bus, pool)
-        self.fleet._stats = StatsClient(cloud.bus, SILENT_S)
-        self.migrations = SimulatedMigrations(self.fleet)
+        self.hosts = SimulatedHosts(list(self.nodes.values()), cloud.bus, pool)
+        self.hosts._stats = StatsClient(cloud.bus, SILENT_S)
+        self.migrations = SimulatedMigrations(self.hosts)
         self.apart = collections.defaultdict(set)  # server group -> members, on as many hosts
         self._claims, self._lost = ClaimsClient(cloud.bus, SILENT_S), set()
-        self._conductor = conductor.SimulatedConductor(cloud.bus, self.fleet)
+        self._conductor = conductor.SimulatedConductor(cloud.bus, self.hosts)
         self._conductor._conductor.scheduler = SchedulerClient(cloud.bus, SILENT_S)
         self._conductor._conductor.claims = self._claims
         self._chance = random.Random(1)
@@ -90,7 +90,7 @@ class Stage:
 
     def drop(self, server):
         """A server is deleted, whether its node has reported it or not."""
-        if not self.fleet.nodes[self.migrations.host_of(server)].drop(server):
+        if not self.hosts.nodes[self.migrations.host_of(server)].drop(server):
             self._lost.add(server)
         self.migrations.specs.pop(server)
 
@@ -178,16 +178,16 @@ def test_a_plan_under_load_with_kills(cloud, tmp_path, capsys):
     rebalances, over = SqlRebalances(made), threading.Event()
     with CallPool(16) as pool:
         stage = Stage(cloud, pool)
-        stage.fleet.join()
+        stage.hosts.join()
         groups = [str(uuid.uuid4()) for _ in range(20)]
         asked = [(LARGE, groups[number // 3] if number < 60 else None)
                  for number in range(SERVERS)]  # fmt: skip
         stage._pool.each(lambda words: stage.boot(*words), asked)
-        stage.fleet.report_all()
+        stage.hosts.report_all()
         moves, sources = stage.plan()
         gone = moves[0]['server']
         stage.drop(gone)
-        stage.fleet.report()
+        stage.hosts.report()
         movers = [stage.mover('conductor-1'), stage.mover('conductor-2')]
         plan = tmp_path / 'plan.json'
         plan.write_text(json.dumps({'moves': moves}))
@@ -215,7 +215,7 @@ def test_a_plan_under_load_with_kills(cloud, tmp_path, capsys):
             over.set()
             for thread in loads:
                 thread.join()
-            stage.fleet.report_all()
+            stage.hosts.report_all()
             stage.forget_lost()
         for mover in movers[1:]:
             mover.stop()

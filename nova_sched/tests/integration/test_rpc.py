@@ -37,6 +37,6 @@ __all__ = ['daemon', 'mostly_oslo', 'started']
         pytest.param('select_destinations', '5.0', 'UnsupportedVersion', id='unknown version'),
     ],
 )
-def test_no_signs_of_life_for_a_call_that_was_refused(daemon, method, version, refusal):
+def test_no_heartbeats_for_a_call_that_was_refused(daemon, method, version, refusal):
     assert error_name(outcome(lambda: daemon.raw(method, version, monitor_s=4))) == refusal
     assert [thread for thread in threading.enumerate() if '_watchdog' in thread.name] == []

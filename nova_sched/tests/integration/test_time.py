@@ -36,7 +36,7 @@ from nova_sched.tests.integration.cloud import Cloud
 GIVES_UP_S = 2  # seconds after which a caller of the stopped scheduler has asked again
 PAUSE_S = STILL_S + 3
 PENDING, CONFIRMED = 'pending', 'confirmed'
-NOVA = {'call_monitor_timeout': 60}  # a caller that waits for signs of life, as Nova does
+NOVA = {'call_monitor_timeout': 60}  # a caller that waits for heartbeats, as Nova does
 
 
 def large(**words):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The bus itself: signs of life, calls that take long, many calls at once, and who is on the other
+"""The bus itself: heartbeats, calls that take long, many calls at once, and who is on the other
 side."""
 
 import collections
@@ -69,7 +69,7 @@ def silence(database):
 
 
 def test_a_long_call_stays_alive(cloud, scheduler, context, daemon):
-    """The claim waits for the database longer than the conductor waits for a sign of life."""
+    """The claim waits for the database longer than the conductor waits for a heartbeat."""
     node = cloud.add()
     asked = specs.uuids(1)
     request = specs.spec(context, asked)

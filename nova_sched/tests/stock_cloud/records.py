@@ -39,7 +39,7 @@ SERVERS = 5  # of each host
 RESOURCES = {'VCPU': (64, 4.0, 2), 'MEMORY_MB': (524_288, 1.0, 4096), 'DISK_GB': (8000, 1.0, 20)}
 TRAITS = 30  # of each host; a host with libvirt has more than 50
 BATCH = 5000  # rows in one statement
-ALIVE_S = 15.0  # between two signs of life of all services
+ALIVE_S = 15.0  # between two heartbeats of all services
 SERVICE_VERSION = 74
 CELL0 = str(uuid.UUID(int=0))
 # What Nova requires of a compute node, and schedulers do not judge.
@@ -301,10 +301,10 @@ class Records:
             ),
         )
 
-    # Signs of life.
+    # Heartbeats.
 
     def live(self) -> None:
-        """Give all services signs of life, until ``close``."""
+        """Send heartbeats for all services, until ``close``."""
         while not self._is_over.wait(ALIVE_S):
             for engine in self.cells:
                 self.change(engine, 'UPDATE services SET last_seen_up = UTC_TIMESTAMP()')

@@ -374,7 +374,7 @@ def test_options_that_are_reloaded_while_it_starts_are_applied(bus, caplog):
     assert caplog.text.count('Deciding by') == 2
 
 
-def test_signs_of_life(bus):
+def test_heartbeats(bus):
     with settings({'claims.store': 'memory'}):
         made = service.SchedulerService(CONF, bus)
         assert made.alive_s() == 0

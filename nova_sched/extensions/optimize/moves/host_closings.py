@@ -73,9 +73,9 @@ class HostClosings:
             name: self._cluster.service(name) for name in self._cluster.hosts_with_settings()
         }
         return {
-            name: one.disabled_reason
-            for name, one in services.items()
-            if one.disabled and is_ours(one.disabled_reason)
+            name: service.disabled_reason
+            for name, service in services.items()
+            if service.disabled and is_ours(service.disabled_reason)
         }
 
 
@@ -100,12 +100,20 @@ class OwnServices:
         if not self._cluster.nodes_of(name):
             return False
         # With this reason: a scheduler that is about to enable it knows another one.
-        self._set(name, True, reason, lambda one: not one.disabled or is_ours(one.disabled_reason))
+        self._set(
+            name,
+            True,
+            reason,
+            lambda service: not service.disabled or is_ours(service.disabled_reason),
+        )
         return True
 
     def _open(self, name, reason):
         self._set(
-            name, False, None, lambda one: one.disabled and may_open(one.disabled_reason, reason)
+            name,
+            False,
+            None,
+            lambda service: service.disabled and may_open(service.disabled_reason, reason),
         )
 
     def _set(self, name, disabled, reason, may):
@@ -118,10 +126,10 @@ def is_ours(reason):
     return (reason or '').startswith(REASON)
 
 
-def may_open(found, reason):
-    """Whether a service that is disabled for the reason ``found`` is one that a rebalance has
+def may_open(current, reason):
+    """Whether a service that is disabled for the reason ``current`` is one that a rebalance has
     closed with this ``reason``, or any with None."""
-    return is_ours(found) and reason in (None, found)
+    return is_ours(current) and reason in (None, current)
 
 
 def _reason(host):

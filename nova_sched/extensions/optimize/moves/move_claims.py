@@ -62,9 +62,9 @@ class MoveClaims:
         claims = self._state_sync.claims_of(entry.server)
         if claims or not has_moved:
             self._check_claims(entry, claims)
-        made = _made(entry, claims)
-        if made and (made.is_confirmed or self._claim_service.renew_claim(made)):
-            return made
+        held = _made(entry, claims)
+        if held and (held.is_confirmed or self._claim_service.renew_claim(held)):
+            return held
         node = self._node(entry.destination, 'destination')
         try:
             return self._claim_service.claim(
@@ -84,8 +84,8 @@ class MoveClaims:
 
     def renew(self, entry):
         """The move runs: its claim on the destination lives on. Return whether it exists."""
-        made = _made(entry, self._state_sync.claims_of(entry.server))
-        return made is not None and (made.is_confirmed or self._claim_service.renew_claim(made))
+        held = _made(entry, self._state_sync.claims_of(entry.server))
+        return held is not None and (held.is_confirmed or self._claim_service.renew_claim(held))
 
     def finish(self, entry):
         """The server is on the destination: its claim there is the only one from now on.
@@ -93,20 +93,20 @@ class MoveClaims:
         Return whether it has a claim there, or has moved on since. If not, its claim was lost.
         """
         claims = self._state_sync.claims_of(entry.server)
-        node, made = self._cluster.node(entry.destination), _made(entry, claims)
-        if node is not None and made is not None and made.move and not made.resizing:
-            # A resize that begins after this look has another name.
-            meant = ClaimSelector(made.uuid)
+        node, held = self._cluster.node(entry.destination), _made(entry, claims)
+        if node is not None and held is not None and held.move and not held.resizing:
+            # A resize that begins after this read has another name.
+            meant = ClaimSelector(held.uuid)
             self._settle(self._claim_service.confirm_claim, entry.server, node.host, meant)
             claims = self._state_sync.claims_of(entry.server)
         # A claim on the source that is younger than the move: the server has moved back since.
         before = [
-            one
-            for one in claims
-            if one.node_uuid == entry.source and one.created_s <= entry.started_s
+            claim
+            for claim in claims
+            if claim.node_uuid == entry.source and claim.created_s <= entry.started_s
         ]
         has_left = bool(claims) and not before
-        return has_left or any(one.node_uuid == entry.destination for one in claims)
+        return has_left or any(claim.node_uuid == entry.destination for claim in claims)
 
     def revert(self, entry):
         """The server stays on the source: the move's claim on the destination ends.
@@ -119,9 +119,9 @@ class MoveClaims:
 
     def drop(self, entry):
         """End the move's claim on the destination, unless it is confirmed."""
-        made = _made(entry, self._state_sync.claims_of(entry.server))
-        if made is not None and not made.is_confirmed:
-            pending = ClaimSelector(made.uuid, unconfirmed=True)
+        held = _made(entry, self._state_sync.claims_of(entry.server))
+        if held is not None and not held.is_confirmed:
+            pending = ClaimSelector(held.uuid, unconfirmed=True)
             self._settle(self._claim_service.revert_claim, entry.server, pending)
 
     def is_on(self, entry, node_uuid):
@@ -140,14 +140,14 @@ class MoveClaims:
 
     def _find(self, uuid):
         node = self._cluster.node(uuid)
-        if node is None and self._state_sync.look_again():
+        if node is None and self._state_sync.poll_again():
             node = self._cluster.node(uuid)
         return node
 
     def _node(self, uuid, which):
         node = self._find(uuid)
         if node is None:
-            raise errors.MoveRefused(f'the {which} {uuid} is no known compute node')
+            raise errors.MoveRefused(f'the {which} {uuid} is not a known compute node')
         return node
 
     def _check_claims(self, entry, claims):

@@ -26,14 +26,14 @@ from nova_sched.state.request import RequestedDestination
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 2.0  # the thread looks this often for moves
+POLL_S = 2.0  # the thread checks this often for moves
 BUSY_S = 0.3  # and this often while any are open
 FORGET_S = 3600.0  # interval at which old rebalances are deleted
 JOIN_S = 5.0
 RENEWALS = 4  # attempts to renew a claim before it expires
 KEPT_S = 7 * 86400.0  # a rebalance is kept for this time after it was created
 
-# The state of the move is not known: it is looked at again later.
+# The state of the move is not known: it is read again later.
 UNKNOWN = (
     errors.StoreUnavailable,
     errors.StoreFull,
@@ -64,8 +64,8 @@ class MoveRunner:
     ):
         self._scheduler, self._context, self._rebalances = scheduler, context, rebalances
         self._conductors, self._settings, self._planner = conductors, settings, planner
-        made = NovaMoveClaims if context.reads_nova else MoveClaims
-        self._claims = made(
+        claims_of = NovaMoveClaims if context.reads_nova else MoveClaims
+        self._claims = claims_of(
             context.cluster, scheduler.state_sync, scheduler.claim_service, settings
         )
         self._call = scheduler.call
@@ -102,10 +102,10 @@ class MoveRunner:
 
     def _run(self):
         while not self._leaving.is_set():
-            interval_s = LOOK_S
+            interval_s = POLL_S
             try:
                 if self._scheduler.position_and_count[0] == 0:
-                    interval_s = BUSY_S if self.turn() else LOOK_S
+                    interval_s = BUSY_S if self.turn() else POLL_S
                 self._is_away = False
             except errors.SchedError as error:
                 self._warn(error)
@@ -116,7 +116,7 @@ class MoveRunner:
             self._wake.clear()
 
     def turn(self):
-        """One pass: look at the moves that are due, and start new ones. Return whether any are
+        """One pass: read the moves that are due, and start new ones. Return whether any are
         open."""
         self._closings.turn()
         self._plan()
@@ -176,14 +176,14 @@ class MoveRunner:
         wanted = dataclasses.replace(
             request.destination or RequestedDestination(), host=host, node=nodename
         )
-        asked = dataclasses.replace(
+        moved = dataclasses.replace(
             request,
             destination=wanted,
             ignore_hosts=request.ignore_hosts | {source[0]},
             force_hosts=frozenset(),
             force_nodes=frozenset(),
         )
-        self._scheduler.place([asked], claim=False)
+        self._scheduler.place([moved], claim=False)
 
     def _refuse(self, entry, error):
         why = _why(error)
@@ -251,7 +251,7 @@ class MoveRunner:
     def _warn(self, error):
         """Log once that moves wait; while there are none, another part of the scheduler tells."""
         if self._is_busy and not self._is_away:
-            LOG.warning('%s; moves in flight are looked at again later', error)
+            LOG.warning('%s; moves in flight are polled again later', error)
         self._is_away = True
 
     # The periodic mode.
@@ -272,14 +272,14 @@ class MoveRunner:
             return
         if moves:
             try:
-                made = self._rebalances.create(
+                uuid = self._rebalances.create(
                     moves, settings.goal, settings.close_s, settings.interval_s
                 )
             except errors.StoreUnavailable:  # the next pass may store it
                 self._next_plan_s = 0.0
                 raise
-            if made is not None:
-                LOG.info('Periodic rebalance %s has %d moves', made, len(moves))
+            if uuid is not None:
+                LOG.info('Periodic rebalance %s has %d moves', uuid, len(moves))
 
     def _forget(self):
         if time.monotonic() >= self._next_forget_s:

@@ -19,10 +19,10 @@ it; a request costs the potential after it less the potential before it.
 ::
 
     mix               -> sizes of requests, and how often each was requested
-    fleet             -> hosts: what they have free, and the states that a table was applied to
+    host_resources    -> hosts: what they have free, and the states that a table was applied to
     devices, machines -> the potentials of devices, and of NUMA cells and PCI devices
-    prices            -> what the devices of a fleet are worth to the requests to come
-    tables            -> all potentials of a mix on a fleet: what a request costs on a host
+    prices            -> what the devices of a cloud are worth to the requests to come
+    tables            -> all potentials of a mix on a cloud: what a request costs on a host
     scores            -> kept costs, up to date with the host state
-    overview          -> what a fleet can still take, for operators
+    overview          -> what a cloud can still take, for operators
 """

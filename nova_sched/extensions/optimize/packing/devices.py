@@ -88,7 +88,7 @@ class DevicePotential:
         self._alike, self._same, self._needs = len(alike), same.ravel(), []
         for number, amounts in enumerate(alike.T):
             asks = amounts > 0
-            # What nothing asks for suffices for any number of copies.
+            # A class that nothing asks for suffices for any number of copies.
             unasked = None if asks.all() else np.where(asks, 0.0, np.inf)
             if asks.any():
                 self._needs.append((number, np.where(asks, amounts, 1.0), unasked))
@@ -118,7 +118,7 @@ class DevicePotential:
         self._by_size = np.concatenate([self._item, count + self._item, 2 * count + self._class])
 
     def allows(self, item, models):
-        """Whether devices of these models serve the item; -1 is no device."""
+        """Whether devices of these models serve the item; -1 means no device."""
         return np.where(models >= 0, self._items.allowed[:, item][models], False)
 
     def milli(self, item):
@@ -127,11 +127,11 @@ class DevicePotential:
     def devices(self, free, models):
         """Return the sums over the devices of hosts: thousandths free of each device and its
         model, -1 for no device, both of shape (hosts, devices)."""
-        found = np.empty((len(free), self._table.shape[2]))
+        sums = np.empty((len(free), self._table.shape[2]))
         for start in range(0, len(free), SOME):
             some = slice(start, start + SOME)
-            found[some] = self._table[models[some], free[some]].sum(axis=1)
-        return found
+            sums[some] = self._table[models[some], free[some]].sum(axis=1)
+        return sums
 
     def changed(self, devices, models, before, after):
         """Return the sums after a change of the free thousandths of one device in each line."""
@@ -149,20 +149,20 @@ class DevicePotential:
     def _sums_by_size(self, devices):
         """Copies, and the thousandths of too small devices and of all, of shape
         (hosts, sizes)."""
-        found = devices.take(self._by_size, axis=1)
+        sums = devices.take(self._by_size, axis=1)
         count = len(self._item)
-        copies, small, total = found[:, :count], found[:, count : 2 * count], found[:, 2 * count :]
+        copies, small, total = sums[:, :count], sums[:, count : 2 * count], sums[:, 2 * count :]
         copies[:, self._several] //= self._count[self._several]
         return copies, small, total
 
     def _by_node(self, free):
-        free, found = np.maximum(free, 0.0), np.full((len(free), self._alike), np.inf)
+        free, copies = np.maximum(free, 0.0), np.full((len(free), self._alike), np.inf)
         for number, amounts, unasked in self._needs:
             many = free[:, number, None] / amounts
             if unasked is not None:
                 many += unasked
-            np.minimum(found, many, out=found)
-        return found.take(self._same, axis=1)
+            np.minimum(copies, many, out=copies)
+        return copies.take(self._same, axis=1)
 
     def of(self, free, devices, lines=None):
         """Return the potential of hosts with these free units of the node's resource classes, of
@@ -174,12 +174,12 @@ class DevicePotential:
             by_node = by_node.take(lines, axis=0)
         both = np.minimum(by_devices, by_node)
         lost = np.where(both >= 1, small, total)
-        found = HOLES * devices[:, -1] + FIT * np.einsum('ij,j->i', lost, self._share)
-        found += np.einsum('ij,j->i', by_devices - both, self._stranding)
+        potential = HOLES * devices[:, -1] + FIT * np.einsum('ij,j->i', lost, self._share)
+        potential += np.einsum('ij,j->i', by_devices - both, self._stranding)
         if len(self._blocked):
             whole = np.floor(both.take(self._blocked, axis=1))
-            found -= np.einsum('ij,j->i', whole, self._blocks)
-        return found
+            potential -= np.einsum('ij,j->i', whole, self._blocks)
+        return potential
 
 
 class Item(NamedTuple):
@@ -214,7 +214,7 @@ class Models:
                 for name, stock in provider.stocks.items():
                     self.full[name] = max(self.full.get(name, 1), stock.total)
         self._known = frozenset(traits)
-        self.items = sorted({self.item_of(one) for one in demands}, key=_by_milli)
+        self.items = sorted({self.item_of(demand) for demand in demands}, key=_by_milli)
         self.classes = sorted({item.resource_class for item in self.items})
         self.patterns: dict[tuple, int] = {}
         self._numbers: dict[tuple[str, frozenset[str]], int] = {}
@@ -240,19 +240,19 @@ class Models:
 
     def number(self, name, traits):
         """The number of the model of such a device; of one that is new, the most similar."""
-        found = self._numbers.get((name, traits))
-        if found is None:
+        number = self._numbers.get((name, traits))
+        if number is None:
             pattern = self._pattern(name, traits)
-            found = self.patterns.get(pattern)
-            if found is None:
+            number = self.patterns.get(pattern)
+            if number is None:
                 alike = [
                     (sum(a == b for a, b in zip(pattern[1], known[1], strict=True)), -number)
                     for known, number in self.patterns.items()
                     if known[0] == name
                 ]
-                found = self.patterns[pattern] = -max(alike)[1] if alike else NO_MODEL
-            self._numbers[name, traits] = found
-        return found
+                number = self.patterns[pattern] = -max(alike)[1] if alike else NO_MODEL
+            self._numbers[name, traits] = number
+        return number
 
     def as_items(self):
         """The Items of the potential."""
@@ -294,14 +294,14 @@ def one_device(potential, state, after, milli, fits):
     rows, places = np.nonzero(fits & state.distinct)
     models, before = state.models[rows, places], state.milli[rows, places]
     devices = potential.changed(state.devices[rows], models, before, before - milli)
-    found = potential.of(after, devices, rows) - state.potential[rows]
-    found += SCARCITY * potential.scarce[models] * milli
+    rises = potential.of(after, devices, rows) - state.potential[rows]
+    rises += SCARCITY * potential.scarce[models] * milli
     costs, chosen = np.full(len(fits), UNFIT), np.full(len(fits), -1)
-    order = np.lexsort((np.round(found, DIGITS), rows))
+    order = np.lexsort((np.round(rises, DIGITS), rows))
     is_first = np.ones(len(rows), dtype=bool)
     is_first[1:] = rows[1:] != rows[:-1]
     best, first = order[is_first], rows[is_first]
-    costs[first], chosen[first] = found[best], places[best]
+    costs[first], chosen[first] = rises[best], places[best]
     return costs, chosen
 
 
@@ -318,8 +318,8 @@ def several_devices(potential, state, after, milli, count, fits):
         devices = potential.changed(devices, models, before, before - milli)
         extra += SCARCITY * potential.scarce[models] * milli
         left[lines, places] = NEVER
-    found = potential.of(after[enough], devices)
-    costs[enough] = found - some.potential + extra
+    after_potential = potential.of(after[enough], devices)
+    costs[enough] = after_potential - some.potential + extra
     return costs
 
 

@@ -15,7 +15,7 @@ and a guest's cells in different ones."""
 
 import numpy as np
 
-from nova_sched.extensions.optimize.packing.fleet import WHOLE
+from nova_sched.extensions.optimize.packing.host_resources import WHOLE
 from nova_sched.extensions.optimize.packing.mix import hardware_request
 from nova_sched.hardware import pci
 from nova_sched.hardware.numa.guest import SMALL
@@ -33,8 +33,8 @@ class CellPotential:
         self._needs, self._counts, self._beside = needs, counts, beside
         total = np.concatenate([needs * counts[:, None], beside], axis=1)
         capacity = np.maximum(np.concatenate([capacity, devices]), 1.0)
-        asked = share @ (total / capacity)
-        worth = WHOLE * asked / max(asked.sum(), 1e-300) / capacity
+        use = share @ (total / capacity)
+        worth = WHOLE * use / max(use.sum(), 1e-300) / capacity
         self._worth, self._of_devices = np.split(worth, [needs.shape[1]])
         self._value = share * (total @ worth)
         self._total = float(share.sum())
@@ -78,11 +78,11 @@ def _in_different(by_cell, counts):
     if the host cells take count x K of the cells, when none takes more than K.
     """
     ordered = -np.sort(-np.minimum(by_cell, 2.0**31), axis=0)
-    found = np.full(len(counts), np.inf)
+    copies = np.full(len(counts), np.inf)
     for fullest in range(int(counts.max())):
         left, some = ordered[fullest:].sum(axis=0), counts > fullest
-        found[some] = np.minimum(found[some], left[some] // (counts[some] - fullest))
-    return found
+        copies[some] = np.minimum(copies[some], left[some] // (counts[some] - fullest))
+    return copies
 
 
 NO_MACHINE = -1
@@ -92,31 +92,35 @@ SHARED, DEDICATED, MEMORY, LARGE = 'shared', 'dedicated', 'memory', 'large'  # c
 class Machines:
     """A number for each machine (``hardware.machine.Machine``); equal ones have the same.
 
-    ``counts``: requests of the mix by Size; ``found``: the machines of the fleet, None included.
+    ``counts``: requests of the mix by Size; ``found``: the machines of the cloud, None included.
     ``part``: the share that sizes with cells have in the mix. ``packing``: nodes fill their
     fullest cells first. Nothing is known of machines, and the potential is 0, if the mix asks for
     neither cells nor PCI devices.
     """
 
-    def __init__(self, counts, found, part=1.0, packing=False):
+    def __init__(self, counts, machines, part=1.0, packing=False):
         self._packing = packing
-        self.kinds = sorted({one.alternatives for size in counts for one in size.pci}, key=repr)
+        self.kinds = sorted(
+            {demand.alternatives for size in counts for demand in size.pci}, key=repr
+        )
         self._with_cells = {size: n for size, n in counts.items() if size.cells}
         self.is_used = bool(self.kinds or self._with_cells)
         self._pages = sorted(
-            {one.pagesize_kb for size in self._with_cells for one in size.cells
-             if one.pagesize_kb is not None and one.pagesize_kb > 0}
+            {cell.pagesize_kb for size in self._with_cells for cell in size.cells
+             if cell.pagesize_kb is not None and cell.pagesize_kb > 0}
         )  # fmt: skip
         self._columns = (SHARED, DEDICATED, MEMORY, LARGE, *self._pages)
         self.forget()
-        self._potential = self._make(part, [one for one in found if one is not None])
+        self._potential = self._make(
+            part, [machine for machine in machines if machine is not None]
+        )
 
     def forget(self):
         """Begin again with no machine. Numbers that were given are not valid any more."""
         self._numbers = {}
         self._machines, self._devices, self._potentials = [], [], []
 
-    def _make(self, part, found):
+    def _make(self, part, machines):
         """The CellPotential of the mix."""
         sizes = list(self._with_cells)
         share = np.array(list(self._with_cells.values()), dtype=float)
@@ -127,8 +131,8 @@ class Machines:
             len(sizes), len(self.kinds)
         )
         counts = np.array([len(size.cells) for size in sizes], dtype=np.int64)
-        cells = [self._capacity(one) for one in found if one.topology is not None]
-        devices = [self._free_devices(one) for one in found]
+        cells = [self._capacity(machine) for machine in machines if machine.topology is not None]
+        devices = [self._free_devices(machine) for machine in machines]
         return CellPotential(
             needs,
             counts,
@@ -142,14 +146,14 @@ class Machines:
         """The number of a machine; NO_MACHINE for None, and if nothing asks for its parts."""
         if machine is None or not self.is_used:
             return NO_MACHINE
-        found = self._numbers.get(machine)
-        if found is None:
-            found = self._numbers[machine] = len(self._machines)
+        number = self._numbers.get(machine)
+        if number is None:
+            number = self._numbers[machine] = len(self._machines)
             potential, devices = self._state(machine)
             self._machines.append(machine)
             self._devices.append(devices)
             self._potentials.append(potential)
-        return found
+        return number
 
     def _state(self, machine):
         """The potential of its cells, and its free devices by kind."""
@@ -162,12 +166,12 @@ class Machines:
         the potential of the cells, the free PCI devices by kind, and whether it fits."""
         wanted = hardware_request(size.cells, size.pci)
         states = {number: self._after(number, wanted) for number in set(numbers)}
-        found = [states[number] for number in numbers]
-        devices = np.array([devices for _, devices, _ in found])
+        results = [states[number] for number in numbers]
+        devices = np.array([devices for _, devices, _ in results])
         return (
-            np.array([potential for potential, _, _ in found]),
-            devices.reshape(len(found), len(self.kinds)),
-            np.array([fits for _, _, fits in found], dtype=bool),
+            np.array([potential for potential, _, _ in results]),
+            devices.reshape(len(results), len(self.kinds)),
+            np.array([fits for _, _, fits in results], dtype=bool),
         )
 
     def _after(self, number, wanted):
@@ -180,13 +184,13 @@ class Machines:
 
     def potential(self, numbers):
         """The potential of the cells of these machines, an array."""
-        return np.array([0.0 if one < 0 else self._potentials[one] for one in numbers])
+        return np.array([0.0 if number < 0 else self._potentials[number] for number in numbers])
 
     def devices(self, numbers):
         """The free PCI devices of these machines by kind, of shape (machines, kinds)."""
         none = np.zeros(len(self.kinds))
-        found = [none if one < 0 else self._devices[one] for one in numbers]
-        return np.array(found).reshape(len(found), len(self.kinds))
+        free = [none if number < 0 else self._devices[number] for number in numbers]
+        return np.array(free).reshape(len(free), len(self.kinds))
 
     def copies(self, sizes, numbers):
         """How many copies of each size with cells the cells and devices of these machines take, of
@@ -194,9 +198,9 @@ class Machines:
         places = {size: place for place, size in enumerate(self._with_cells)}
         columns = [number for number, size in enumerate(sizes) if size in places]
         order = [places[sizes[number]] for number in columns]
-        found, whole = np.zeros((len(numbers), len(sizes))), np.zeros(len(sizes))
+        fits, whole = np.zeros((len(numbers), len(sizes))), np.zeros(len(sizes))
         if not columns:
-            return found, whole
+            return fits, whole
         states = {}
         for number in set(numbers) - {NO_MACHINE}:
             machine = self._machines[number]
@@ -206,52 +210,53 @@ class Machines:
         for line, number in enumerate(numbers):
             if number != NO_MACHINE:
                 copies, cells, devices = states[number]
-                found[line, columns] = copies[order]
+                fits[line, columns] = copies[order]
                 free, beside = free + np.maximum(cells, 0), beside + devices
         whole[columns] = self._potential.copies_in_one(free, beside)[order]
-        return found, whole
+        return fits, whole
 
     def asked(self, size):
         """How many PCI devices of each kind a Size asks for."""
-        found = np.zeros(len(self.kinds))
-        for one in size.pci:
-            if one.alternatives in self.kinds:
-                found[self.kinds.index(one.alternatives)] += one.count
-        return found
+        counts = np.zeros(len(self.kinds))
+        for demand in size.pci:
+            if demand.alternatives in self.kinds:
+                counts[self.kinds.index(demand.alternatives)] += demand.count
+        return counts
 
     def _largest(self, size):
         """The units that the largest of its cells needs, by column."""
-        found = np.zeros((len(size.cells), len(self._columns)))
-        for line, one in enumerate(size.cells):
-            asks = one.pagesize_kb
+        needs = np.zeros((len(size.cells), len(self._columns)))
+        for line, cell in enumerate(size.cells):
+            asks = cell.pagesize_kb
             pages = MEMORY if asks in (None, SMALL) else asks if asks > 0 else LARGE
-            for name, units in ((SHARED, one.shared), (DEDICATED, one.dedicated),
-                                (pages, one.memory_mb)):  # fmt: skip
-                found[line, self._columns.index(name)] += units
-        return found.max(axis=0)
+            for name, units in ((SHARED, cell.shared), (DEDICATED, cell.dedicated),
+                                (pages, cell.memory_mb)):  # fmt: skip
+                needs[line, self._columns.index(name)] += units
+        return needs.max(axis=0)
 
     def _free_cells(self, machine):
         """The free units of each cell, of shape (cells, columns)."""
         cells = () if machine.topology is None else machine.topology.cells
-        found = [self._of_cell(one, machine, free=True) for one in cells]
-        return np.array(found, dtype=float).reshape(len(found), len(self._columns))
+        free = [self._of_cell(cell, machine, free=True) for cell in cells]
+        return np.array(free, dtype=float).reshape(len(free), len(self._columns))
 
     def _capacity(self, machine):
         """The units of all its cells, by column, whether free or not."""
         cells = machine.topology.cells
-        return np.sum([self._of_cell(one, machine, free=False) for one in cells], axis=0)
+        return np.sum([self._of_cell(cell, machine, free=False) for cell in cells], axis=0)
 
     def _of_cell(self, cell, machine, free):
         pages = list(cell.pages_by_size.values())
         by_size = {
-            one.size_kb: (one.free if free else one.total) * one.size_kb / 1024 for one in pages
+            page.size_kb: (page.free if free else page.total) * page.size_kb / 1024
+            for page in pages
         }
         more = cell.memory_mb * (machine.ram_ratio - 1)
         return [
             len(cell.cpuset) * machine.cpu_ratio - (cell.cpu_usage if free else 0),
             len(cell.free_pcpus if free else cell.pcpuset),
             (cell.free_plain_memory_mb if free else cell.plain_memory_mb) + more,
-            sum(by_size[one.size_kb] for one in pages[1:]),
+            sum(by_size[page.size_kb] for page in pages[1:]),
             *(by_size.get(size_kb, 0.0) for size_kb in self._pages),
         ]
 

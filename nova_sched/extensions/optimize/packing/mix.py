@@ -94,30 +94,35 @@ class PciDemand:
 
     @classmethod
     def of(cls, request: PciRequest) -> 'PciDemand':
-        specs = (tuple(sorted(one.items())) for one in request.alternatives)
+        specs = (tuple(sorted(spec.items())) for spec in request.alternatives)
         return cls(request.count, tuple(sorted(specs, key=repr)))
 
     def pci_request(self) -> PciRequest:
         return PciRequest(self.count, tuple(map(dict, self.alternatives)))
 
     def to_plain(self) -> list[Any]:
-        return [self.count, [[list(pair) for pair in one] for one in self.alternatives]]
+        return [
+            self.count,
+            [[list(pair) for pair in alternative] for alternative in self.alternatives],
+        ]
 
     @classmethod
     def from_plain(cls, plain: Any) -> 'PciDemand':
         """Read the values that ``to_plain`` made. Raises ValueError, TypeError."""
         count, alternatives = plain
         specs = (
-            tuple((str(name), None if value is None else str(value)) for name, value in one)
-            for one in alternatives
+            tuple(
+                (str(name), None if value is None else str(value)) for name, value in alternative
+            )
+            for alternative in alternatives
         )
         return cls(_natural(count), tuple(specs))
 
 
 def hardware_request(cells: Sequence[CellDemand], pci: Sequence[PciDemand]) -> HardwareRequest:
     """Return a request for the same; what must be near the cells is not part of a size."""
-    guest = GuestTopology(tuple(one.guest_cell(number) for number, one in enumerate(cells)))
-    requests = tuple(one.pci_request() for one in pci)
+    guest = GuestTopology(tuple(cell.guest_cell(number) for number, cell in enumerate(cells)))
+    requests = tuple(demand.pci_request() for demand in pci)
     return HardwareRequest(guest if cells else None, requests)
 
 
@@ -154,12 +159,15 @@ class Size:
 
     def to_plain(self) -> list[Any]:
         """Return values that JSON can represent."""
-        one = self.device
-        device = one and [one.resource_class, one.units, one.count,
-                          sorted(one.required), sorted(one.forbidden)]  # fmt: skip
+        demand = self.device
+        device = demand and [demand.resource_class, demand.units, demand.count,
+                             sorted(demand.required), sorted(demand.forbidden)]  # fmt: skip
         plain: list[Any] = [[list(amount) for amount in self.amounts], device]
         if self.cells or self.pci:
-            plain += [[one.to_plain() for one in self.cells], [one.to_plain() for one in self.pci]]
+            plain += [
+                [part.to_plain() for part in self.cells],
+                [part.to_plain() for part in self.pci],
+            ]
         return plain
 
     @classmethod
@@ -193,8 +201,12 @@ def size_of(request: Any, child_classes: Container[str]) -> Size:
                 demands[DeviceDemand(name, units, 1, group.required, group.forbidden)] += 1
             elif units:
                 amounts[name] = amounts.get(name, 0) + units
-    asked = [dataclasses.replace(one, count=count) for one, count in demands.items() if one.units]
-    most = max(asked, key=lambda one: one.units * one.count, default=None)
+    devices = [
+        dataclasses.replace(demand, count=count)
+        for demand, count in demands.items()
+        if demand.units
+    ]
+    most = max(devices, key=lambda demand: demand.units * demand.count, default=None)
     pieces = request.pieces
     if not pieces:
         return Size(tuple(sorted(amounts.items())), most)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a fleet can still take of the usual sizes, and what of it is stranded."""
+"""What a cloud can still take of the usual sizes, and what of it is stranded."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ MAX_LISTED = 10  # sizes and hosts that are listed
 
 
 class Overview:
-    """How many copies of each size of a mix fit on each host of a fleet, now.
+    """How many copies of each size of a mix fit on each host of a cloud, now.
 
     ``counts``: requests by Size, of the mix that the Tables were made of. ``copies`` has the shape
     (hosts, sizes), the most usual size first. ``stranded``: units by resource class and host that
@@ -27,15 +27,15 @@ class Overview:
     the requests for that class; devices in thousandths.
     """
 
-    def __init__(self, tables, fleet, counts):
-        self._tables, self.empty = tables, fleet.empty
-        ordered = sorted(counts.items(), key=lambda one: (-one[1], repr(one[0])))
+    def __init__(self, tables, resources, counts):
+        self._tables, self.empty = tables, resources.empty
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], repr(item[0])))
         self.sizes = [size for size, _ in ordered]
         self._share = np.array([count for _, count in ordered], dtype=float)
         self._share /= max(self._share.sum(), 1e-300)
-        self._state = tables.state(fleet)
-        found = tables.copies(self.sizes, self._state)
-        self.copies, self._whole = found
+        self._state = tables.state(resources)
+        copies = tables.copies(self.sizes, self._state)
+        self.copies, self._whole = copies
         self.stranded = self._stranded()
 
     @property
@@ -45,15 +45,15 @@ class Overview:
         return self._state.potential + cells
 
     def _stranded(self):
-        found = {}
+        unused = {}
         for place, name in enumerate(self._tables.classes):
             needs = np.array([dict(size.amounts).get(name, 0) for size in self.sizes])
             free = np.maximum(self._state.free[:, place], 0)
-            found[name] = self._unused(free, needs)
+            unused[name] = self._unused(free, needs)
         for name, free in self._tables.free_devices(self._state).items():
             needs = np.array([self._tables.milli_of(size, name) for size in self.sizes])
-            found[name] = self._unused(free, needs)
-        return found
+            unused[name] = self._unused(free, needs)
+        return unused
 
     def _unused(self, free, needs):
         asking = needs > 0
@@ -64,7 +64,7 @@ class Overview:
         return np.maximum(free[:, None] - used, 0) @ (share / share.sum())
 
     def plain(self, most=MAX_LISTED):
-        """Return figures of the whole fleet, as JSON values: ``hosts``, ``empty_hosts``,
+        """Return figures of the whole cloud, as JSON values: ``hosts``, ``empty_hosts``,
         ``stranded`` units by resource class, and for the most usual ``sizes`` their ``share`` of
         the requests, how many ``fit``, and how many would if all that is free were on one host
         (``fit_in_one_piece``)."""
@@ -105,5 +105,5 @@ def plain_size(size: Size) -> dict:
             'traits': sorted(device.required),
         },
         'numa_cells': len(size.cells),
-        'pci_devices': sum(one.count for one in size.pci),
+        'pci_devices': sum(demand.count for demand in size.pci),
     }

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the requests to come make of the devices of a fleet: the value of holes, scarce models, and
+"""What the requests to come make of the devices of a cloud: the value of holes, scarce models, and
 the weight of whole blocks. ``DeviceRefresh`` makes the potential of devices from them.
 
 The value of a hole is what the free part of a shared device is worth. A hole of ``f`` is worth
@@ -113,17 +113,17 @@ def scarce_models(demand, idle, allowed):
     shape (lists, models). If the lists inside a set of models ask for more than it has idle, the
     models of the worst such set are scarce.
     """
-    found = np.zeros(len(idle))
+    scarcity = np.zeros(len(idle))
     sets = _unions(allowed)
     inside = ~(allowed[None, :, :] & ~sets[:, None, :]).any(axis=2)
-    asked = inside @ demand
+    use = inside @ demand
     has = sets @ idle
     for horizon in HORIZONS:
-        missing = asked * horizon * idle.sum() - has
+        missing = use * horizon * idle.sum() - has
         worst = int(missing.argmax()) if len(missing) else 0
         if len(missing) and missing[worst] > 1e-9:
-            found += sets[worst]
-    return found / len(HORIZONS)
+            scarcity += sets[worst]
+    return scarcity / len(HORIZONS)
 
 
 def _unions(allowed):
@@ -140,18 +140,18 @@ def block_weights(share, counts, blocks, per_device):
     """Return the weight of each class of whole devices in the potential of blocks.
 
     ``share`` of all requests for devices, ``counts``: devices of each, ``blocks``: how many of it
-    fit the fleet now; ``per_device``: requests of any class that come until the idle devices are
+    fit the cloud now; ``per_device``: requests of any class that come until the idle devices are
     asked for once. A class of one device has no weight.
     """
-    found = np.zeros(len(share))
+    weights = np.zeros(len(share))
     for count in np.unique(counts[counts >= 2]):
         alike = counts == count
         of_count = share[alike].sum()
         expected = of_count * per_device
         with np.errstate(divide='ignore', invalid='ignore'):
             need = np.where(blocks[alike] > 0, expected / blocks[alike], np.inf)
-        found[alike] = share[alike] / of_count * np.minimum(1.0, need) ** 4
-    return found
+        weights[alike] = share[alike] / of_count * np.minimum(1.0, need) ** 4
+    return weights
 
 
 class DeviceRefresh:
@@ -162,9 +162,9 @@ class DeviceRefresh:
         self._items, self._sizes, self._pause = items, sizes, pause
         self._free, self._models = free, models
         self._milli = items.milli[sizes.item] * sizes.count
-        there = models >= 0
+        is_device = models >= 0
         self._idle = np.bincount(
-            models[there], weights=free[there] / FULL, minlength=len(items.allowed)
+            models[is_device], weights=free[is_device] / FULL, minlength=len(items.allowed)
         )
 
     def potential(self, free_of_nodes):
@@ -187,8 +187,8 @@ class DeviceRefresh:
 
     def _coming(self, of_class, some):
         """How many requests come until the idle devices are asked for once, times their share."""
-        asked = float(self._milli[some] @ self._sizes.share[some]) / FULL
-        return self._idle[of_class].sum() / asked
+        use = float(self._milli[some] @ self._sizes.share[some]) / FULL
+        return self._idle[of_class].sum() / use
 
     def _values(self, number, of_class, some):
         """The values of holes, by model and level."""
@@ -203,14 +203,14 @@ class DeviceRefresh:
             levels = self._free[self._models == model] // STEP
             holes[line] = np.bincount(levels, minlength=LEVELS)
         own = np.flatnonzero(items.resource_class == number)
-        found, _ = hole_values(
+        values, _ = hole_values(
             holes,
             -(-items.milli[own] // STEP),
             items.allowed[np.ix_(of_class, own)],
             rate[own] * HORIZON * self._coming(of_class, some),
             pause=self._pause,
         )
-        return found
+        return values
 
     def _scarce(self, of_class, some):
         """The share of horizons at which each model is scarce."""
@@ -222,12 +222,12 @@ class DeviceRefresh:
 
     def _blocks(self, of_class, some, copies):
         """The weights of sizes that ask for several whole devices."""
-        found, sizes = np.zeros(len(self._milli)), self._sizes
+        weights, sizes = np.zeros(len(self._milli)), self._sizes
         whole = some & (self._items.milli[sizes.item] == FULL)
-        found[whole] = block_weights(
+        weights[whole] = block_weights(
             sizes.share[whole],
             sizes.count[whole],
             np.floor(copies[:, whole]).sum(axis=0),
             self._coming(of_class, some),
         )
-        return found
+        return weights

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched.extensions.optimize.packing.fleet import read_fleet, resized
+from nova_sched.extensions.optimize.packing.host_resources import read_resources, resized
 
 MAX_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
 SOME = 64  # states whose costs are computed without a pause
@@ -51,20 +51,20 @@ class Scores:
     dropped last.
     """
 
-    def __init__(self, tables, fleet, memory=MEMORY):
+    def __init__(self, tables, resources, memory=MEMORY):
         self.tables, self._memory = tables, memory
-        self._start(fleet)
+        self._start(resources)
 
-    def _start(self, fleet):
+    def _start(self, resources):
         """Start without states, with these hosts."""
         self._known: dict[tuple, int] = {}
         self._states: Any = None  # HostStates, as soon as there are hosts
         self._kept: collections.OrderedDict[object, Costs] = collections.OrderedDict()
-        self._show(fleet)
+        self._show(resources)
 
-    def _show(self, fleet):
-        self._empty, self._position = fleet.empty, fleet.position
-        self._state_of = self._number(fleet)
+    def _show(self, resources):
+        self._empty, self._position = resources.empty, resources.position
+        self._state_of = self._number(resources)
 
     def prepare(self, sizes, pause=lambda: None):
         """Compute the costs of these sizes on all hosts. ``pause`` is called after every few
@@ -89,46 +89,46 @@ class Scores:
     def _of(self, size, states, step=MAX_STATES, pause=lambda: None):
         """The Costs of a size, which are known at least for these states (numbers); ``step`` new
         ones are computed at a time."""
-        found = self._kept.pop(size, None) or Costs()
-        found.grow(len(self._known))
-        unknown = states[np.isnan(found.costs[states])]
+        kept = self._kept.pop(size, None) or Costs()
+        kept.grow(len(self._known))
+        unknown = states[np.isnan(kept.costs[states])]
         new = np.unique(unknown) if len(unknown) > 1 else unknown
         for start in range(0, len(new), step):
             some = new[start : start + step]
             costs, places = self.tables.cost(size, self._states.picked(some))
-            found.costs[some], found.places[some] = costs, places
+            kept.costs[some], kept.places[some] = costs, places
             pause()
-        self._kept[size] = found
-        if len(self._kept) * found.bytes > self._memory and len(self._kept) > 1:
+        self._kept[size] = kept
+        if len(self._kept) * kept.bytes > self._memory and len(self._kept) > 1:
             self._kept.popitem(last=False)
-        return found
+        return kept
 
-    def _number(self, fleet):
+    def _number(self, resources):
         """The numbers of the states of hosts; new states are computed."""
         before = len(self._known)
-        found, firsts = np.empty(len(fleet), dtype=np.int64), list[int]()
-        for line, key in enumerate(self.tables.keys(fleet)):
+        numbers, firsts = np.empty(len(resources), dtype=np.int64), list[int]()
+        for line, key in enumerate(self.tables.keys(resources)):
             number = self._known.setdefault(key, len(self._known))
-            found[line] = number
+            numbers[line] = number
             if number >= before + len(firsts):
                 firsts.append(line)
         if firsts:
-            new = self.tables.state(fleet.some(firsts))
+            new = self.tables.state(resources.some(firsts))
             self._states = new if self._states is None else self._states.put(before, new)
-        return found
+        return numbers
 
     def _catch_up(self, hosts):
         changed, count = hosts.changed, len(self._state_of)
         if changed.end == self._position and len(hosts) == count:
             return
-        found = changed.since(self._position)
+        changes = changed.since(self._position)
         if len(self._known) > max(MAX_STATES, 2 * count):
             self.tables.machines.forget()
-            self._start(read_fleet(hosts, classes=self.tables.classes))
-        elif found is None or len(hosts) != count:
-            self._show(read_fleet(hosts, classes=self.tables.classes))
+            self._start(read_resources(hosts, classes=self.tables.classes))
+        elif changes is None or len(hosts) != count:
+            self._show(read_resources(hosts, classes=self.tables.classes))
         else:
-            rows = np.array(sorted(found[0]), dtype=np.intp)
-            fleet = read_fleet(hosts, rows, self.tables.classes)
-            self._state_of[rows] = self._number(fleet)
-            self._empty[rows], self._position = fleet.empty, fleet.position
+            rows = np.array(sorted(changes[0]), dtype=np.intp)
+            resources = read_resources(hosts, rows, self.tables.classes)
+            self._state_of[rows] = self._number(resources)
+            self._empty[rows], self._position = resources.empty, resources.position

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Everything that is constant between two refreshes: the potentials of the mix on this fleet."""
+"""Everything that is constant between two refreshes: the potentials of the mix on this cloud."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from nova_sched.extensions.optimize.packing.devices import (
     one_device,
     several_devices,
 )
-from nova_sched.extensions.optimize.packing.fleet import WHOLE, HostStates
+from nova_sched.extensions.optimize.packing.host_resources import WHOLE, HostStates
 from nova_sched.extensions.optimize.packing.machines import NO_MACHINE, Machines
 from nova_sched.extensions.optimize.packing.mix import DeviceDemand, Size
 from nova_sched.extensions.optimize.packing.prices import DeviceRefresh
@@ -44,8 +44,8 @@ class PlainPotential:
     def __init__(self, needs, share, capacity, whole=WHOLE):
         self._needs, self._share = needs.astype(float), share / max(share.sum(), 1e-300)
         capacity = np.maximum(capacity.astype(float), 1.0)
-        asked = self._share @ (self._needs / capacity)
-        scarcity = asked / asked.sum() if asked.sum() > 0 else np.zeros(len(capacity))
+        use = self._share @ (self._needs / capacity)
+        scarcity = use / use.sum() if use.sum() > 0 else np.zeros(len(capacity))
         self._worth = whole * scarcity / capacity  # of one unit
         self._value = self._share * (self._needs @ self._worth)
         self._columns = [np.flatnonzero(column) for column in self._needs.T > 0]
@@ -79,15 +79,15 @@ MAX_TREES = 16384  # states of devices that are remembered
 
 
 class Tables:
-    """The potentials of a mix on a fleet, and what a request costs there.
+    """The potentials of a mix on a cloud, and what a request costs there.
 
     ``classes`` are the resource classes of nodes that the mix asks for. ``packing``: nodes fill
     their fullest NUMA cells first.
     """
 
-    def __init__(self, mix, fleet, pause=lambda: None, packing=False):
-        trees = list({id(tree): tree for tree in fleet.trees if tree is not None}.values())
-        below = {name for tree in trees for one in tree.children for name in one.stocks}
+    def __init__(self, mix, resources, pause=lambda: None, packing=False):
+        trees = list({id(tree): tree for tree in resources.trees if tree is not None}.values())
+        below = {name for tree in trees for child in tree.children for name in child.stocks}
         counts = dict(mix.counts)
         devices = {size: n for size, n in counts.items()
                    if size.device is not None and size.device.resource_class in below}  # fmt: skip
@@ -98,15 +98,17 @@ class Tables:
             devices[size] = 1.0
         models = Models(trees, [size.device for size in devices])
         names = {name for size in counts for name, _ in size.amounts}
-        self.classes = tuple(sorted(names & fleet.free.keys()))
-        self._models, self._item = models, {one: n for n, one in enumerate(models.items)}
+        self.classes = tuple(sorted(names & resources.free.keys()))
+        self._models, self._item = models, {item: n for n, item in enumerate(models.items)}
         # Sizes with cells count in the cells.
         others = {size: n for size, n in counts.items() if size.device is None}
         plain = {size: n for size, n in others.items() if not size.cells}
         part = sum(plain.values()) / max(sum(others.values()), 1e-300) if others else 1.0
-        self.machines = Machines(counts, dict.fromkeys(fleet.machines or ()), 1.0 - part, packing)
-        self._make_plain(plain, part, fleet)
-        self._devices = self._make_devices(devices, fleet, pause)
+        self.machines = Machines(
+            counts, dict.fromkeys(resources.machines or ()), 1.0 - part, packing
+        )
+        self._make_plain(plain, part, resources)
+        self._devices = self._make_devices(devices, resources, pause)
 
     def _needs(self, sizes):
         place = {name: number for number, name in enumerate(self.classes)}
@@ -119,53 +121,55 @@ class Tables:
                 needs[line, len(self.classes) :] = self.machines.asked(size)
         return needs
 
-    def _free(self, fleet, machine):
+    def _free(self, resources, machine):
         """The free units of hosts, and their free PCI devices by kind."""
-        free = fleet.picked(self.classes)
+        free = resources.picked(self.classes)
         if not self.machines.kinds:
             return free
         return np.concatenate([free, self.machines.devices(machine.tolist())], axis=1)
 
-    def _numbers(self, fleet):
-        if not self.machines.is_used or fleet.machines is None:
-            return np.full(len(fleet), NO_MACHINE, dtype=np.int64)
-        return np.array([self.machines.number(one) for one in fleet.machines], dtype=np.int64)
+    def _numbers(self, resources):
+        if not self.machines.is_used or resources.machines is None:
+            return np.full(len(resources), NO_MACHINE, dtype=np.int64)
+        return np.array(
+            [self.machines.number(machine) for machine in resources.machines], dtype=np.int64
+        )
 
-    def _make_plain(self, sizes, part, fleet):
-        plain = np.array([not self._has_devices(tree) for tree in fleet.trees], dtype=bool)
-        capacity = [fleet.capacity[name][plain] for name in self.classes]
-        capacity += list(self.machines.devices(self._numbers(fleet)[plain].tolist()).T)
+    def _make_plain(self, sizes, part, resources):
+        plain = np.array([not self._has_devices(tree) for tree in resources.trees], dtype=bool)
+        capacity = [resources.capacity[name][plain] for name in self.classes]
+        capacity += list(self.machines.devices(self._numbers(resources)[plain].tolist()).T)
         share = np.array(list(sizes.values()), dtype=float)
-        mean = np.array([one.mean() if len(one) else 1.0 for one in capacity])
+        mean = np.array([column.mean() if len(column) else 1.0 for column in capacity])
         self._plain = PlainPotential(self._needs(list(sizes)), share, mean, WHOLE * part)
 
     def _has_devices(self, tree):
         classes = self._models.classes
         return tree is not None and any(
-            name in classes for one in tree.children for name in one.stocks
+            name in classes for child in tree.children for name in child.stocks
         )
 
-    def _make_devices(self, counts, fleet, pause):
+    def _make_devices(self, counts, resources, pause):
         models, items = self._models, self._models.as_items()
-        asked = [(size, models.item_of(size.device)) for size in counts]
+        of_sizes = [(size, models.item_of(size.device)) for size in counts]
         sizes = DeviceSizes(
             self._needs(list(counts)),
-            np.array([self._item[item] for _, item in asked], dtype=np.int64),
-            np.array([size.device.count for size, _ in asked], dtype=np.int64),
+            np.array([self._item[item] for _, item in of_sizes], dtype=np.int64),
+            np.array([size.device.count for size, _ in of_sizes], dtype=np.int64),
             np.array(list(counts.values()), dtype=float),
         )
-        free, of_models = self.devices_of(fleet.trees)
+        free, of_models = self.devices_of(resources.trees)
         refresh = DeviceRefresh(items, sizes, free, of_models, pause)
-        return refresh.potential(self._free(fleet, self._numbers(fleet)))
+        return refresh.potential(self._free(resources, self._numbers(resources)))
 
     def devices_of(self, trees):
         """The devices of hosts: thousandths that are free, and the model (NO_MODEL: none); two
         arrays of shape (hosts, devices)."""
-        found = [self._of_tree(tree) for tree in trees]
-        most = max((len(free) for free, _ in found), default=0)
+        of_trees = [self._of_tree(tree) for tree in trees]
+        most = max((len(free) for free, _ in of_trees), default=0)
         free = np.zeros((len(trees), most), dtype=np.int64)
         numbers = np.full((len(trees), most), NO_MODEL, dtype=np.int64)
-        for line, (some, models) in enumerate(found):
+        for line, (some, models) in enumerate(of_trees):
             free[line, : len(some)], numbers[line, : len(models)] = some, models
         return free, numbers
 
@@ -187,27 +191,27 @@ class Tables:
 
     def provider(self, tree, place):
         """Return the UUID of a tree's device at a place, as ``devices_of`` counts them."""
-        found = [
+        uuids = [
             provider.uuid
             for provider in tree.children
             for name in provider.stocks
             if name in self._models.classes
         ]
-        return found[place]
+        return uuids[place]
 
-    def keys(self, fleet):
+    def keys(self, resources):
         """Yield a hashable key of each host; hosts with equal ones are in the same state."""
-        free = np.array([fleet.free[name] for name in self.classes if name in fleet.free])
-        lines = free.T.tolist() if len(free) else [[]] * len(fleet)
-        numbers = self._numbers(fleet).tolist()
-        for line, tree, number in zip(lines, fleet.trees, numbers, strict=True):
+        free = np.array([resources.free[name] for name in self.classes if name in resources.free])
+        lines = free.T.tolist() if len(free) else [[]] * len(resources)
+        numbers = self._numbers(resources).tolist()
+        for line, tree, number in zip(lines, resources.trees, numbers, strict=True):
             yield tuple(line), self._of_tree(tree), number
 
-    def state(self, fleet):
+    def state(self, resources):
         """Return the HostStates of hosts."""
-        machine = self._numbers(fleet)
-        free = self._free(fleet, machine)
-        milli, models = self.devices_of(fleet.trees)
+        machine = self._numbers(resources)
+        free = self._free(resources, machine)
+        milli, models = self.devices_of(resources.trees)
         devices, potential = self._devices.devices(milli, models), np.zeros(len(free))
         for rows, has_devices in _parts(models):
             potential[rows] = (
@@ -240,7 +244,7 @@ class Tables:
         how many would if all that is free were on one host, in devices of full size."""
         needs = self._needs(sizes)
         free = np.maximum(state.free, 0.0)
-        found = np.zeros((len(state), len(sizes)))
+        copies = np.zeros((len(state), len(sizes)))
         whole = np.zeros(len(sizes))
         by_cells, in_one_piece = self.machines.copies(sizes, state.machine.tolist())
         for number, size in enumerate(sizes):
@@ -254,10 +258,10 @@ class Tables:
             if size.cells:
                 limits.append(by_cells[:, number])
                 ends.append(in_one_piece[number])
-            found[:, number], whole[number] = np.minimum.reduce(limits), min(ends)
+            copies[:, number], whole[number] = np.minimum.reduce(limits), min(ends)
         is_something = np.array([bool(size.amounts or size.device or size.cells or size.pci)
                                  for size in sizes], dtype=bool)  # fmt: skip
-        return found * is_something, whole * is_something
+        return copies * is_something, whole * is_something
 
     def _copies_on_devices(self, demand, state):
         """How many copies the devices of each host take, and those of all hosts if they were one
@@ -268,10 +272,10 @@ class Tables:
         allowed = self._allowed(self._models.item_of(demand), state.models)
         free = np.where(allowed, state.milli, 0)
         if demand.count > 1:
-            found = np.count_nonzero(free >= milli, axis=1) // demand.count
+            copies = np.count_nonzero(free >= milli, axis=1) // demand.count
         else:
-            found = (free // milli).sum(axis=1)
-        return found, int(free.sum()) // (milli * demand.count) if milli <= FULL else 0
+            copies = (free // milli).sum(axis=1)
+        return copies, int(free.sum()) // (milli * demand.count) if milli <= FULL else 0
 
     def free_devices(self, state):
         """Thousandths of devices that are free on each host, by resource class."""
@@ -307,9 +311,9 @@ class Tables:
         """Whether devices serve the item; of an item that is new, as the most similar one."""
         place = self._item.get(item)
         if place is None:
-            alike = [one for one in self._item if one.resource_class == item.resource_class]
-            place = self._item[max(alike, key=lambda one: (
-                one.required == item.required, one.forbidden == item.forbidden))]  # fmt: skip
+            alike = [known for known in self._item if known.resource_class == item.resource_class]
+            place = self._item[max(alike, key=lambda known: (
+                known.required == item.required, known.forbidden == item.forbidden))]  # fmt: skip
         return self._devices.allows(place, models)
 
 

@@ -23,9 +23,9 @@ from nova_sched import errors
 from nova_sched.engine.decide import chain
 from nova_sched.extensions.optimize.packing.prices import yield_processor
 from nova_sched.extensions.optimize.planning import snapshot
-from nova_sched.extensions.optimize.planning.fleet_builder import (
+from nova_sched.extensions.optimize.planning.problem_builder import (
     SERVERS,
-    FleetBuilder,
+    RebalanceProblemBuilder,
     demand_of,
     mask_of,
 )
@@ -107,63 +107,63 @@ class MovePlanner:
     def _try(self, scope, moves, wanted, search):
         begin_s = time.perf_counter()
         seen = self._call(self._take, scope)
-        builder = FleetBuilder(seen, scope, yield_processor)
+        builder = RebalanceProblemBuilder(seen, scope, yield_processor)
         while not self._call(self._judge_some, builder):
             pass
-        fleet = builder.fleet()
+        problem = builder.problem()
         place = None if wanted is None else self._call(self._where, seen, wanted)
-        most = most_moves(moves, len(fleet.servers.uuids))
-        as_seen = fleet.free.copy()
-        bound = most_emptied(fleet, most) if scope.goal.kind == EMPTY else None
-        size = None if wanted is None else demand_of(wanted, fleet.columns)
+        most = most_moves(moves, len(problem.servers.uuids))
+        as_seen = problem.free.copy()
+        bound = most_emptied(problem, most) if scope.goal.kind == EMPTY else None
+        size = None if wanted is None else demand_of(wanted, problem.columns)
         while True:
-            made = self._make(fleet, scope.goal, most, bound, size, place)
-            if self._is_refused(made, seen, builder):
+            plan = self._make(problem, scope.goal, most, bound, size, place)
+            if self._is_refused(plan, seen, builder):
                 continue
             if search is None:
                 break
             if scope.goal.kind == EMPTY:
-                made = search.emptied(made, most)
+                plan = search.emptied(plan, most)
             else:
-                made = search.fitting(made, size, place, most)
-            if not self._is_refused(made, seen, builder):
+                plan = search.fitting(plan, size, place, most)
+            if not self._is_refused(plan, seen, builder):
                 break
-        if (fleet.free != as_seen).any():
-            made.bound = made.bound_by = None  # of a search that has seen less room than there is
-        if bound is not None and (made.bound is None or bound.most <= made.bound):
-            made.bound, made.bound_by = bound.most, bound.by
+        if (problem.free != as_seen).any():
+            plan.bound = plan.bound_by = None  # of a search that has seen less room than there is
+        if bound is not None and (plan.bound is None or bound.most <= plan.bound):
+            plan.bound, plan.bound_by = bound.most, bound.by
         LOG.info(
             'Planned %d moves of %d servers on %d hosts (%s), %.0f ms',
-            len(made.moves),
-            len(fleet.servers.uuids),
-            len(fleet),
+            len(plan.moves),
+            len(problem.servers.uuids),
+            len(problem),
             scope.goal.kind,
             (time.perf_counter() - begin_s) * 1000,
         )
-        return made
+        return plan
 
-    def _is_refused(self, made, seen, builder):
+    def _is_refused(self, plan, seen, builder):
         """Whether a rule allows less than the free amounts do. Then the destinations take fewer
         servers in the next plan."""
-        arrivals, fleet = Arrivals(made), made.fleet
+        arrivals, problem = Arrivals(plan), plan.problem
         while not self._call(self._check_some, seen, arrivals, builder.requests):
             pass
         if not arrivals.refused.any():
             return False
         fewer = arrivals.counts[arrivals.refused] // 2
-        fleet.free[arrivals.refused, fleet.columns.index(SERVERS)] = fewer
+        problem.free[arrivals.refused, problem.columns.index(SERVERS)] = fewer
         return True
 
     @staticmethod
-    def _make(fleet, wish, most, bound, size, place):
+    def _make(problem, wish, most, bound, size, place):
         if wish.kind == EMPTY:
-            return greedy.empty(fleet, most, bound)
+            return greedy.empty(problem, most, bound)
         if wish.kind == DRAIN:
-            rows = np.flatnonzero(fleet.sources & ~fleet.destinations).tolist()
-            return greedy.drain(fleet, rows, most)
+            rows = np.flatnonzero(problem.sources & ~problem.destinations).tolist()
+            return greedy.drain(problem, rows, most)
         if wish.kind == FIT:
-            return greedy.fit(fleet, size, place, most)
-        return greedy.spread(fleet, most)
+            return greedy.fit(problem, size, place, most)
+        return greedy.spread(problem, most)
 
     # In the loop.
 
@@ -188,7 +188,9 @@ class MovePlanner:
         """The rows that the rules let a new server of the flavor go to, if they had room."""
         hosts, rules = self._check(seen), self._placer.rules
         view = hosts.what_if()
-        view.resources = {name: _as_if_unused(one) for name, one in hosts.resources.items()}
+        view.resources = {
+            name: _as_if_unused(resource) for name, resource in hosts.resources.items()
+        }
         return mask_of(rules, view, wanted)[0] & seen.inside
 
     def _check_some(self, seen, arrivals, requests):
@@ -211,40 +213,40 @@ class MovePlanner:
 
 def _as_if_unused(resource):
     """The columns of a resource class as if nothing of it were in use."""
-    made = resource.copy()
-    made.take(slice(None), -made.used)
-    return made
+    unused = resource.copy()
+    unused.take(slice(None), -unused.used)
+    return unused
 
 
-def view_of(made):
+def view_of(plan):
     """A plan as plain values; see ``rpc.endpoints.explain.ExplainEndpoint.plan_moves``."""
-    fleet, names = made.fleet, made.fleet.names
+    problem, names = plan.problem, plan.problem.names
     moves = [
         dataclasses.asdict(move)
         | {
-            'source_host': names[fleet.servers.host[server]],
+            'source_host': names[problem.servers.host[server]],
             'destination_host': names[target],
         }
-        for move, (server, target) in zip(made.to_moves(), made.moves, strict=True)
+        for move, (server, target) in zip(plan.to_moves(), plan.moves, strict=True)
     ]
     return {
-        'servers': len(fleet.servers.uuids),
-        'hosts': len(fleet),
+        'servers': len(problem.servers.uuids),
+        'hosts': len(problem),
         'moves': moves,
-        'emptied': [{'node': fleet.nodes[row], 'host': names[row]} for row in made.emptied],
-        'before': made.before,
-        'after': made.after,
-        'bound': made.bound,
-        'bound_by': made.bound_by,
-        'is_spent': made.is_spent,
+        'emptied': [{'node': problem.nodes[row], 'host': names[row]} for row in plan.emptied],
+        'before': plan.before,
+        'after': plan.after,
+        'bound': plan.bound,
+        'bound_by': plan.bound_by,
+        'is_spent': plan.is_spent,
         'obstacles': [
             {
-                'rule': one.rule,
-                'hosts': one.hosts,
-                'server': one.server,
-                'host': names[one.host],
+                'rule': obstacle.rule,
+                'hosts': obstacle.hosts,
+                'server': obstacle.server,
+                'host': names[obstacle.host],
             }
-            for one in made.obstacles
+            for obstacle in plan.obstacles
         ],
     }
 
@@ -255,13 +257,13 @@ class Arrivals:
     checked yet."""
 
     def __init__(self, plan):
-        fleet = self._fleet = plan.fleet
+        problem = self._problem = plan.problem
         pairs = np.array(plan.moves, dtype=np.int64).reshape(-1, 2)
-        self._kinds, self._targets = fleet.servers.kind[pairs[:, 0]], pairs[:, 1]
-        self._amounts = np.zeros(fleet.free.shape, dtype=np.int64)
-        np.add.at(self._amounts, self._targets, fleet.demand[self._kinds])
-        self.counts = np.bincount(self._targets, minlength=len(fleet))
-        self.refused = np.zeros(len(fleet), dtype=bool)
+        self._kinds, self._targets = problem.servers.kind[pairs[:, 0]], pairs[:, 1]
+        self._amounts = np.zeros(problem.free.shape, dtype=np.int64)
+        np.add.at(self._amounts, self._targets, problem.demand[self._kinds])
+        self.counts = np.bincount(self._targets, minlength=len(problem))
+        self.refused = np.zeros(len(problem), dtype=bool)
         self.left = np.unique(self._kinds).tolist()
 
     def check(self, hosts, rules, request, kind):
@@ -272,8 +274,8 @@ class Arrivals:
         rows = np.unique(self._targets[self._kinds == kind])
         view = hosts.what_if(rows)
         view.num_instances = hosts.num_instances[rows] + self.counts[rows] - 1
-        more = self._amounts[rows] - self._fleet.demand[kind]
-        for place, name in enumerate(self._fleet.columns):
+        more = self._amounts[rows] - self._problem.demand[kind]
+        for place, name in enumerate(self._problem.columns):
             if name != SERVERS and more[:, place].any():
                 view.resources[name].take(slice(None), more[:, place])
         for rule in rules:
@@ -291,24 +293,24 @@ class ThoroughSearch:
     def __init__(self, seconds, solver=lambda: Solver(nice=NICE)):
         self._end_s, self._solver = time.monotonic() + seconds, solver
 
-    def emptied(self, made, most):
+    def emptied(self, plan, most):
         """A plan for the goal `empty`, made from another one."""
-        moves, bound = self._ask('empty', made.fleet, most, made.moves)
+        moves, bound = self._ask('empty', plan.problem, most, plan.moves)
         if moves is not None:
-            gone = emptied(made.fleet, dict(moves))
-            if (len(gone), -len(moves)) > (len(made.emptied), -len(made.moves)):
-                made = self._replaced(made, moves, gone, made.before + len(gone), most)
-        return self._bounded(made, bound)
+            gone = emptied(plan.problem, dict(moves))
+            if (len(gone), -len(moves)) > (len(plan.emptied), -len(plan.moves)):
+                plan = self._replaced(plan, moves, gone, plan.before + len(gone), most)
+        return self._bounded(plan, bound)
 
-    def fitting(self, made, wanted, allowed, most):
+    def fitting(self, plan, wanted, allowed, most):
         """A plan for the goal `fit`, made from another one."""
-        moves, bound = self._ask('fit', made.fleet, wanted, allowed, most, made.moves)
+        moves, bound = self._ask('fit', plan.problem, wanted, allowed, most, plan.moves)
         if moves is not None:
-            gone = emptied(made.fleet, dict(moves))
-            after = greedy.places_after(made.fleet, moves, wanted, allowed)
-            if (after, -len(moves)) > (made.after, -len(made.moves)):
-                made = self._replaced(made, moves, gone, after, most)
-        return self._bounded(made, bound)
+            gone = emptied(plan.problem, dict(moves))
+            after = greedy.places_after(plan.problem, moves, wanted, allowed)
+            if (after, -len(moves)) > (plan.after, -len(plan.moves)):
+                plan = self._replaced(plan, moves, gone, after, most)
+        return self._bounded(plan, bound)
 
     def _ask(self, task, *arguments):
         """The answer of a function of rebalance.exact; (None, None) without one."""
@@ -327,12 +329,12 @@ class ThoroughSearch:
         return self._end_s - time.monotonic()
 
     @staticmethod
-    def _replaced(made, moves, gone, after, most):
-        is_spent = made.is_spent or len(moves) >= most
-        return dataclasses.replace(made, moves=moves, emptied=gone, after=after, is_spent=is_spent)
+    def _replaced(plan, moves, gone, after, most):
+        is_spent = plan.is_spent or len(moves) >= most
+        return dataclasses.replace(plan, moves=moves, emptied=gone, after=after, is_spent=is_spent)
 
     @staticmethod
-    def _bounded(made, bound):
+    def _bounded(plan, bound):
         if bound is not None:
-            made.bound, made.bound_by = bound, SEARCH
-        return made
+            plan.bound, plan.bound_by = bound, SEARCH
+        return plan

@@ -77,12 +77,12 @@ def take(cluster, rules, topology, settings, scope):
     """A Snapshot of now. Raises InvalidRequest for a host, zone, aggregate or domain that is not
     known."""
     hosts = cluster.hosts
-    levels = topology.look(hosts, settings.default_zone)
+    levels = topology.levels_of(hosts, settings.default_zone)
     drained = _drained(hosts, scope.goal, levels)
     nodes = hosts.cache.get('UUIDs of nodes', lambda: [node.uuid for node in hosts.nodes])
     names = hosts.cache.get('names of hosts', lambda: [node.host for node in hosts.nodes])
-    total = {name: one.free + one.used for name, one in hosts.resources.items()}
-    free = {name: one.free.copy() for name, one in hosts.resources.items()}
+    total = {name: resource.free + resource.used for name, resource in hosts.resources.items()}
+    free = {name: resource.free.copy() for name, resource in hosts.resources.items()}
     free[SERVERS] = _room(rules, hosts)
     total[SERVERS] = hosts.num_instances + free[SERVERS]
     surroundings, alike = hosts.cache.get(
@@ -156,17 +156,17 @@ def _surroundings(hosts, topology, default_zone):
         }
         if len(numbers) <= MAX_SURROUNDINGS:
             break
-    found = np.array([numbers[key[:length]] for key in keys], dtype=np.int32)
+    number_of_row = np.array([numbers[key[:length]] for key in keys], dtype=np.int32)
     alike = np.array(
-        [[_covers(there, here) for there in numbers] for here in numbers],
+        [[_covers(other, own) for other in numbers] for own in numbers],
         dtype=bool,
     ).reshape(len(numbers), len(numbers))
-    return found, alike[:, found]
+    return number_of_row, alike[:, number_of_row]
 
 
-def _covers(there, here):
+def _covers(other, own):
     """Whether a place has all that surrounds another one."""
-    return there[:3] == here[:3] and all(map(frozenset.issuperset, there[3:], here[3:]))
+    return other[:3] == own[:3] and all(map(frozenset.issuperset, other[3:], own[3:]))
 
 
 def _place(aggregates, topology, default_zone):
@@ -196,44 +196,44 @@ def _inside(hosts, scope, default_zone):
         if not mask.any():
             raise errors.InvalidRequest('zone', f'no host is in zone {scope.zone}')
     if scope.aggregate is not None:
-        found = _members_of(hosts, frozenset([scope.aggregate]))
-        if not found.any():
+        of_aggregate = _members_of(hosts, frozenset([scope.aggregate]))
+        if not of_aggregate.any():
             why = f'no host is in an aggregate {scope.aggregate}'
             raise errors.InvalidRequest('aggregate', why)
-        mask &= found
+        mask &= of_aggregate
     return mask
 
 
 def _drained(hosts, goal, levels):
     """The names that the goal `drain` has; of a failure domain, such as `rack=r1`, those of its
     hosts. If the part before the sign is not a level, the whole is a name."""
-    found: list[str] = []
+    drained: list[str] = []
     for name in goal.names if goal.kind == DRAIN else ():
         kind, sign, domain = name.partition('=')
         if not sign or kind not in levels:
-            found.append(name)
+            drained.append(name)
             continue
         level = levels[kind]
         if domain not in level.names:
             why = f'no host is in {level.name} {domain}{suggestion(domain, level.names)}'
             raise errors.InvalidRequest('goal', why)
         rows = np.flatnonzero(level.ids == level.names.index(domain))
-        found += [hosts.nodes[row].host for row in rows.tolist()]
-    return dict.fromkeys(found)
+        drained += [hosts.nodes[row].host for row in rows.tolist()]
+    return dict.fromkeys(drained)
 
 
 def _wanted(hosts, names, default_zone):
     """Rows to drain: each name is that of a host, an aggregate or a zone, in this order."""
     mask = hosts.everywhere(False)
     for name in names:
-        found = hosts.named([name])
-        if not found.any():
-            found = _members_of(hosts, frozenset([name]))
-        if not found.any():
-            found = hosts.in_zone(name, default_zone)
-        if not found.any():
-            there = [*hosts.rows_of_host, *(aggregate.name for aggregate in hosts.aggregates)]
-            why = f'{name} is no host, aggregate or zone with hosts{suggestion(name, there)}'
+        rows = hosts.named([name])
+        if not rows.any():
+            rows = _members_of(hosts, frozenset([name]))
+        if not rows.any():
+            rows = hosts.in_zone(name, default_zone)
+        if not rows.any():
+            known = [*hosts.rows_of_host, *(aggregate.name for aggregate in hosts.aggregates)]
+            why = f'{name} is not a host, aggregate or zone with hosts{suggestion(name, known)}'
             raise errors.InvalidRequest('goal', why)
-        mask |= found
+        mask |= rows
     return mask

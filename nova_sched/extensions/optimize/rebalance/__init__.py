@@ -11,16 +11,16 @@
 # under the License.
 """Moves of servers between hosts: plans of them.
 
-What others need of a plan is here, read from texts: its goal, how many moves it may have, and the
-moves themselves.
+The parts of a plan that others need are here, read from texts: its goal, how many moves it may
+have, and the moves themselves.
 
 ::
 
-    fleet  -> what a plan is made from: hosts, servers and rules, as arrays
-    plan   -> a plan while it grows (Room), and when it is made (Plan)
-    greedy -> plans for the goals empty, drain, fit and spread
-    exact  -> better plans for empty and fit, by CP-SAT, in a process of its own
-    bound  -> the most hosts that any plan empties
+    problem -> what a plan is made from: hosts, servers and rules, as arrays
+    plan    -> a plan while it grows (Room), and when it is made (Plan)
+    greedy  -> plans for the goals empty, drain, fit and spread
+    exact   -> better plans for empty and fit, by CP-SAT, in a process of its own
+    bound   -> the most hosts that any plan empties
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ class Goal:
 def read_goal(text):
     """Read `empty`, `spread`, `drain:HOST,...` or `fit:FLAVOR`. Raises InvalidRequest."""
     if not isinstance(text, str):
-        raise errors.InvalidRequest('goal', 'it is no text')
+        raise errors.InvalidRequest('goal', 'it is not text')
     kind, colon, rest = text.partition(':')
     names = tuple(dict.fromkeys(name.strip() for name in rest.split(',') if name.strip()))
     for name in filter(None, (kind, *names)):
@@ -97,26 +97,26 @@ def read_moves(given):
     """Read the list ``moves`` of a plan, objects with `server`, `source` and `destination`, as a
     list of Move; other keys are left out. Raises InvalidRequest, with the place."""
     if not isinstance(given, list):
-        raise errors.InvalidRequest('moves', f'{words.short(given)} is no list of moves')
+        raise errors.InvalidRequest('moves', f'{words.short(given)} is not a list of moves')
     if len(given) > MAX_MOVES:
         raise errors.InvalidRequest(
             'moves', f'{len(given)} of them; at most {MAX_MOVES} are accepted'
         )
-    moves = [_move(one, f'moves[{place}]') for place, one in enumerate(given)]
+    moves = [_move(item, f'moves[{place}]') for place, item in enumerate(given)]
     seen = set()
-    for place, one in enumerate(moves):
-        if one.server in seen:
-            why = f'server {one.server} is in an earlier move: a plan moves a server once'
+    for place, move in enumerate(moves):
+        if move.server in seen:
+            why = f'server {move.server} is in an earlier move: a plan moves a server once'
             raise errors.InvalidRequest(f'moves[{place}]', why)
-        seen.add(one.server)
+        seen.add(move.server)
     return moves
 
 
-def _move(one, where):
-    if not isinstance(one, dict):
-        raise errors.InvalidRequest(where, f'{words.short(one)} is no object')
+def _move(item, where):
+    if not isinstance(item, dict):
+        raise errors.InvalidRequest(where, f'{words.short(item)} is not an object')
     names = ('server', 'source', 'destination')
-    move = Move(*(words.uuid(one.get(name), f'{where}.{name}') for name in names))
+    move = Move(*(words.uuid(item.get(name), f'{where}.{name}') for name in names))
     if move.source == move.destination:
         raise errors.InvalidRequest(where, f'its source is its destination, {move.source}')
     return move

@@ -39,53 +39,55 @@ class Bound:
     shares: dict[int, float] = dataclasses.field(default_factory=dict)
 
 
-def most_emptied(fleet, most):
+def most_emptied(problem, most):
     """The Bound for so many moves."""
-    rows = candidates(fleet)
-    rows = rows[np.argsort(fleet.counts[rows], kind='stable')]
-    by_volume = _by_volume(fleet, rows, most)
-    used = np.flatnonzero(fleet.in_use & (fleet.destinations | fleet.sources))
-    takes = _copies(fleet, used)
+    rows = candidates(problem)
+    rows = rows[np.argsort(problem.counts[rows], kind='stable')]
+    by_volume = _by_volume(problem, rows, most)
+    used = np.flatnonzero(problem.in_use & (problem.destinations | problem.sources))
+    takes = _copies(problem, used)
     if not by_volume or np.count_nonzero(takes) > MAX_VARIABLES:
         return Bound(by_volume, VOLUME)
-    found = _by_program(fleet, rows, used, takes, most)
-    if found is None:
+    shares = _by_program(problem, rows, used, takes, most)
+    if shares is None:
         return Bound(by_volume, VOLUME)
-    most_shares = int(np.floor(sum(found.values()) + TINY))
-    return Bound(min(most_shares, by_volume), PROGRAM, found)
+    most_shares = int(np.floor(sum(shares.values()) + TINY))
+    return Bound(min(most_shares, by_volume), PROGRAM, shares)
 
 
-def _by_volume(fleet, rows, most):
+def _by_volume(problem, rows, most):
     """The most hosts that have no more servers than moves, and fit into the free capacity of the
     remaining hosts."""
-    count = int(np.searchsorted(np.cumsum(fleet.counts[rows]), most, side='right'))
-    for column in range(fleet.total.shape[1]):
-        free = np.maximum(fleet.free[:, column], 0)
-        there = int(free[fleet.in_use & fleet.destinations].sum())
+    count = int(np.searchsorted(np.cumsum(problem.counts[rows]), most, side='right'))
+    for column in range(problem.total.shape[1]):
+        free = np.maximum(problem.free[:, column], 0)
+        capacity = int(free[problem.in_use & problem.destinations].sum())
         # A host that is emptied needs what it uses, and no longer gives what it has free.
-        lost = np.where(fleet.destinations, free, 0)
-        need = np.sort(_moved(fleet, column)[rows] + lost[rows])
-        count = min(count, int(np.searchsorted(np.cumsum(need), there, side='right')))
+        lost = np.where(problem.destinations, free, 0)
+        need = np.sort(_moved(problem, column)[rows] + lost[rows])
+        count = min(count, int(np.searchsorted(np.cumsum(need), capacity, side='right')))
     return count
 
 
-def _moved(fleet, column):
+def _moved(problem, column):
     """What the servers of each host take of a column."""
-    demand = fleet.demand[fleet.servers.kind, column]
-    return np.bincount(fleet.servers.host, weights=demand, minlength=len(fleet)).astype(np.int64)
+    demand = problem.demand[problem.servers.kind, column]
+    return np.bincount(problem.servers.host, weights=demand, minlength=len(problem)).astype(
+        np.int64
+    )
 
 
-def _copies(fleet, used):
+def _copies(problem, used):
     """How many servers of each kind fit on each of these hosts now: int64 [kind, host]."""
-    copies = np.full((len(fleet.demand), len(used)), np.iinfo(np.int32).max, dtype=np.int64)
-    for column in np.flatnonzero(fleet.demand.any(axis=0)).tolist():
-        demand = fleet.demand[:, column, np.newaxis]
-        free = np.maximum(fleet.free[used, column], 0)
+    copies = np.full((len(problem.demand), len(used)), np.iinfo(np.int32).max, dtype=np.int64)
+    for column in np.flatnonzero(problem.demand.any(axis=0)).tolist():
+        demand = problem.demand[:, column, np.newaxis]
+        free = np.maximum(problem.free[used, column], 0)
         copies = np.where(demand > 0, np.minimum(copies, free // np.maximum(demand, 1)), copies)
-    return np.where(fleet.allowed[:, used] & fleet.destinations[used], copies, 0)
+    return np.where(problem.allowed[:, used] & problem.destinations[used], copies, 0)
 
 
-def _by_program(fleet, rows, used, takes, most):
+def _by_program(problem, rows, used, takes, most):
     """A linear program: shares of hosts leave, as fractions of the servers of each kind, and what
     a host takes falls with its own share that leaves. Return the shares above 0; None: it was
     not solved in time."""
@@ -96,24 +98,24 @@ def _by_program(fleet, rows, used, takes, most):
         return None
     solver.SetTimeLimit(int(TIME_S * 1000))
     leaves = {host: solver.NumVar(0.0, 1.0, '') for host in rows.tolist()}
-    counts = fleet.counts
+    counts = problem.counts
     budget = solver.Constraint(-solver.infinity(), float(most))
     for host, share in leaves.items():
         budget.SetCoefficient(share, float(counts[host]))
-    flows = [solver.Constraint(0.0, 0.0) for _ in range(len(fleet.demand))]
-    pairs = fleet.servers.host.astype(np.int64) * len(fleet.demand) + fleet.servers.kind
+    flows = [solver.Constraint(0.0, 0.0) for _ in range(len(problem.demand))]
+    pairs = problem.servers.host.astype(np.int64) * len(problem.demand) + problem.servers.kind
     numbers, sums = np.unique(pairs, return_counts=True)
     for number, many in zip(numbers.tolist(), sums.tolist(), strict=True):
-        host, kind = divmod(number, len(fleet.demand))
+        host, kind = divmod(number, len(problem.demand))
         if host in leaves:
             flows[kind].SetCoefficient(leaves[host], -float(many))
-    columns = np.flatnonzero(fleet.demand.any(axis=0)).tolist()
+    columns = np.flatnonzero(problem.demand.any(axis=0)).tolist()
     for place, host in enumerate(used.tolist()):
         kinds = np.flatnonzero(takes[:, place]).tolist()
         if not kinds:
             continue
         share = leaves.get(host)
-        free = {column: float(max(fleet.free[host, column], 0)) for column in columns}
+        free = {column: float(max(problem.free[host, column], 0)) for column in columns}
         rooms = {column: solver.Constraint(-solver.infinity(), free[column]) for column in columns}
         for column in columns:
             if share is not None:
@@ -127,13 +129,13 @@ def _by_program(fleet, rows, used, takes, most):
                 limit.SetCoefficient(comes, 1.0)
                 limit.SetCoefficient(share, copies)
             for column in columns:
-                if fleet.demand[kind, column]:
-                    rooms[column].SetCoefficient(comes, float(fleet.demand[kind, column]))
+                if problem.demand[kind, column]:
+                    rooms[column].SetCoefficient(comes, float(problem.demand[kind, column]))
     goal = solver.Objective()
     for share in leaves.values():
         goal.SetCoefficient(share, 1.0)
     goal.SetMaximization()
     if solver.Solve() != pywraplp.Solver.OPTIMAL:
         return None
-    found = {host: share.solution_value() for host, share in leaves.items()}
-    return {host: share for host, share in found.items() if share > TINY}
+    shares = {host: share.solution_value() for host, share in leaves.items()}
+    return {host: share for host, share in shares.items() if share > TINY}

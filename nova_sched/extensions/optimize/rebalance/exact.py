@@ -32,14 +32,16 @@ OF_MOVES = 2  # sources of a smaller model hold so many times the allowed moves
 LEAST_S = 0.1
 
 
-def empty(fleet, most, moves, seconds):
+def empty(problem, most, moves, seconds):
     """Empties as many hosts as it can with at most so many moves, from the moves (server,
     destination) of a plan.
 
     Return moves, and the most hosts that any plan empties; None: nothing is known of that. The
     moves are None if no better ones are found.
     """
-    search = Search(fleet, most, moves, seconds, goes=_whole(fleet, most), comes=fleet.in_use)
+    search = Search(
+        problem, most, moves, seconds, goes=_whole(problem, most), comes=problem.in_use
+    )
     for host, leaves in search.is_source.items():
         for number, count in search.there[host].items():
             search.out[number, host] = count * leaves
@@ -48,16 +50,16 @@ def empty(fleet, most, moves, seconds):
     return search.solved(gains, upper=len(search.is_source))
 
 
-def fit(fleet, wanted, allowed, most, moves, seconds):
+def fit(problem, wanted, allowed, most, moves, seconds):
     """The same for places of a size: takes ``wanted`` (int64 [column]) on hosts that are
     ``allowed`` (bool). The bound is the most places that there are after any plan."""
     search = Search(
-        fleet,
+        problem,
         most,
         moves,
         seconds,
-        goes=fleet.sources & allowed & (fleet.counts > 0),
-        comes=np.ones(len(fleet), dtype=bool),
+        goes=problem.sources & allowed & (problem.counts > 0),
+        comes=np.ones(len(problem), dtype=bool),
         is_partial=True,
     )
     for host, leaves in search.is_source.items():
@@ -66,15 +68,15 @@ def fit(fleet, wanted, allowed, most, moves, seconds):
             search.model.add(search.out[number, host] <= count * leaves)
     search.add_rules()
     fixed, gains = search.add_places(wanted, allowed)
-    found, bound = search.solved(gains, upper=int(np.iinfo(np.int32).max))
-    return found, None if bound is None else bound + fixed
+    moves_found, bound = search.solved(gains, upper=int(np.iinfo(np.int32).max))
+    return moves_found, None if bound is None else bound + fixed
 
 
-def _whole(fleet, most):
+def _whole(problem, most):
     """Hosts that can be emptied with so many moves (bool)."""
-    kept = np.bincount(fleet.servers.host[fleet.stays], minlength=len(fleet)) > 0
-    counts = fleet.counts
-    return fleet.sources & ~fleet.held & ~kept & (counts > 0) & (counts <= most)
+    kept = np.bincount(problem.servers.host[problem.stays], minlength=len(problem)) > 0
+    counts = problem.counts
+    return problem.sources & ~problem.held & ~kept & (counts > 0) & (counts <= most)
 
 
 class Search:
@@ -87,21 +89,21 @@ class Search:
     a class and a destination to how many come.
     """
 
-    def __init__(self, fleet, most, moves, seconds, goes, comes, is_partial=False):
+    def __init__(self, problem, most, moves, seconds, goes, comes, is_partial=False):
         self._end_s = time.monotonic() + seconds
-        self.fleet, self.most, self._from, self._is_partial = fleet, most, moves, is_partial
+        self.problem, self.most, self._from, self._is_partial = problem, most, moves, is_partial
         self.model = cp_model.CpModel()
         self._read(np.flatnonzero(goes))
         takes = self.takes = self._takes(comes)
         self.is_whole = np.count_nonzero(takes) <= MAX_VARIABLES
         if not self.is_whole:
-            order = cheapest(fleet, np.flatnonzero(goes), most)
-            few = order[np.cumsum(fleet.counts[order]) <= OF_MOVES * most]
-            used = fleet.servers.host[[server for server, _ in moves]]
+            order = cheapest(problem, np.flatnonzero(goes), most)
+            few = order[np.cumsum(problem.counts[order]) <= OF_MOVES * most]
+            used = problem.servers.host[[server for server, _ in moves]]
             self._read(np.union1d(few, used[goes[used]]))
             takes = self.takes = self._takes(comes)
             # The destinations of the moves, and those with the most free room.
-            room = (np.maximum(fleet.free, 0) * fleet.shares).sum(axis=1)
+            room = (np.maximum(problem.free, 0) * problem.shares).sum(axis=1)
             room[[host for _, host in moves]] = np.inf
             order = np.argsort(-room, kind='stable')
             takes[:, order[np.cumsum((takes[:, order] > 0).sum(axis=0)) > MAX_VARIABLES]] = 0
@@ -114,14 +116,14 @@ class Search:
 
     def _read(self, sources):
         """The classes of the servers that may leave these hosts."""
-        fleet, servers = self.fleet, self.fleet.servers
-        inside = np.zeros(len(fleet), dtype=bool)
+        problem, servers = self.problem, self.problem.servers
+        inside = np.zeros(len(problem), dtype=bool)
         inside[sources] = True
-        self.rows = np.flatnonzero(inside[servers.host] & ~fleet.stays)
+        self.rows = np.flatnonzero(inside[servers.host] & ~problem.stays)
         table = np.column_stack(
             [
                 servers.kind,
-                np.where(servers.confined, fleet.domain[servers.host], -1),
+                np.where(servers.confined, problem.domain[servers.host], -1),
                 servers.families,
             ]
         )[self.rows]
@@ -133,20 +135,20 @@ class Search:
 
     def _takes(self, comes):
         """How many of each class fit on each host now (int64 [class, host])."""
-        fleet = self.fleet
+        problem = self.problem
         totals = np.bincount(list(self.number_of.values()), minlength=len(self._classes))
-        takes = np.zeros((len(self._classes), len(fleet)), dtype=np.int64)
+        takes = np.zeros((len(self._classes), len(problem)), dtype=np.int64)
         for number, (kind, domain, *families) in enumerate(self._classes.tolist()):
-            most = np.full(len(fleet), totals[number], dtype=np.int64)
-            for column, amount in enumerate(fleet.demand[kind].tolist()):
+            most = np.full(len(problem), totals[number], dtype=np.int64)
+            for column, amount in enumerate(problem.demand[kind].tolist()):
                 if amount:
-                    most = np.minimum(most, np.maximum(fleet.free[:, column], 0) // amount)
-            most[~(fleet.allowed[kind] & fleet.destinations & comes)] = 0
+                    most = np.minimum(most, np.maximum(problem.free[:, column], 0) // amount)
+            most[~(problem.allowed[kind] & problem.destinations & comes)] = 0
             if domain >= 0:
-                most[fleet.domain != domain] = 0
+                most[problem.domain != domain] = 0
             for family in families:
                 if family >= 0:
-                    most[fleet.hosts_of_family(family)] = 0
+                    most[problem.hosts_of_family(family)] = 0
                     most = np.minimum(most, 1)
             takes[number] = most
         return takes
@@ -173,35 +175,37 @@ class Search:
             stays = 1 - self.is_source[host] if host in self.is_source else 1
             for number, variable in variables.items():
                 self.model.add(variable <= int(self.takes[number, host]) * stays)
-            for column in range(len(self.fleet.columns)):
+            for column in range(len(self.problem.columns)):
                 if (taken := self._amount(variables, column)) is not None:
-                    free = max(int(self.fleet.free[host, column]), 0)
+                    free = max(int(self.problem.free[host, column]), 0)
                     self.model.add(taken <= free * stays)
 
     def _amount(self, variables, column):
         """What numbers of servers, by class, take of a column; None: nothing."""
-        amounts = self.fleet.demand[self._classes[:, 0], column].tolist()
-        terms = [amounts[one] * variable for one, variable in variables.items() if amounts[one]]
+        amounts = self.problem.demand[self._classes[:, 0], column].tolist()
+        terms = [
+            amounts[number] * variable for number, variable in variables.items() if amounts[number]
+        ]
         return sum(terms) if terms else None
 
     def add_places(self, wanted, allowed):
         """The places on hosts that the plan does not change, and a term of those on the rest."""
-        fleet, asked = self.fleet, np.flatnonzero(wanted).tolist()
-        before, total, gains = places(fleet.free, wanted, allowed), 0, []
+        problem, columns = self.problem, np.flatnonzero(wanted).tolist()
+        before, total, gains = places(problem.free, wanted, allowed), 0, []
         leaving: dict = collections.defaultdict(dict)
         for (number, host), variable in self.out.items():
             leaving[host][number] = variable
         for host in np.flatnonzero(allowed).tolist():
             comes, goes = self._on.get(host, {}), leaving.get(host, {})
-            if not asked or not (comes or goes):
+            if not columns or not (comes or goes):
                 total += int(before[host])
                 continue
-            most = min(self._most_free(host, column) // int(wanted[column]) for column in asked)
+            most = min(self._most_free(host, column) // int(wanted[column]) for column in columns)
             here = self.model.new_int_var(0, max(most, 0), '')
             has = self.model.new_bool_var('')
             self.model.add(here <= max(most, 0) * has)
-            for column in asked:
-                free = int(fleet.free[host, column])
+            for column in columns:
+                free = int(problem.free[host, column])
                 come = self._amount(comes, column)
                 go = self._amount(goes, column)
                 left = free - (0 if come is None else come) + (0 if go is None else go)
@@ -213,10 +217,10 @@ class Search:
 
     def _most_free(self, host, column):
         """What of a column is free if all servers that may leave a host do."""
-        demand = self.fleet.demand[self._classes[:, 0], column]
-        there = self.there.get(host, {})
-        return int(self.fleet.free[host, column]) + sum(
-            int(demand[one]) * count for one, count in there.items()
+        demand = self.problem.demand[self._classes[:, 0], column]
+        leaving = self.there.get(host, {})
+        return int(self.problem.free[host, column]) + sum(
+            int(demand[number]) * count for number, count in leaving.items()
         )
 
     def solved(self, gains, upper):
@@ -243,7 +247,7 @@ class Search:
         out: collections.Counter = collections.Counter()
         into: collections.Counter = collections.Counter()
         for server, target in self._from:
-            number, home = self.number_of.get(server), int(self.fleet.servers.host[server])
+            number, home = self.number_of.get(server), int(self.problem.servers.host[server])
             if number is not None and (number, target) in self.into:
                 out[number, home] += 1
                 into[number, target] += 1
@@ -257,17 +261,21 @@ class Search:
                 self.model.add_hint(variable, out[key])
 
     def _moves(self, solver):
-        leave, found = collections.defaultdict(list), {}
-        numbers = {key: solver.value(one) for key, one in self.out.items() if solver.value(one)}
+        leave, target_of = collections.defaultdict(list), {}
+        numbers = {
+            key: solver.value(variable)
+            for key, variable in self.out.items()
+            if solver.value(variable)
+        }
         for row in self.rows.tolist():
-            key = self.number_of[row], int(self.fleet.servers.host[row])
+            key = self.number_of[row], int(self.problem.servers.host[row])
             if numbers.get(key, 0):
                 numbers[key] -= 1
                 leave[key[0]].append(row)
         for (number, host), variable in sorted(self.into.items()):
             for _ in range(solver.value(variable)):
-                found[leave[number].pop()] = host
-        return plan.ordered(self.fleet, found)
+                target_of[leave[number].pop()] = host
+        return plan.ordered(self.problem, target_of)
 
 
 class _Best(cp_model.CpSolverSolutionCallback):

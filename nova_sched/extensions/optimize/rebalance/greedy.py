@@ -17,8 +17,8 @@ import heapq
 import numpy as np
 
 from nova_sched.extensions.optimize.rebalance import plan
-from nova_sched.extensions.optimize.rebalance.fleet import MOVABLE
 from nova_sched.extensions.optimize.rebalance.plan import Room
+from nova_sched.extensions.optimize.rebalance.problem import MOVABLE
 
 OF_FREE = 4.0  # how much a share of the free amounts counts beside a share of the moves
 TINY = 1e-9
@@ -27,7 +27,7 @@ MAX_LEAVING = 12  # servers that leave a host for one more place there
 MARGIN = 1e-9  # shares that differ by less are equal
 
 
-def empty(fleet, most, bound=None):
+def empty(problem, most, bound=None):
     """A Plan that empties hosts with at most this many moves.
 
     Either all servers of a host move or none. No empty host is used. The hosts with the fewest
@@ -35,56 +35,56 @@ def empty(fleet, most, bound=None):
     which is best where room is, or those in between, or those that the linear program of the
     Bound empties; the plan that empties more is taken.
     """
-    counts, held = np.sort(fleet.counts[candidates(fleet)]), _held(fleet)
+    counts, held = np.sort(problem.counts[candidates(problem)]), _held(problem)
     limit = int(np.searchsorted(np.cumsum(counts), most, side='right'))
     if bound is not None:
         limit = min(limit, bound.most)
     plans = []
-    for order in _orders(fleet, most, bound):
-        plans.append(_in_order(fleet, order, most, held))
+    for order in _orders(problem, most, bound):
+        plans.append(_in_order(problem, order, most, held))
         if len(plans[-1].emptied) >= limit:
             break
-    return max(plans, key=lambda one: (len(one.emptied), -len(one.moves)))
+    return max(plans, key=lambda candidate: (len(candidate.emptied), -len(candidate.moves)))
 
 
-def candidates(fleet):
+def candidates(problem):
     """Hosts (rows) that may be emptied."""
-    return np.flatnonzero((fleet.counts > 0) & ~fleet.held & fleet.sources)
+    return np.flatnonzero((problem.counts > 0) & ~problem.held & problem.sources)
 
 
-def _orders(fleet, most, bound):
+def _orders(problem, most, bound):
     """Orders in which to try the candidates for a plan of so many moves."""
-    rows = candidates(fleet)
-    counts, used = fleet.counts[rows], ((fleet.total - fleet.free) * fleet.shares)[rows]
+    rows = candidates(problem)
+    counts, used = problem.counts[rows], ((problem.total - problem.free) * problem.shares)[rows]
     volume = used.sum(axis=1)
     yield rows[np.lexsort((volume, counts))]
     yield rows[np.lexsort((counts, volume))]
-    for column in np.flatnonzero(fleet.shares.any(axis=0)).tolist():
+    for column in np.flatnonzero(problem.shares.any(axis=0)).tolist():
         yield rows[np.lexsort((counts, used[:, column]))]
-    rows = cheapest(fleet, rows, most)
+    rows = cheapest(problem, rows, most)
     yield rows
     if bound is not None and bound.shares:
         shares = np.array([bound.shares.get(host, 0.0) for host in rows.tolist()])
         yield rows[np.argsort(shares == 0, kind='stable')]
-        yield rows[np.lexsort((fleet.counts[rows], -shares))]
+        yield rows[np.lexsort((problem.counts[rows], -shares))]
 
 
-def cheapest(fleet, rows, most):
+def cheapest(problem, rows, most):
     """These hosts by what they take of the moves, and of what is free on hosts in use: both may be
     scarce."""
-    used = ((fleet.total - fleet.free) * fleet.shares)[rows]
-    free = np.maximum(fleet.free * fleet.shares, 0)[fleet.in_use].sum(axis=0)
+    used = ((problem.total - problem.free) * problem.shares)[rows]
+    free = np.maximum(problem.free * problem.shares, 0)[problem.in_use].sum(axis=0)
     of_free = (used / np.maximum(free, TINY)).max(axis=1, initial=0.0)
-    return rows[np.argsort(fleet.counts[rows] / most + OF_FREE * of_free, kind='stable')]
+    return rows[np.argsort(problem.counts[rows] / most + OF_FREE * of_free, kind='stable')]
 
 
-def _in_order(fleet, order, most, held):
-    room, counts, servers_of = Room(fleet), fleet.counts, fleet.by_host()
-    protected = np.zeros(len(fleet), dtype=bool)
+def _in_order(problem, order, most, held):
+    room, counts, servers_of = Room(problem), problem.counts, problem.by_host()
+    protected = np.zeros(len(problem), dtype=bool)
     protected[order[: np.searchsorted(np.cumsum(counts[order]), PROTECTED * most)]] = True
     tiers = (~protected,)
-    closed = Closed(fleet)
-    gone, is_spent, used = [], False, fleet.in_use
+    closed = Closed(problem)
+    gone, is_spent, used = [], False, problem.in_use
     for host in order.tolist():
         if room.gains[host]:
             continue
@@ -103,15 +103,15 @@ def _in_order(fleet, order, most, held):
 
 def _all_leave(room, servers, host, used, tiers, closed):
     """Whether all servers of a host find another one in use. Otherwise the room is as before."""
-    fleet = room.fleet
-    kinds = fleet.servers.kind[servers]
-    kept = fleet.stays[servers] | closed.kinds[kinds]
+    problem = room.problem
+    kinds = problem.servers.kind[servers]
+    kept = problem.stays[servers] | closed.kinds[kinds]
     if kept.any():
         server = int(servers[kept.argmax()])
         room.keep(room.why_fixed(server) or closed.rules[room.kind(server)], host, server)
         return False
     room.leave(host)
-    volume = fleet.demand[kinds] @ fleet.shares[host]
+    volume = problem.demand[kinds] @ problem.shares[host]
 
     def choose(server, fits):
         return room.tightest(server, fits & used, tiers)
@@ -152,8 +152,8 @@ def _place_all(room, servers, host, choose, rule):
 class Closed:
     """Kinds that fit nowhere any more (``kinds``, bool), and by which rule."""
 
-    def __init__(self, fleet):
-        self.kinds = np.zeros(len(fleet.demand), dtype=bool)
+    def __init__(self, problem):
+        self.kinds = np.zeros(len(problem.demand), dtype=bool)
         self.rules: dict[int, str] = {}
 
     def add(self, kind, rule):
@@ -161,42 +161,42 @@ class Closed:
         self.rules[kind] = rule
 
 
-def _held(fleet):
+def _held(problem):
     """Why hosts with a server that stays are not tried: (rule, host, server) of each."""
-    found, fixed = [], np.flatnonzero(fleet.servers.fixed != MOVABLE)
-    hosts, first = np.unique(fleet.servers.host[fixed], return_index=True)
+    held, fixed = [], np.flatnonzero(problem.servers.fixed != MOVABLE)
+    hosts, first = np.unique(problem.servers.host[fixed], return_index=True)
     server_of = dict(zip(hosts.tolist(), fixed[first].tolist(), strict=True))
-    for host in np.flatnonzero(fleet.held & fleet.sources).tolist():
-        if fleet.strangers[host]:
-            found.append((plan.STRANGER, host, None))
+    for host in np.flatnonzero(problem.held & problem.sources).tolist():
+        if problem.strangers[host]:
+            held.append((plan.STRANGER, host, None))
         else:
             server = server_of[host]
-            found.append((fleet.reasons[fleet.servers.fixed[server]], host, server))
-    return found
+            held.append((problem.reasons[problem.servers.fixed[server]], host, server))
+    return held
 
 
-def drain(fleet, rows, most):
+def drain(problem, rows, most):
     """A Plan that moves the servers of these hosts (rows) away, with at most so many moves.
 
     Servers that have to stay do not keep the others. Hosts in use receive first, then empty ones.
     """
-    room, servers_of, is_spent = Room(fleet), fleet.by_host(), False
+    room, servers_of, is_spent = Room(problem), problem.by_host(), False
     for host in rows:
         room.leave(host)
-        if fleet.strangers[host]:
+        if problem.strangers[host]:
             room.keep(plan.STRANGER, host)
     wanted = [server for host in rows for server in servers_of(host).tolist()]
     volume = (
-        fleet.demand[fleet.servers.kind[wanted]] * fleet.shares[fleet.servers.host[wanted]]
+        problem.demand[problem.servers.kind[wanted]] * problem.shares[problem.servers.host[wanted]]
     ).sum(axis=1)
     for place in np.argsort(-volume, kind='stable').tolist():
         server = wanted[place]
-        host = int(fleet.servers.host[server])
+        host = int(problem.servers.host[server])
         rule = room.why_fixed(server)
         if rule is None and len(room.host_of) >= most:
             is_spent = True
             break
-        target = None if rule else room.tightest(server, room.fits(server), (fleet.in_use,))
+        target = None if rule else room.tightest(server, room.fits(server), (problem.in_use,))
         if target is None:
             room.keep(rule or room.why_not(server), host, server)
         else:
@@ -204,55 +204,60 @@ def drain(fleet, rows, most):
     return room.plan(is_spent, before=len(wanted), after=len(wanted) - len(room.host_of))
 
 
-def fit(fleet, wanted, allowed, most):
+def fit(problem, wanted, allowed, most):
     """The Plan that makes more places of two: hosts that lose a few servers, and emptied hosts.
 
     ``wanted`` (int64 [column]) is what the size takes, ``allowed`` (bool [host]) where the rules
     let it go.
     """
-    found = [_by_few(fleet, wanted, allowed, most), empty(fleet, most)]
-    before = places(fleet.free, wanted, allowed)
-    for one in found:
-        one.before = int(before.sum())
-        one.after = places_after(fleet, one.moves, wanted, allowed)
-    return max(found, key=lambda one: (one.after, -len(one.moves), len(one.emptied)))
+    plans = [_by_few(problem, wanted, allowed, most), empty(problem, most)]
+    before = places(problem.free, wanted, allowed)
+    for candidate in plans:
+        candidate.before = int(before.sum())
+        candidate.after = places_after(problem, candidate.moves, wanted, allowed)
+    return max(
+        plans,
+        key=lambda candidate: (candidate.after, -len(candidate.moves), len(candidate.emptied)),
+    )
 
 
 def places(free, wanted, allowed):
     """How many of the size fit on each host (int64), by free amounts."""
-    asked = np.flatnonzero(wanted)
-    if not len(asked):
+    columns = np.flatnonzero(wanted)
+    if not len(columns):
         return np.zeros(len(free), dtype=np.int64)
-    most = (np.maximum(free[:, asked], 0) // wanted[asked]).min(axis=1)
+    most = (np.maximum(free[:, columns], 0) // wanted[columns]).min(axis=1)
     return np.where(allowed, most, 0)
 
 
-def places_after(fleet, moves, wanted, allowed):
+def places_after(problem, moves, wanted, allowed):
     """How many of the size fit in all when the moves are made and confirmed."""
-    free = fleet.free.copy()
+    free = problem.free.copy()
     for server, host in moves:
-        demand = fleet.demand[fleet.servers.kind[server]]
+        demand = problem.demand[problem.servers.kind[server]]
         free[host] -= demand
-        free[fleet.servers.host[server]] += demand
+        free[problem.servers.host[server]] += demand
     return int(places(free, wanted, allowed).sum())
 
 
-def _by_few(fleet, wanted, allowed, most):
+def _by_few(problem, wanted, allowed, most):
     """The hosts that lack the fewest servers less for one more place first, of equal ones those
     whose servers are smaller."""
-    room, servers_of = Room(fleet), fleet.by_host()
-    freed = np.zeros_like(fleet.free)
+    room, servers_of = Room(problem), problem.by_host()
+    freed = np.zeros_like(problem.free)
     queue: list = []
 
-    def look(host):
+    def queue_leavers(host):
         """Queue the servers whose leaving makes one more place on a host."""
-        found = _leaving(room, wanted, fleet.free[host] + freed[host], servers_of(host).tolist())
-        if found is not None:
-            volume = sum(float(fleet.shares[host] @ _demand(room, one)) for one in found)
-            heapq.heappush(queue, (len(found), volume, host, found))
+        leavers = _leaving(
+            room, wanted, problem.free[host] + freed[host], servers_of(host).tolist()
+        )
+        if leavers is not None:
+            volume = sum(float(problem.shares[host] @ _demand(room, server)) for server in leavers)
+            heapq.heappush(queue, (len(leavers), volume, host, leavers))
 
-    for host in np.flatnonzero(allowed & fleet.sources).tolist():
-        look(host)
+    for host in np.flatnonzero(allowed & problem.sources).tolist():
+        queue_leavers(host)
     is_spent = False
     while queue:
         count, _, host, servers = heapq.heappop(queue)
@@ -264,35 +269,39 @@ def _by_few(fleet, wanted, allowed, most):
         was_source = bool(room.leaving[host])
         room.leave(host)
         if _leave(room, servers, host, wanted, allowed):
-            freed[host] += sum(_demand(room, one) for one in servers)
-            look(host)
+            freed[host] += sum(_demand(room, server) for server in servers)
+            queue_leavers(host)
         elif not was_source:
             room.stay(host)
     return room.plan(is_spent)
 
 
 def _demand(room, server):
-    return room.fleet.demand[room.kind(server)]
+    return room.problem.demand[room.kind(server)]
 
 
 def _leaving(room, wanted, free, servers):
     """The fewest servers found whose leaving makes one more place; None: there are none."""
-    asked = np.flatnonzero(wanted)
-    if not len(asked):
+    columns = np.flatnonzero(wanted)
+    if not len(columns):
         return None
-    missing = ((np.maximum(free[asked], 0) // wanted[asked]).min() + 1) * wanted[asked] - free[
-        asked
-    ]
+    missing = ((np.maximum(free[columns], 0) // wanted[columns]).min() + 1) * wanted[
+        columns
+    ] - free[columns]
     missing = np.maximum(missing, 0)
-    left = [one for one in servers if one not in room.host_of and room.why_fixed(one) is None]
+    left = [
+        server
+        for server in servers
+        if server not in room.host_of and room.why_fixed(server) is None
+    ]
     if not left:
         return None
-    given = room.fleet.demand[room.fleet.servers.kind[left]][:, asked]
+    given = room.problem.demand[room.problem.servers.kind[left]][:, columns]
     chosen: list[int] = []
     while missing.any():
         if len(chosen) == min(MAX_LEAVING, len(left)):
             return None
-        helps = (np.minimum(given, missing) / np.maximum(wanted[asked], 1)).sum(axis=1)
+        helps = (np.minimum(given, missing) / np.maximum(wanted[columns], 1)).sum(axis=1)
         helps[chosen] = -1.0
         # Of those that help equally, the smallest one.
         best = np.lexsort((given.sum(axis=1), -helps))[0]
@@ -318,22 +327,22 @@ def _leave(room, servers, host, wanted, allowed):
     return _place_all(room, servers, host, choose, plan.PLACE_LOST) is None
 
 
-def spread(fleet, most):
+def spread(problem, most):
     """A Plan that lowers the highest share of use: of each host the larger of its weighed
     columns'.
 
     Servers leave the fullest host for the host that is least full with them, as long as that is
     less full than the source was. A host that cannot be helped is left, and the next one follows.
     """
-    room, servers_of = Room(fleet), fleet.by_host()
-    shares = fleet.shares
-    now = ((fleet.total - fleet.free) * shares).max(axis=1, initial=0.0)
+    room, servers_of = Room(problem), problem.by_host()
+    shares = problem.shares
+    now = ((problem.total - problem.free) * shares).max(axis=1, initial=0.0)
     highest = float(now.max(initial=0.0))
-    open_ = fleet.sources & (fleet.counts > 0)
+    open_ = problem.sources & (problem.counts > 0)
     is_spent = False
     while open_.any():
         host = int(np.where(open_, now, -1.0).argmax())
-        if room.gains[host] or now[host] <= now[fleet.destinations].mean() + MARGIN:
+        if room.gains[host] or now[host] <= now[problem.destinations].mean() + MARGIN:
             open_[host] = False
             continue
         if len(room.host_of) >= most:
@@ -341,33 +350,33 @@ def spread(fleet, most):
             break
         was_source = bool(room.leaving[host])
         room.leave(host)
-        found = _best(room, servers_of(host).tolist(), host, now, shares)
-        if found is None:
+        move = _best(room, servers_of(host).tolist(), host, now, shares)
+        if move is None:
             open_[host] = False
             if not was_source:
                 room.stay(host)
             continue
-        server, target = found
+        server, target = move
         room.place(server, target)
-        now[target] = _level(fleet, room.free[target], shares[target], target)
+        now[target] = _level(problem, room.free[target], shares[target], target)
         freed = sum(
-            fleet.demand[fleet.servers.kind[one]]
-            for one in servers_of(host).tolist()
-            if one in room.host_of
+            problem.demand[problem.servers.kind[moved]]
+            for moved in servers_of(host).tolist()
+            if moved in room.host_of
         )
-        now[host] = _level(fleet, fleet.free[host] + freed, shares[host], host)
+        now[host] = _level(problem, problem.free[host] + freed, shares[host], host)
     return room.plan(is_spent, before=highest, after=float(now.max(initial=0.0)))
 
 
-def _level(fleet, free, shares, host):
-    return float(((fleet.total[host] - free) * shares).max(initial=0.0))
+def _level(problem, free, shares, host):
+    return float(((problem.total[host] - free) * shares).max(initial=0.0))
 
 
 def _best(room, servers, host, now, shares):
     """The largest server whose leaving lowers the fullest host, and its destination; None without
     any."""
-    fleet, tried, kept = room.fleet, set(), []
-    sizes = (fleet.demand[fleet.servers.kind[servers]] * shares[host]).max(axis=1, initial=0.0)
+    problem, tried, kept = room.problem, set(), []
+    sizes = (problem.demand[problem.servers.kind[servers]] * shares[host]).max(axis=1, initial=0.0)
     for at in np.argsort(-sizes, kind='stable').tolist():
         server = servers[at]
         if server in room.host_of:
@@ -384,8 +393,8 @@ def _best(room, servers, host, now, shares):
         if not len(rows):
             kept.append((room.why_not(server), server))
             continue
-        demand = fleet.demand[room.kind(server)]
-        used = fleet.total[rows] - room.free[rows] + demand
+        demand = problem.demand[room.kind(server)]
+        used = problem.total[rows] - room.free[rows] + demand
         levels = (used * shares[rows]).max(axis=1, initial=0.0)
         place = int(levels.argmin())
         if levels[place] < now[host] - MARGIN and sizes[at] > 0:

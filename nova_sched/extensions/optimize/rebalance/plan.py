@@ -23,7 +23,7 @@ import dataclasses
 import numpy as np
 
 from nova_sched.extensions.optimize.rebalance import Move
-from nova_sched.extensions.optimize.rebalance.fleet import MOVABLE, Fleet
+from nova_sched.extensions.optimize.rebalance.problem import MOVABLE, RebalanceProblem
 
 ALONE = 'no other host'
 ROOM, FAMILY, SCOPE, ROLE = 'no room', 'server group', 'scope of the plan', 'sources of the plan'
@@ -38,52 +38,52 @@ class Room:
     """The free amounts of destinations, the hosts of families, and what kept the plan from being
     longer. ``host_of`` has the moves so far: server -> destination (rows)."""
 
-    def __init__(self, fleet: Fleet):
-        self.fleet = fleet
-        self.free = fleet.free.copy(order='F')  # columns are compared more often than rows
+    def __init__(self, problem: RebalanceProblem):
+        self.problem = problem
+        self.free = problem.free.copy(order='F')  # columns are compared more often than rows
         self.host_of: dict[int, int] = {}
-        self.leaving = np.zeros(len(fleet), dtype=bool)  # sources
-        self.gains = np.zeros(len(fleet), dtype=np.int64)  # servers that come
-        self._shares = fleet.shares
+        self.leaving = np.zeros(len(problem), dtype=bool)  # sources
+        self.gains = np.zeros(len(problem), dtype=np.int64)  # servers that come
+        self._shares = problem.shares
         # The free share of each host, summed over the weighed columns.
         self.slack = (self.free * self._shares).sum(axis=1)
         self._volumes: dict[int, np.ndarray] = {}  # of a kind, in shares of each host
-        self._open = fleet.destinations.copy()
+        self._open = problem.destinations.copy()
         # Family -> hosts that its members go to.
         self._goals: dict[int, set[int]] = collections.defaultdict(set)
         # Rule -> host -> a server that it keeps there.
         self._kept: dict[str, dict[int, int | None]] = collections.defaultdict(dict)
 
     def kind(self, server):
-        return int(self.fleet.servers.kind[server])
+        return int(self.problem.servers.kind[server])
 
     def families_of(self, server):
-        return [family for family in self.fleet.servers.families[server].tolist() if family >= 0]
+        return [family for family in self.problem.servers.families[server].tolist() if family >= 0]
 
     def why_fixed(self, server):
         """Why the server cannot leave its host, wherever it would go; None if it can."""
-        fixed = int(self.fleet.servers.fixed[server])
+        fixed = int(self.problem.servers.fixed[server])
         if fixed != MOVABLE:
-            return self.fleet.reasons[fixed]
-        return FAMILY if self.fleet.joined[server] else None
+            return self.problem.reasons[fixed]
+        return FAMILY if self.problem.joined[server] else None
 
     def by_amounts(self, kind):
         """The destinations (bool) that have the free amounts for one more of the kind."""
-        fits = self.fleet.allowed[kind] & self._open
-        for column, amount in enumerate(self.fleet.demand[kind].tolist()):
+        fits = self.problem.allowed[kind] & self._open
+        for column, amount in enumerate(self.problem.demand[kind].tolist()):
             if amount:
                 fits &= self.free[:, column] >= amount
         return fits
 
     def fits(self, server):
         """The hosts (bool) that the server may go to now."""
-        servers, home = self.fleet.servers, int(self.fleet.servers.host[server])
+        servers, home = self.problem.servers, int(self.problem.servers.host[server])
         fits = self.by_amounts(self.kind(server))
         fits[home] = False
         if servers.confined[server]:
-            fits &= self.fleet.domain == self.fleet.domain[home]
+            fits &= self.problem.domain == self.problem.domain[home]
         for family in self.families_of(server):
-            fits[self.fleet.hosts_of_family(family)] = False
+            fits[self.problem.hosts_of_family(family)] = False
             fits[list(self._goals[family])] = False
         return fits
 
@@ -103,7 +103,7 @@ class Room:
     def volume(self, kind):
         """How large a server of the kind is, in shares of each host (float64 [host])."""
         if kind not in self._volumes:
-            self._volumes[kind] = self._shares @ self.fleet.demand[kind]
+            self._volumes[kind] = self._shares @ self.problem.demand[kind]
         return self._volumes[kind]
 
     def place(self, server, host):
@@ -118,14 +118,14 @@ class Room:
     def stay(self, host):
         """Make a source that no server leaves an ordinary host again."""
         self.leaving[host] = False
-        self._open[host] = self.fleet.destinations[host]
+        self._open[host] = self.problem.destinations[host]
 
     def leave(self, host):
         """Make a host a source: nothing goes there any more."""
         self.leaving[host], self._open[host] = True, False
 
     def _add(self, server, host, sign):
-        demand = self.fleet.demand[self.kind(server)]
+        demand = self.problem.demand[self.kind(server)]
         self.free[host] -= sign * demand
         self.slack[host] -= sign * float(self.volume(self.kind(server))[host])
         self.gains[host] += sign
@@ -139,16 +139,16 @@ class Room:
 
     def plan(self, is_spent, gone=None, before=None, after=None):
         """The Plan of the moves so far; ``gone`` are the hosts that are emptied, if known."""
-        fleet, obstacles = self.fleet, []
+        problem, obstacles = self.problem, []
         for rule, hosts in self._kept.items():
             host, server = next(iter(hosts.items()))
-            name = None if server is None else fleet.servers.uuids[server]
+            name = None if server is None else problem.servers.uuids[server]
             obstacles.append(Obstacle(rule, len(hosts), name, host))
         return Plan(
-            fleet,
-            ordered(fleet, self.host_of),
-            emptied(fleet, self.host_of) if gone is None else gone,
-            sorted(obstacles, key=lambda one: (-one.hosts, one.rule)),
+            problem,
+            ordered(problem, self.host_of),
+            emptied(problem, self.host_of) if gone is None else gone,
+            sorted(obstacles, key=lambda obstacle: (-obstacle.hosts, obstacle.rule)),
             is_spent,
             before,
             after,
@@ -156,15 +156,15 @@ class Room:
 
     def why_not(self, server):
         """The rule that stops a server which fits nowhere, as text."""
-        fleet, kind = self.fleet, self.kind(server)
-        home = int(fleet.servers.host[server])
-        allowed = fleet.allowed[kind].copy()
+        problem, kind = self.problem, self.kind(server)
+        home = int(problem.servers.host[server])
+        allowed = problem.allowed[kind].copy()
         allowed[home] = False
         if not allowed.any():
-            return fleet.closed_by[kind] or ALONE
-        if not (allowed & fleet.destinations).any():
+            return problem.closed_by[kind] or ALONE
+        if not (allowed & problem.destinations).any():
             return SCOPE
-        allowed &= fleet.destinations
+        allowed &= problem.destinations
         if not (allowed & ~self.leaving).any():
             return ROLE
         fits = self.by_amounts(kind)
@@ -172,19 +172,19 @@ class Room:
         if not fits.any():
             return self._short(allowed & self._open, kind)
         if (
-            fleet.servers.confined[server]
-            and not (fits & (fleet.domain == fleet.domain[home])).any()
+            problem.servers.confined[server]
+            and not (fits & (problem.domain == problem.domain[home])).any()
         ):
             return DOMAIN
         return FAMILY
 
     def _short(self, rows, kind):
         """Which column is short on the hosts that lack the fewest columns."""
-        demand, free = self.fleet.demand[kind], self.free[rows]
+        demand, free = self.problem.demand[kind], self.free[rows]
         short = (free < demand) & (demand > 0)
         counts = short.sum(axis=1)
         nearest = short[counts == counts.min()].sum(axis=0)
-        return f'{ROOM}: {self.fleet.columns[int(nearest.argmax())]}'
+        return f'{ROOM}: {self.problem.columns[int(nearest.argmax())]}'
 
 
 @dataclasses.dataclass(slots=True)
@@ -209,7 +209,7 @@ class Plan:
     next host has more servers than moves are left.
     """
 
-    fleet: Fleet
+    problem: RebalanceProblem
     moves: list[tuple[int, int]]
     emptied: list[int]
     obstacles: list[Obstacle]
@@ -221,28 +221,30 @@ class Plan:
 
     def to_moves(self):
         """The moves as Move, by UUID."""
-        fleet = self.fleet
+        problem = self.problem
         return [
             Move(
-                fleet.servers.uuids[server],
-                fleet.nodes[fleet.servers.host[server]],
-                fleet.nodes[host],
+                problem.servers.uuids[server],
+                problem.nodes[problem.servers.host[server]],
+                problem.nodes[host],
             )
             for server, host in self.moves
         ]
 
 
-def ordered(fleet, host_of):
+def ordered(problem, host_of):
     """The moves (server -> destination), the oldest server first: those that would end by
     themselves are mostly young."""
-    created_s, uuids = fleet.servers.created_s, fleet.servers.uuids
+    created_s, uuids = problem.servers.created_s, problem.servers.uuids
     return sorted(host_of.items(), key=lambda move: (created_s[move[0]], uuids[move[0]]))
 
 
-def emptied(fleet, host_of):
+def emptied(problem, host_of):
     """The rows of hosts that have no server left."""
-    lost = collections.Counter(int(fleet.servers.host[server]) for server in host_of)
-    counts = fleet.counts
+    lost = collections.Counter(int(problem.servers.host[server]) for server in host_of)
+    counts = problem.counts
     return sorted(
-        host for host, count in lost.items() if count == counts[host] and not fleet.strangers[host]
+        host
+        for host, count in lost.items()
+        if count == counts[host] and not problem.strangers[host]
     )

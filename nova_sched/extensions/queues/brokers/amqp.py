@@ -121,11 +121,11 @@ class AmqpBroker(brokers.Broker):
 
     def consumer(self, deliver: Callable[[brokers.Delivery], None], name: str) -> AmqpConsumer:
         whole = self._queue_type == conf.CLASSIC
-        made = AmqpConsumer(
+        consumer = AmqpConsumer(
             lambda: self._connection(name, self._heartbeat_s), self.send, deliver, name, whole
         )
-        self._consumers.add(made)
-        return made
+        self._consumers.add(consumer)
+        return consumer
 
     def close(self) -> None:
         for consumer in list(self._consumers):

@@ -107,21 +107,24 @@ def on_broker(queue: str) -> str:
 
 def arguments(queue: str, queue_type: str, fallback_after_s: float) -> dict[str, Any]:
     """Return the arguments with which RabbitMQ declares a queue."""
-    found: dict[str, Any] = {
+    declaration: dict[str, Any] = {
         'x-queue-type': conf.CLASSIC if brokers.temporary(queue) else queue_type
     }
     if brokers.temporary(queue):
-        found['x-expires'] = UNUSED_MS
+        declaration['x-expires'] = UNUSED_MS
     if brokers.always_expires(queue):
-        found['x-message-ttl'] = milliseconds(fallback_after_s)
+        declaration['x-message-ttl'] = milliseconds(fallback_after_s)
     if brokers.falls_back(queue):
-        found |= {
+        declaration |= {
             'x-dead-letter-exchange': '',
             'x-dead-letter-routing-key': on_broker(brokers.FALLBACK),
         }
         if queue_type == conf.QUORUM:
-            found |= {'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish'}
-    return found
+            declaration |= {
+                'x-dead-letter-strategy': 'at-least-once',
+                'x-overflow': 'reject-publish',
+            }
+    return declaration
 
 
 def milliseconds(seconds: float) -> int:
@@ -262,11 +265,11 @@ class Link:
             time.sleep(SETTLE_S)
 
     def _empty(self, channel: Any, name: str, moved: Callable[[], None]) -> None:
-        while (found := channel.basic_get(name)) is not None:
-            tries = headers(found).get(TRIES, 0)
-            if not self.send(brokers.FALLBACK, message(body(found), tries, brokers.DROPPED)):
+        while (taken := channel.basic_get(name)) is not None:
+            tries = headers(taken).get(TRIES, 0)
+            if not self.send(brokers.FALLBACK, message(body(taken), tries, brokers.DROPPED)):
                 raise errors.BrokerUnavailable('there is no fallback queue')
-            channel.basic_ack(found.delivery_tag)
+            channel.basic_ack(taken.delivery_tag)
             moved()
 
     def _delete(self, channel: Any, name: str, classic: bool) -> bool:

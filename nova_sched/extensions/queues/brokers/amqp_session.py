@@ -82,9 +82,9 @@ class Session(rabbit.Session):
         }
         self._end([queue for queue in changes if queue in new or queue not in wanted])
         self._begin(new)
-        ended = [found for found in self.arrived if changes.get(found.queue, 0) is None]
-        for found in ended:
-            self.arrived.remove(found)
+        ended = [delivery for delivery in self.arrived if changes.get(delivery.queue, 0) is None]
+        for delivery in ended:
+            self.arrived.remove(delivery)
         self.excess += ended
 
     def holds(self, tag: DeliveryTag) -> bool:
@@ -171,19 +171,19 @@ class Session(rabbit.Session):
         only reads a table for each queue.
         """
         names = list(wanted)
-        found: list[str] = []
+        present: list[str] = []
         gone: list[str] = []
         at, ahead = 0, amqp_link.BATCH
         while at < len(names) and len(gone) < MAX_MISSING:
             some = names[at : at + ahead]
-            there = self._first_absent(some)
-            found += some[:there]
-            gone += some[there : there + 1]
-            at += min(there + 1, len(some))
-            ahead = 1 if there < len(some) else min(2 * ahead, amqp_link.BATCH)
+            count = self._first_absent(some)
+            present += some[:count]
+            gone += some[count : count + 1]
+            at += min(count + 1, len(some))
+            ahead = 1 if count < len(some) else min(2 * ahead, amqp_link.BATCH)
         # Queues that were not checked come first at the next check.
         self.missing |= {queue: wanted[queue] for queue in (*names[at:], *gone)}
-        return found
+        return present
 
     def _first_absent(self, queues: list[str]) -> int:
         """Return the position of the first missing queue; the number of queues if all exist."""
@@ -217,17 +217,17 @@ class Session(rabbit.Session):
             self.missing[queue] = self._open.pop(queue)[1]
 
     def _on_message(self, message: Any) -> None:
-        info, found = message.delivery_info, rabbit.headers(message)
+        info, properties = message.delivery_info, rabbit.headers(message)
         queue, number = self._queues[info['consumer_tag']], message.delivery_tag
-        reason = found.get(amqp_link.REASON) or found.get('x-first-death-reason')
+        reason = properties.get(amqp_link.REASON) or properties.get('x-first-death-reason')
         delivery = brokers.Delivery(
             queue,
             rabbit.body(message),
-            tries=found.get(amqp_link.TRIES, 0),
+            tries=properties.get(amqp_link.TRIES, 0),
             redelivered=info['redelivered'],
             reason=reason if queue == brokers.FALLBACK else None,
             tag=DeliveryTag(
-                self, number, found.get(amqp_link.SENT_MS), 'expiration' in message.properties
+                self, number, properties.get(amqp_link.SENT_MS), 'expiration' in message.properties
             ),
         )
         full = not self._whole and len(self._inflight) >= self._window

@@ -118,7 +118,7 @@ class Core:
             return 0
         row = self._priority[queue.row]
         if row.any():
-            self._absent[name] = {int(one): int(row[one]) for one in np.flatnonzero(row)}
+            self._absent[name] = {int(number): int(row[number]) for number in np.flatnonzero(row)}
         row[:] = 0
         self._free_rows.append(queue.row)
         self._rest(queue.row)
@@ -346,9 +346,9 @@ class MemoryBroker(brokers.Broker):
 
     def publish(self, queue: str, body: bytes, tries: int = 0, expires: bool = False) -> bool:
         with self.guard:
-            there = self.core.publish(queue, body, tries, expires)
-            self.look()
-        return there
+            is_there = self.core.publish(queue, body, tries, expires)
+            self.schedule_expiry()
+        return is_there
 
     def consumer(self, deliver: Callable[[Delivery], None], name: str) -> 'MemoryConsumer':
         return MemoryConsumer(self, deliver, name)
@@ -360,7 +360,7 @@ class MemoryBroker(brokers.Broker):
             self._closed = True
             self._due.notify()
 
-    def look(self) -> None:
+    def schedule_expiry(self) -> None:
         """Schedule the next expiry; called under the guard, after each change that may
         affect it."""
         if self._timer is None and self.core.next_deadline_s() is not None:
@@ -403,11 +403,11 @@ class MemoryConsumer(brokers.Consumer):
             if self._stopped:
                 return
             self._core.follow(self._number, wanted)
-            ended = [found for found in self._inbox if wanted.get(found.queue, 0) is None]
-            for found in reversed(ended):
-                self._inbox.remove(found)
-                self._core.give_back(self._number, found.tag, redelivered=False)
-            self._owner.look()
+            ended = [delivery for delivery in self._inbox if wanted.get(delivery.queue, 0) is None]
+            for delivery in reversed(ended):
+                self._inbox.remove(delivery)
+                self._core.give_back(self._number, delivery.tag, redelivered=False)
+            self._owner.schedule_expiry()
         self._settle()
 
     def ack(self, delivery: Delivery) -> None:
@@ -419,7 +419,7 @@ class MemoryConsumer(brokers.Consumer):
         with self._owner.guard:
             if self._holds(delivery):
                 self._core.put_back(self._number, delivery.tag, queue or delivery.queue)
-                self._owner.look()
+                self._owner.schedule_expiry()
 
     def stop(self) -> None:
         with self._owner.guard:
@@ -428,7 +428,7 @@ class MemoryConsumer(brokers.Consumer):
                 self._inbox.clear()
                 self._core.leave(self._number)
                 self._owner.consumers.remove(self)
-                self._owner.look()
+                self._owner.schedule_expiry()
                 self._wake()
         self._settle()
 
@@ -460,12 +460,12 @@ class MemoryConsumer(brokers.Consumer):
                     return
             with self._calling:
                 with self._owner.guard:
-                    found = self._inbox.popleft() if self._inbox else None
-                if found is not None:
-                    self._call(found)
+                    delivery = self._inbox.popleft() if self._inbox else None
+                if delivery is not None:
+                    self._call(delivery)
 
-    def _call(self, found: Delivery) -> None:
+    def _call(self, delivery: Delivery) -> None:
         try:
-            self._deliver(found)
+            self._deliver(delivery)
         except Exception:  # an error in ``deliver`` must not end the thread
-            LOG.exception('Consumer %s failed on a message of %s', self._name, found.queue)
+            LOG.exception('Consumer %s failed on a message of %s', self._name, delivery.queue)

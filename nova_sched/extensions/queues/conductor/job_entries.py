@@ -76,22 +76,22 @@ class JobEntries:
         An instance that failed before, or that was deleted, gets a job of a higher number. One
         that was deleted before it was built is refused with NoValidHost. Raises QuotaExceeded.
         """
-        found: dict[str, EnteredJob] = {}
+        entered: dict[str, EnteredJob] = {}
         numbers = dict.fromkeys(instance_uuids, 0)
         try:
-            while missing := [uuid for uuid in instance_uuids if uuid not in found]:
-                for one in self._open([make(uuid, numbers[uuid]) for uuid in missing], amounts):
-                    if one.is_new or not self._is_past(one):
-                        found[one.instance_uuid] = one
-                    numbers[one.instance_uuid] += 1
+            while missing := [uuid for uuid in instance_uuids if uuid not in entered]:
+                for entry in self._open([make(uuid, numbers[uuid]) for uuid in missing], amounts):
+                    if entry.is_new or not self._is_past(entry):
+                        entered[entry.instance_uuid] = entry
+                    numbers[entry.instance_uuid] += 1
         except errors.SchedError:
-            for one in found.values():
-                if one.is_new:
+            for entry in entered.values():
+                if entry.is_new:
                     self._job_table.settle(
-                        one.uuid, FAILED, self._clock(), why='never sent', release=True
+                        entry.uuid, FAILED, self._clock(), why='never sent', release=True
                     )
             raise
-        return [found[uuid] for uuid in instance_uuids]
+        return [entered[uuid] for uuid in instance_uuids]
 
     def cancel(self, instance_uuid: str) -> tuple[JobEntry | None, list[JobEntry]]:
         """Cancel the queued create of an instance. Returns the create, or None and all of its
@@ -100,31 +100,34 @@ class JobEntries:
             if cancelled := self._job_table.cancel(instance_uuid, self._clock()):
                 return cancelled, []
             entries = self._job_table.of_instance(instance_uuid)
-            if not any(one.kind == CREATE and one.state == QUEUED for one in entries):
+            if not any(entry.kind == CREATE and entry.state == QUEUED for entry in entries):
                 return None, entries  # else it was entered between the two calls
 
-    def _is_past(self, one: EnteredJob) -> bool:
+    def _is_past(self, entered: EnteredJob) -> bool:
         """Whether an earlier job does not concern the current instance."""
-        if one.entry.state == CANCELLED:
+        if entered.entry.state == CANCELLED:
             raise errors.NoValidHost(jobs.DELETED)
-        if one.is_over:
+        if entered.is_over:
             return not any(
-                claim.state == CONFIRMED for claim in self._claims.show(one.instance_uuid)
+                claim.state == CONFIRMED for claim in self._claims.show(entered.instance_uuid)
             )
-        return one.entry.state == FAILED
+        return entered.entry.state == FAILED
 
     def _open(
-        self, asked: Sequence[QueueJob], amounts: Mapping[str, int] | None, host: str | None = None
+        self,
+        queue_jobs: Sequence[QueueJob],
+        amounts: Mapping[str, int] | None,
+        host: str | None = None,
     ) -> list[EnteredJob]:
         now_s = self._clock()
-        entries = [jobs.entry(job, now_s, host) for job in asked]
+        entries = [jobs.entry(job, now_s, host) for job in queue_jobs]
         holds = [
             QuotaHold(job.instance_uuid, job.project_id, amounts)
-            for job in asked
+            for job in queue_jobs
             if amounts is not None and job.project_id is not None
         ]
-        found = self._job_table.open(entries, holds, self._limits)
+        opened = self._job_table.open(entries, holds, self._limits)
         return [
-            EnteredJob(job, entry, entry is mine)
-            for job, entry, mine in zip(asked, found, entries, strict=True)
+            EnteredJob(job, entry, entry is own)
+            for job, entry, own in zip(queue_jobs, opened, entries, strict=True)
         ]

@@ -46,16 +46,16 @@ class RouterSettings:
     """``enabled`` False: `place` only calls the scheduler.
 
     ``cell_uuid`` is that of servers from queues. ``concerns`` are the scheduler options on which
-    placement depends. ``timeout_s`` is how long a caller waits; ``look_s`` how long for an answer
-    before the first query of the job table, ``joined_look_s`` the same for a job that another call
-    has sent. ``tell_callers`` is what a failure says (engine.explain.callers).
+    placement depends. ``timeout_s`` is how long a caller waits; ``query_s`` how long for an answer
+    before the first query of the job table, ``joined_query_s`` the same for a job that another
+    call has sent. ``tell_callers`` is what a failure says (engine.explain.callers).
     """
 
     cell_uuid: str
     enabled: bool = True
     timeout_s: float = 1800.0
-    look_s: float = 5.0
-    joined_look_s: float = 0.5
+    query_s: float = 5.0
+    joined_query_s: float = 0.5
     concerns: routing.Concerns = routing.NOTHING
     tell_callers: str = 'rules'
 
@@ -122,9 +122,9 @@ class Router:
             ', '.join(instance_uuids),
             f'queue {queue}' if queue else f'scheduler, {way.reason}',
         )
-        asked = self._enter(spec_obj, instance_uuids, queue, jobs.amounts(request), context)
-        with self._waiting.expecting([one.uuid for one in asked]):
-            new = [one.job for one in asked if one.is_new]
+        entered = self._enter(spec_obj, instance_uuids, queue, jobs.amounts(request), context)
+        with self._waiting.expecting([job.uuid for job in entered]):
+            new = [job.job for job in entered if job.is_new]
             unsent: Sends = []
             chosen: Chosen = {}
             if queue is not None:
@@ -132,11 +132,11 @@ class Router:
                     send for job in new if (send := self._unsent(self._sender.to_flavor, job))
                 ]
             elif new:
-                chosen = self._choose(spec_obj, asked, new, context)
+                chosen = self._choose(spec_obj, entered, new, context)
                 unsent = self._send_along(new, chosen, context) if chosen else []
-            outcomes = self._all_or_none(asked, unsent)
+            outcomes = self._all_or_none(entered, unsent)
         kept = chosen if return_alternates else {}
-        return [self._selections(spec_obj, one, outcomes[one.uuid], kept) for one in asked]
+        return [self._selections(spec_obj, job, outcomes[job.uuid], kept) for job in entered]
 
     def _enter(
         self,
@@ -157,7 +157,7 @@ class Router:
         return self._entries.creates(make, uuids, amounts)
 
     def _choose(
-        self, spec: Any, asked: Sequence[EnteredJob], new: Sequence[QueueJob], context: Any
+        self, spec: Any, entered: Sequence[EnteredJob], new: Sequence[QueueJob], context: Any
     ) -> Chosen:
         """Return the scheduler's hosts for the new instances. Raises NoValidHost; the jobs are
         then settled as failed.
@@ -166,7 +166,7 @@ class Router:
         """
         uuids = [job.instance_uuid for job in new]
         try:
-            found = self._scheduler.select_destinations(spec, uuids, context=context)
+            selections = self._scheduler.select_destinations(spec, uuids, context=context)
         except errors.SchedError as refusal:
             if not isinstance(refusal, AWAY):  # else the outcome is unknown, and the jobs continue
                 why = refusal.reason if isinstance(refusal, errors.NoValidHost) else str(refusal)
@@ -177,9 +177,9 @@ class Router:
                 if not all(settled):
                     LOG.info('Some of %s were built before this refusal: %s', uuids, why)
                     return {}
-                self._undo(one.instance_uuid for one in asked if not one.is_new)
+                self._undo(job.instance_uuid for job in entered if not job.is_new)
             raise
-        return dict(zip(uuids, found, strict=True))
+        return dict(zip(uuids, selections, strict=True))
 
     def _send_along(self, new: Iterable[QueueJob], chosen: Chosen, context: Any) -> Sends:
         """Send jobs to the hosts that were chosen.
@@ -189,7 +189,7 @@ class Router:
         """
         unsent: Sends = []
         for job in new:
-            places = [place_of(one) for one in chosen[job.instance_uuid]]
+            places = [place_of(selection) for selection in chosen[job.instance_uuid]]
             try:
                 if self._sender.to_first(job, places, context) is None:
                     self._sender.to_fallback(job)
@@ -198,16 +198,16 @@ class Router:
                 unsent.append(functools.partial(self._sender.to_fallback, job))
         return unsent
 
-    def _all_or_none(self, asked: Sequence[EnteredJob], unsent: Sends) -> dict[str, JobEnd]:
+    def _all_or_none(self, jobs_entered: Sequence[EnteredJob], unsent: Sends) -> dict[str, JobEnd]:
         """Return the outcome of each job. If one failed, deletes the others and raises
         its error."""
-        entered = {one.uuid: one for one in asked}
-        outcomes = {one.uuid: JobEnd.of_entry(one.entry) for one in asked if one.is_over}
-        for outcome in self._outcomes([one for one in asked if not one.is_over], unsent):
+        entered = {job.uuid: job for job in jobs_entered}
+        outcomes = {job.uuid: JobEnd.of_entry(job.entry) for job in jobs_entered if job.is_over}
+        for outcome in self._outcomes([job for job in jobs_entered if not job.is_over], unsent):
             outcomes[outcome.job_uuid] = outcome
             if not outcome.is_done:
                 lost = entered.pop(outcome.job_uuid)
-                self._undo(one.instance_uuid for one in entered.values())
+                self._undo(job.instance_uuid for job in entered.values())
                 raise self._failure(lost, outcome)
         return outcomes
 
@@ -223,15 +223,15 @@ class Router:
                 )
 
     def _selections(
-        self, spec: Any, one: EnteredJob, outcome: JobEnd, chosen: Chosen
+        self, spec: Any, entered: EnteredJob, outcome: JobEnd, chosen: Chosen
     ) -> list[Any]:
         """Return the host where it runs, and the scheduler's alternates that were not tried."""
-        offered = chosen.get(one.instance_uuid, ())
+        offered = chosen.get(entered.instance_uuid, ())
         for number, selection in enumerate(offered):
             if selection.service_host == outcome.host:
                 return list(offered[number:])
         zone = spec.availability_zone if 'availability_zone' in spec else None
-        claim = outcome.claim or self._claim_on(one.instance_uuid, outcome.host)
+        claim = outcome.claim or self._claim_on(entered.instance_uuid, outcome.host)
         return [_selection(claim, self._settings().cell_uuid, zone)]
 
     def _claim_on(self, instance_uuid: str, host: str | None) -> Any:
@@ -260,8 +260,8 @@ class Router:
         claims = self._claims.show(instance_uuid, context=context)
         if not claims and not entries:
             raise errors.NotFound(f'Instance {instance_uuid}')
-        creates = [one for one in entries if one.kind == CREATE]
-        is_built = any(one.state == CONFIRMED for one in claims)
+        creates = [entry for entry in entries if entry.kind == CREATE]
+        is_built = any(claim.state == CONFIRMED for claim in claims)
         if creates and creates[-1].state == CANCELLED and not is_built:
             return  # a worker that builds it is told to delete it
         caller = jobs.Caller.of(context, next(iter(claims), None), self._replies.queue)
@@ -269,17 +269,17 @@ class Router:
         if job is None:
             # It has failed, or the instance or its node is gone; unless it was just requested
             # again.
-            self._job_table.end_hold(instance_uuid, known=[one.uuid for one in creates])
+            self._job_table.end_hold(instance_uuid, known=[entry.uuid for entry in creates])
             return
-        asked = self._entries.enter(job, host)
-        with self._waiting.expecting([asked.uuid]):
+        entered = self._entries.enter(job, host)
+        with self._waiting.expecting([entered.uuid]):
             unsent = (
                 self._unsent(lambda job: self._sender.to_host(job, host), job)
-                if asked.is_new
+                if entered.is_new
                 else None
             )
             if wait:
-                self._one_outcome(asked, [unsent] if unsent else [])
+                self._one_outcome(entered, [unsent] if unsent else [])
 
     def _delete_job(
         self,
@@ -290,10 +290,10 @@ class Router:
     ) -> tuple[QueueJob | None, str]:
         """Return the delete in progress, or a new one, and its host; None if the instance has no
         host."""
-        deletes = [one for one in entries if one.kind == DELETE and jobs.is_wanted(one)]
-        for one in deletes:
-            if one.state == QUEUED:
-                return jobs.of_entry(one), one.host or ''
+        deletes = [entry for entry in entries if entry.kind == DELETE and jobs.is_wanted(entry)]
+        for entry in deletes:
+            if entry.state == QUEUED:
+                return jobs.of_entry(entry), entry.host or ''
         if not claims:
             return None, ''
         uuid = jobs.uuid_of(DELETE, instance_uuid, len(deletes))
@@ -319,16 +319,18 @@ class Router:
         if not claims:
             raise errors.NotFound(f'Instance {instance_uuid}')
         host = _home(claims).host
-        earlier = [one for one in self._job_table.of_instance(instance_uuid) if one.kind == kind]
-        uuid = jobs.uuid_of(kind, instance_uuid, sum(one.state != QUEUED for one in earlier))
+        earlier = [
+            entry for entry in self._job_table.of_instance(instance_uuid) if entry.kind == kind
+        ]
+        uuid = jobs.uuid_of(kind, instance_uuid, sum(entry.state != QUEUED for entry in earlier))
         caller = jobs.Caller.of(context, spec, self._replies.queue)
         job = jobs.new(kind, uuid, instance_uuid, caller, self._clock(), spec, source=host)
-        asked = self._entries.enter(job, host, jobs.amounts(self._read(spec, instance_uuid)))
-        with self._waiting.expecting([asked.uuid]):
+        entered = self._entries.enter(job, host, jobs.amounts(self._read(spec, instance_uuid)))
+        with self._waiting.expecting([entered.uuid]):
             # The scheduler decides about all moves, so they go to the queue manager.
-            unsent = self._unsent(self._sender.to_fallback, job) if asked.is_new else None
-            outcome = self._one_outcome(asked, [unsent] if unsent else [])
-        return self._selections(spec, asked, outcome, {})
+            unsent = self._unsent(self._sender.to_fallback, job) if entered.is_new else None
+            outcome = self._one_outcome(entered, [unsent] if unsent else [])
+        return self._selections(spec, entered, outcome, {})
 
     # Send and wait.
 
@@ -341,19 +343,23 @@ class Router:
             return lambda: send(job)
         return None
 
-    def _one_outcome(self, asked: EnteredJob, unsent: Sends) -> JobEnd:
-        outcome = next(iter(self._outcomes([asked], unsent)))
+    def _one_outcome(self, entered: EnteredJob, unsent: Sends) -> JobEnd:
+        outcome = next(iter(self._outcomes([entered], unsent)))
         if not outcome.is_done:
-            raise self._failure(asked, outcome)
+            raise self._failure(entered, outcome)
         return outcome
 
-    def _failure(self, asked: EnteredJob, outcome: JobEnd) -> errors.SchedError:
-        return failure(asked.entry, outcome, self._settings().tell_callers)
+    def _failure(self, entered: EnteredJob, outcome: JobEnd) -> errors.SchedError:
+        return failure(entered.entry, outcome, self._settings().tell_callers)
 
-    def _outcomes(self, asked: Sequence[EnteredJob], unsent: Sends) -> Iterable[JobEnd]:
+    def _outcomes(self, entered: Sequence[EnteredJob], unsent: Sends) -> Iterable[JobEnd]:
         settings = self._settings()
-        look_s = settings.look_s if all(one.is_new for one in asked) else settings.joined_look_s
-        return self._waiting.each([one.uuid for one in asked], unsent, settings.timeout_s, look_s)
+        query_s = (
+            settings.query_s if all(job.is_new for job in entered) else settings.joined_query_s
+        )
+        return self._waiting.each(
+            [job.uuid for job in entered], unsent, settings.timeout_s, query_s
+        )
 
 
 def _home(claims: Sequence[Any]) -> Any:

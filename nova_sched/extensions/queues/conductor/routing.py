@@ -113,10 +113,10 @@ def route(request: Request, spec: Any, catalogue: Catalogue, concerns: Concerns 
         return Way(None, f'flavor {request.flavor_name} is not in the catalogue')
     if unlike := [*_unlike(request, bare)]:
         return Way(None, '; '.join(unlike))
-    found = [*_things(request, bare)]
-    if len(found) > 1:
-        return Way(None, f'{len(found)} special things: {", ".join(map(str, found))}')
-    return _to_queue(request, catalogue, found[0] if found else None)
+    things = [*_things(request, bare)]
+    if len(things) > 1:
+        return Way(None, f'{len(things)} special things: {", ".join(map(str, things))}')
+    return _to_queue(request, catalogue, things[0] if things else None)
 
 
 def _to_queue(request: Request, catalogue: Catalogue, thing: Special | str | None) -> Way:
@@ -174,9 +174,9 @@ def _of_pieces(request: Request, spec: Any) -> Iterator[str]:
 
 def _of_configuration(request: Request, concerns: Concerns) -> Iterator[str]:
     """Yield reasons why its image or its project matters."""
-    asked = {name for name, value in request.image_properties.items() if value not in (False, [])}
+    names = {name for name, value in request.image_properties.items() if value not in (False, [])}
     if properties := sorted(
-        name for name in asked if name in OF_IMAGE or name.startswith(concerns.properties)
+        name for name in names if name in OF_IMAGE or name.startswith(concerns.properties)
     ):
         yield f'hosts must suit its image: {", ".join(properties)}'
     if concerns.image_formats and not request.is_bfv and request.image_format:
@@ -209,9 +209,9 @@ def _unlike(request: Request, bare: Request) -> Iterator[str]:
     for trait in sorted(bare.required_traits - request.required_traits):
         yield f'flavor {name} requires trait {trait}'
     for what, known in () if sizes else bare.resources.items():
-        asked = request.resources.get(what, 0)
-        if asked != known:
-            yield f'{what} is {asked}, flavor {name} has {known}'
+        amount = request.resources.get(what, 0)
+        if amount != known:
+            yield f'{what} is {amount}, flavor {name} has {known}'
 
 
 def _sizes(request: Request, bare: Request) -> Iterator[str]:
@@ -221,9 +221,9 @@ def _sizes(request: Request, bare: Request) -> Iterator[str]:
     elif not request.is_bfv and request.root_gb != bare.root_gb:
         yield f'root_gb is {request.root_gb}, flavor {name} has {bare.root_gb}'
     for field in ('vcpus', 'memory_mb', 'ephemeral_gb', 'swap_mb'):
-        asked, known = getattr(request, field), getattr(bare, field)
-        if asked != known:
-            yield f'{field} is {asked}, flavor {name} has {known}'
+        size, known = getattr(request, field), getattr(bare, field)
+        if size != known:
+            yield f'{field} is {size}, flavor {name} has {known}'
 
 
 def _extra_specs(request: Request) -> Mapping[str, str]:
@@ -258,10 +258,10 @@ def _things(request: Request, bare: Request) -> Iterator[Special | str]:
 
 def _aliases(pieces: HardwareRequest) -> collections.Counter[str | None]:
     """Return the number of devices by alias; devices of ports have None."""
-    found = collections.Counter[str | None]()
-    for one in pieces.requests:
-        found[one.alias_name] += one.count
-    return found
+    counts = collections.Counter[str | None]()
+    for pci_request in pieces.requests:
+        counts[pci_request.alias_name] += pci_request.count
+    return counts
 
 
 def _devices(request: Request) -> HardwareRequest:

@@ -117,12 +117,16 @@ class Replies:
         until = time.monotonic() + seconds
         with self._changed:
             while not (
-                found := {one: self._outcomes[one] for one in job_uuids if one in self._outcomes}
+                received := {
+                    job_uuid: self._outcomes[job_uuid]
+                    for job_uuid in job_uuids
+                    if job_uuid in self._outcomes
+                }
             ):
                 left = until - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     break
-        return found
+        return received
 
 
 class Waiting:
@@ -151,32 +155,32 @@ class Waiting:
         job_uuids: Iterable[str],
         unsent: list[Callable[[], Any]],
         timeout_s: float,
-        look_s: float,
+        query_s: float,
     ) -> Iterator[JobEnd]:
         """Yield the outcomes of expected jobs as they arrive. Raises NoAnswer after
         ``timeout_s``.
 
         ``unsent`` are calls that send jobs that the broker did not accept. They are repeated with
-        each query of the job table; the first query is after ``look_s``.
+        each query of the job table; the first query is after ``query_s``.
         """
         left, until = set(job_uuids), time.monotonic() + timeout_s
         while left:
             remaining_s = until - time.monotonic()
             if remaining_s <= 0:
                 raise errors.NoAnswer('jobs', f'after {timeout_s:g} s, {len(left)} of them go on')
-            found = self._by_rows(self._replies.wait(left, min(look_s, remaining_s)))
-            if not found:
-                look_s = min(1.5 * look_s, self.MAX_PAUSE_S)
-                found = self._look(left, unsent)
-            for job_uuid, outcome in found.items():
+            outcomes = self._by_rows(self._replies.wait(left, min(query_s, remaining_s)))
+            if not outcomes:
+                query_s = min(1.5 * query_s, self.MAX_PAUSE_S)
+                outcomes = self._query(left, unsent)
+            for job_uuid, outcome in outcomes.items():
                 left.discard(job_uuid)
                 yield outcome
 
-    def _by_rows(self, found: dict[str, JobEnd]) -> dict[str, JobEnd]:
+    def _by_rows(self, outcomes: dict[str, JobEnd]) -> dict[str, JobEnd]:
         """The outcomes, of the jobs that are denied only those that their rows have: an answer may
         be late, or of anybody. A job whose row cannot be read is waited for."""
         known = {}
-        for job_uuid, outcome in found.items():
+        for job_uuid, outcome in outcomes.items():
             try:
                 entry = None if outcome.is_done else self._find(job_uuid)
             except errors.StoreUnavailable:
@@ -190,14 +194,16 @@ class Waiting:
                 known[job_uuid] = JobEnd.of_entry(entry)
         return known
 
-    def _look(
+    def _query(
         self, job_uuids: Iterable[str], unsent: list[Callable[[], Any]]
     ) -> dict[str, JobEnd]:
         try:
             while unsent:
                 unsent[-1]()
                 unsent.pop()
-            entries = [entry for one in job_uuids if (entry := self._find(one)) is not None]
+            entries = [
+                entry for job_uuid in job_uuids if (entry := self._find(job_uuid)) is not None
+            ]
         except (errors.StoreUnavailable, errors.BrokerUnavailable) as away:
             LOG.debug('Outcomes cannot be queried; waiting continues: %s', away)
             return {}

@@ -49,7 +49,7 @@ class CommandOutput:
         fcntl.fcntl(self.file, fcntl.F_SETFL, flags | os.O_APPEND)
 
     def bound(self) -> None:
-        """Drop all but the end of a long stream. What comes at this moment may be lost."""
+        """Drop all but the end of a long stream. Output that comes at this moment may be lost."""
         if os.fstat(self.file.fileno()).st_size > MAX_ON_DISK:
             kept = self._tail()
             self.file.truncate(0)
@@ -58,8 +58,11 @@ class CommandOutput:
     @property
     def text(self) -> str:
         """The end of the stream, without characters that would steer a terminal."""
-        found = self._tail().decode(errors='replace')
-        return ''.join(one if one.isprintable() or one in '\n\t' else '\ufffd' for one in found)
+        tail = self._tail().decode(errors='replace')
+        return ''.join(
+            character if character.isprintable() or character in '\n\t' else '\ufffd'
+            for character in tail
+        )
 
     def _tail(self) -> bytes:
         size = self.file.seek(0, os.SEEK_END)
@@ -112,10 +115,10 @@ class Exec(Driver):
                 _kill(process)
 
     def _run(self, kind: str, instance_uuid: str, job: QueueJob | None) -> None:
-        with tempfile.TemporaryFile() as told, CommandOutput() as out, CommandOutput() as err:
-            told.write(_words(kind, instance_uuid, job, self.host))
-            told.seek(0)
-            process = self._start([*self._command, kind, instance_uuid], told, out, err)
+        with tempfile.TemporaryFile() as stdin, CommandOutput() as out, CommandOutput() as err:
+            stdin.write(_words(kind, instance_uuid, job, self.host))
+            stdin.seek(0)
+            process = self._start([*self._command, kind, instance_uuid], stdin, out, err)
             try:
                 self._wait(process, out, err)
                 why = _last_line(err.text) or _how(process.returncode, kind)
@@ -144,7 +147,7 @@ class Exec(Driver):
                 output.bound()
 
     def _start(
-        self, arguments: list[str], told: IO, out: CommandOutput, err: CommandOutput
+        self, arguments: list[str], stdin: IO, out: CommandOutput, err: CommandOutput
     ) -> subprocess.Popen:
         with self._lock:
             if self._closed:
@@ -152,7 +155,7 @@ class Exec(Driver):
             try:
                 process = subprocess.Popen(
                     arguments,
-                    stdin=told,
+                    stdin=stdin,
                     stdout=out.file,
                     stderr=err.file,
                     start_new_session=True,
@@ -217,15 +220,15 @@ def user_options(name: str | None, program: str) -> dict[str, Any]:
     if name is None:
         return {}
     try:
-        found = pwd.getpwnam(name)
+        user = pwd.getpwnam(name)
     except KeyError:
         raise errors.BadConfig(
             '[queues] exec_user', f'there is no user {name} on this machine'
         ) from None
-    if (found.pw_uid, found.pw_gid) == (os.geteuid(), os.getegid()):
+    if (user.pw_uid, user.pw_gid) == (os.geteuid(), os.getegid()):
         return {}
-    groups = os.getgrouplist(name, found.pw_gid)
-    chosen = {'user': found.pw_uid, 'group': found.pw_gid, 'extra_groups': groups, 'cwd': '/'}
+    groups = os.getgrouplist(name, user.pw_gid)
+    chosen = {'user': user.pw_uid, 'group': user.pw_gid, 'extra_groups': groups, 'cwd': '/'}
     _try_user(name, program, chosen)
     return chosen
 
@@ -252,14 +255,14 @@ def _try_user(name: str, program: str, chosen: dict[str, Any]) -> None:
 def environment(wanted: Sequence[str]) -> dict[str, str]:
     """Return the variables of commands: each of ``wanted`` is NAME=value, or the NAME of a
     variable of this process, which may be missing. Raises BadConfig."""
-    found = {}
+    variables = {}
     for item in wanted:
         name, is_given, value = item.partition('=')
         if not VARIABLE.fullmatch(name):
             why = f'{item!r} is neither NAME nor NAME=value'
             raise errors.BadConfig('[queues] exec_environment', why)
         if is_given:
-            found[name] = value
+            variables[name] = value
         elif name in os.environ:
-            found[name] = os.environ[name]
-    return found
+            variables[name] = os.environ[name]
+    return variables

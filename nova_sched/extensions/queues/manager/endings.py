@@ -31,8 +31,8 @@ its claims first: no worker can confirm them then. If one is confirmed already, 
 Another manager may move it meanwhile: it claims, and then counts an attempt in the row. So either
 the claim is taken back, or the row is not as it was, or that manager finds that the job has ended.
 
-The rows of the deletes that follow, and the quota, are written with the row of the job. What
-follows is done again whenever the end is told again, and changes nothing then.
+The rows of the deletes that follow, and the quota, are written with the row of the job. The steps
+after that are repeated whenever the end is told again, and change nothing then.
 """
 
 import contextlib
@@ -77,7 +77,7 @@ class Consequences:
 def transition(
     entry: JobEntry,
     job: QueueJob,
-    told: str,
+    outcome: str,
     host: str | None,
     entries: Callable[[], Sequence[JobEntry]],
 ) -> tuple[str, Consequences]:
@@ -85,9 +85,9 @@ def transition(
 
     ``host`` is where it was done. ``entries()`` returns all jobs of the instance, oldest first.
     """
-    state = told if entry.state == QUEUED else entry.state
+    state = outcome if entry.state == QUEUED else entry.state
     answer = DONE if state == DONE else FAILED
-    if told == FAILED:
+    if outcome == FAILED:
         is_first = entry.state == QUEUED
         return state, Consequences(
             answer,
@@ -114,9 +114,9 @@ def _deletes(
         yield FollowUp(host)
     elif entry.state != QUEUED:
         # It was given up; or it was done before, and a redelivered job has built it again.
-        found = entries()
-        is_unwanted = entry.state == FAILED or jobs.is_deleted(found, since=entry)
-        if is_unwanted and not jobs.is_wanted_again(found, since=entry):
+        known = entries()
+        is_unwanted = entry.state == FAILED or jobs.is_deleted(known, since=entry)
+        if is_unwanted and not jobs.is_wanted_again(known, since=entry):
             yield FollowUp(host, keeps_quota=True)
 
 
@@ -207,7 +207,7 @@ class Endings:
         entry = entry or self._job_table.find(job.uuid)
         while entry is not None:
             if result.outcome == FAILED and (entry.state == QUEUED or entry.kind == CREATE):
-                result, claims = self._looked_after(result, entry)
+                result, claims = self._checked(result, entry)
             state, then = transition(
                 entry, job, result.outcome, result.host, lambda: self._entries(job)
             )
@@ -217,10 +217,8 @@ class Endings:
                 return
             entry = self._job_table.find(job.uuid)
 
-    def _looked_after(
-        self, result: QueueResult, entry: JobEntry
-    ) -> tuple[QueueResult, Sequence[Any]]:
-        """What is told of a job that is given up, after a look at the claims: if one is confirmed,
+    def _checked(self, result: QueueResult, entry: JobEntry) -> tuple[QueueResult, Sequence[Any]]:
+        """What is told of a job that is given up, after a read of the claims: if one is confirmed,
         the job was done, wanted or not. Returns the claims, too.
 
         A move is given up in its claims, here: no worker can confirm them any more.
@@ -231,10 +229,10 @@ class Endings:
         if entry.kind in jobs.MOVES:
             messages.take_back(self._claims, job.instance_uuid)
         claims = self._claims.show(job.instance_uuid)
-        there = arrived(job, claims)
-        if there is None and entry.kind == RESIZE and result.host is None:
-            there = self._resized(job, claims)
-        return (result if there is None else _done_at(job, there)), claims
+        claim = arrived(job, claims)
+        if claim is None and entry.kind == RESIZE and result.host is None:
+            claim = self._resized(job, claims)
+        return (result if claim is None else _done_at(job, claim)), claims
 
     def _settle(
         self, entry: JobEntry, result: QueueResult, state: str, then: Consequences
@@ -246,7 +244,7 @@ class Endings:
         if entry.kind in jobs.MOVES:
             facts = {'amounts': self._size(job, state)}
             if state == FAILED:
-                facts['seen'] = entry.tries  # another attempt may have claimed since the look
+                facts['seen'] = entry.tries  # another attempt may have claimed since the read
         elif entry.kind == DELETE:
             facts = {'release': state == DONE and job.source is None, 'known': self._creates(job)}
         elif state == FAILED:
@@ -260,7 +258,8 @@ class Endings:
             why=None if state == DONE else result.why or 'no reason was given',
             failures=job.failures,
             follow=[
-                jobs.entry(self._delete(job, one), self._clock(), one.host) for one in then.deletes
+                jobs.entry(self._delete(job, follow_up), self._clock(), follow_up.host)
+                for follow_up in then.deletes
             ],
             **facts,
         )
@@ -281,7 +280,7 @@ class Endings:
         return self._job_table.of_instance(job.instance_uuid)
 
     def _creates(self, job: QueueJob) -> Sequence[str]:
-        return [one.uuid for one in self._entries(job) if one.kind == CREATE]
+        return [entry.uuid for entry in self._entries(job) if entry.kind == CREATE]
 
     # What follows. It may be done twice.
 
@@ -289,8 +288,8 @@ class Endings:
         self, entry: JobEntry, result: QueueResult, then: Consequences, claims: Sequence[Any]
     ) -> None:
         job = result.job
-        for one in then.deletes:
-            self._send_delete(job, one, again=entry.kind == CREATE)
+        for follow_up in then.deletes:
+            self._send_delete(job, follow_up, again=entry.kind == CREATE)
         for claim in claims if then.unclaims else ():
             if claim.state == PENDING:
                 # This ends none that is confirmed meanwhile.
@@ -310,32 +309,32 @@ class Endings:
     def _delete_elsewhere(self, entry: JobEntry, job: QueueJob) -> None:
         """Delete an instance that was moved while its delete was on its way to the source."""
         entries = self._entries(job)
-        if any(one.kind in jobs.MOVES and one.state == DONE for one in entries) and (
+        if any(other.kind in jobs.MOVES and other.state == DONE for other in entries) and (
             not jobs.is_wanted_again(entries, since=entry)
         ):
             for claim in self._claims.show(job.instance_uuid):
                 if claim.state == CONFIRMED and claim.host != entry.host:
                     self._send_delete(job, FollowUp(claim.host))
 
-    def _delete(self, job: QueueJob, one: FollowUp, number: int = 0) -> QueueJob:
+    def _delete(self, job: QueueJob, follow_up: FollowUp, number: int = 0) -> QueueJob:
         caller = jobs.Caller(
             project_id=job.project_id, user_id=job.user_id, request_id=job.request_id
         )
-        uuid = jobs.follow_up(job.uuid, one.host, number)
-        source = one.host if one.keeps_quota else None
+        uuid = jobs.follow_up(job.uuid, follow_up.host, number)
+        source = follow_up.host if follow_up.keeps_quota else None
         return jobs.new(DELETE, uuid, job.instance_uuid, caller, self._clock(), source=source)
 
-    def _send_delete(self, job: QueueJob, one: FollowUp, again: bool = False) -> None:
+    def _send_delete(self, job: QueueJob, follow_up: FollowUp, again: bool = False) -> None:
         """Send the delete that follows an ended job, unless it was done.
 
         With ``again``, another one is sent then: a redelivered create may have built the instance
         once more. The source of a move may have the instance again for another reason.
         """
         for number in itertools.count():
-            made = self._delete(job, one, number)
-            (entry,) = self._job_table.open([jobs.entry(made, self._clock(), one.host)])
+            delete = self._delete(job, follow_up, number)
+            (entry,) = self._job_table.open([jobs.entry(delete, self._clock(), follow_up.host)])
             if entry.state == QUEUED:
-                self._sender.to_host(made, one.host)
+                self._sender.to_host(delete, follow_up.host)
             if entry.state == QUEUED or not again:
                 return
 

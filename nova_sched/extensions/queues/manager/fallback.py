@@ -60,12 +60,14 @@ class Fallback:
 
     def take(self, delivery: Delivery) -> None:
         """Raises Invalid for a message that is not a job, and the errors of Endings."""
-        told = messages.read_job(delivery.body)
-        entry = self._job_table.find(told.uuid)
+        message_job = messages.read_job(delivery.body)
+        entry = self._job_table.find(message_job.uuid)
         if entry is None:
-            LOG.warning('Job %s, which no worker has taken, is not in the job table', told.uuid)
+            LOG.warning(
+                'Job %s, which no worker has taken, is not in the job table', message_job.uuid
+            )
             return
-        job = jobs.as_stored(entry, told)
+        job = jobs.as_stored(entry, message_job)
         _context(job).update_store()  # log lines have the ID of that request
         if entry.state != QUEUED:
             self._endings.again(job, entry)
@@ -79,7 +81,7 @@ class Fallback:
             return False
         if job.claimed:
             claims = self._claims.show(job.instance_uuid)
-            hosts = [one.host for one in claims if one.state == PENDING or one.move]
+            hosts = [claim.host for claim in claims if claim.state == PENDING or claim.move]
         else:
             hosts = [job.source] if job.kind == RESIZE and job.source in job.tried else []
         return any(
@@ -135,12 +137,12 @@ class Fallback:
         scheduler's claim has replaced its claim.
         """
         claims = self._claims.show(job.instance_uuid)
-        if not any(one.state == CONFIRMED for one in claims):
+        if not any(claim.state == CONFIRMED for claim in claims):
             return False
-        for one in claims:
-            if one.state == PENDING:
+        for claim in claims:
+            if claim.state == PENDING:
                 with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
-                    self._claims.abort_claim(job.instance_uuid, one.host, claim=one.uuid)
+                    self._claims.abort_claim(job.instance_uuid, claim.host, claim=claim.uuid)
         return self._endings.end_if_there(job)
 
     def _places(self, job: QueueJob, without: Collection[str], spec: Any = None) -> list[Place]:
@@ -151,10 +153,10 @@ class Fallback:
         spec = copy.deepcopy(job.spec) if spec is None else spec
         known = spec.ignore_hosts if 'ignore_hosts' in spec else None
         spec.ignore_hosts = [*(known or []), *without]
-        (found,) = self._scheduler.select_destinations(
+        (selections,) = self._scheduler.select_destinations(
             spec, [job.instance_uuid], context=_context(job)
         )
-        return [place_of(one) for one in found]
+        return [place_of(selection) for selection in selections]
 
     @staticmethod
     def _note(job: Any, hosts: Collection[str]) -> None:

@@ -30,10 +30,10 @@ LOG = logging.getLogger(__name__)
 class Register:
     """The current catalogue, whose version never decreases. May be used from any thread.
 
-    ``specials`` are the texts of the option. ``look()`` returns the Changes of a claim store since
-    its last call; only aggregates and services are used. ``announce(version)`` sends a change
-    event for the catalogue, or for its facts about hosts; it may raise NoAnswer. ``news`` is set
-    when there may be a change.
+    ``specials`` are the texts of the option. ``read_changes()`` returns the Changes of a claim
+    store since its last call; only aggregates and services are used. ``announce(version)`` sends a
+    change event for the catalogue, or for its facts about hosts; it may raise NoAnswer. ``news``
+    is set when there may be a change.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Register:
         specials: Iterable[str],
         broker: Broker,
         announce: Callable[[int], None],
-        look: Callable[[], Changes] = Changes,
+        read_changes: Callable[[], Changes] = Changes,
     ):
         self._flavors, self._specials, self._broker = flavors, tuple(specials), broker
-        self._announce, self._look = announce, look
+        self._announce, self._read_changes = announce, read_changes
         self.news = threading.Event()
         self._turn = threading.Lock()
         self._catalogue: Catalogue | None = None
@@ -78,11 +78,11 @@ class Register:
             self._end()
 
     def _refresh_hosts(self) -> None:
-        found = self._look()
-        if found.aggregates is not None and found.aggregates != self._aggregates:
-            self._aggregates, self._untold = found.aggregates, True
-        if found.services is not None:
-            disabled = frozenset(one.host for one in found.services if one.disabled)
+        changes = self._read_changes()
+        if changes.aggregates is not None and changes.aggregates != self._aggregates:
+            self._aggregates, self._untold = changes.aggregates, True
+        if changes.services is not None:
+            disabled = frozenset(service.host for service in changes.services if service.disabled)
             self._untold |= disabled != self._disabled
             self._disabled = disabled
 
@@ -128,8 +128,12 @@ class Register:
         ``disabled`` is whether the host takes no jobs. ``aggregates`` are those of the host, and
         those that name a zone; they list no host but this one.
         """
-        found = [one for one in self._aggregates if host in one.hosts or one.availability_zone]
-        aggregates = [_plain(one, host) for one in found]
+        shown = [
+            aggregate
+            for aggregate in self._aggregates
+            if host in aggregate.hosts or aggregate.availability_zone
+        ]
+        aggregates = [_plain(aggregate, host) for aggregate in shown]
         return {
             **self.catalogue.to_plain(),
             'disabled': host in self._disabled,
@@ -141,13 +145,15 @@ class Register:
 
         Raises FlavorExists, and InvalidRequest for an invalid flavor.
         """
-        made = checked_flavor(row, self._flavors.now_s())
-        Catalogue.of(0, [made], self._specials)
-        is_new = self._flavors.create(made)
+        flavor = checked_flavor(row, self._flavors.now_s())
+        Catalogue.of(0, [flavor], self._specials)
+        is_new = self._flavors.create(flavor)
         self.refresh()
         if is_new:
-            return made
-        return next((one for one in self.flavors()[1] if one['name'] == made['name']), made)
+            return flavor
+        return next(
+            (known for known in self.flavors()[1] if known['name'] == flavor['name']), flavor
+        )
 
     def delete(self, name: str) -> None:
         """Remove a flavor. Raises FlavorNotFound."""
@@ -156,8 +162,8 @@ class Register:
 
     def flavors(self) -> tuple[int, list[dict[str, Any]]]:
         """Return the version of the list of flavors, and all of them, by name."""
-        version, found = self._flavors.list()
-        return version, list(found)
+        version, flavors = self._flavors.list()
+        return version, list(flavors)
 
     def facts(self, marker: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
         """Return each queue with its ``name``, ``queue``, ``ready`` and ``consumers``.
@@ -174,21 +180,24 @@ class Register:
             if marker not in named:
                 raise errors.NotFound(f'Queue {marker}')
             known = known[known.index(marker) + 1 :]
-        return [{'name': named[one], 'queue': one, **self._counts(one)} for one in known[:limit]]
+        return [
+            {'name': named[queue], 'queue': queue, **self._counts(queue)}
+            for queue in known[:limit]
+        ]
 
     def _counts(self, queue: str) -> dict[str, int | None]:
-        found = self._broker.facts(queue)
-        if found is None:
+        facts = self._broker.facts(queue)
+        if facts is None:
             return {'ready': None, 'consumers': None}
-        return {'ready': found.ready, 'consumers': found.consumers}
+        return {'ready': facts.ready, 'consumers': facts.consumers}
 
 
-def _plain(one: HostAggregate, host: str | None) -> dict[str, Any]:
-    hosts = [host] if host in one.hosts else []
+def _plain(aggregate: HostAggregate, host: str | None) -> dict[str, Any]:
+    hosts = [host] if host in aggregate.hosts else []
     return {
-        'id': one.id,
-        'name': one.name,
-        'uuid': one.uuid,
-        'metadata': dict(one.metadata),
+        'id': aggregate.id,
+        'name': aggregate.name,
+        'uuid': aggregate.uuid,
+        'metadata': dict(aggregate.metadata),
         'hosts': hosts,
     }

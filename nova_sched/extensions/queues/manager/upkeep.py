@@ -62,7 +62,7 @@ class JobUpkeep:
         self._job_table, self._claims, self._broker = job_table, claims, broker
         self._sender, self._endings, self._settings, self._clock = sender, endings, settings, clock
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Run one check. Raises StoreUnavailable, BrokerUnavailable or NoAnswer; the next run
         continues."""
         now_s, settings = self._clock(), self._settings()
@@ -88,7 +88,7 @@ class JobUpkeep:
         job = jobs.of_entry(entry)
         if entry.state == CANCELLED:
             entries = self._job_table.of_instance(entry.instance_uuid)
-            if not any(one.kind == DELETE and one.state == QUEUED for one in entries):
+            if not any(other.kind == DELETE and other.state == QUEUED for other in entries):
                 self._endings.again(job, entry)  # else its delete goes its own way
         elif entry.kind == DELETE:
             if entry.host and not self._waits(of_host(entry.host)):

@@ -189,9 +189,9 @@ class InflightJobs:
             if self._is_closed:
                 return Verdict.LEAVE, None
             chain = self._chains.get(task.uuid)
-            for one in chain or ():
-                if one.job.uuid == task.job.uuid and not one.ended:
-                    older, one.delivery = one.delivery, task.delivery
+            for other in chain or ():
+                if other.job.uuid == task.job.uuid and not other.ended:
+                    older, other.delivery = other.delivery, task.delivery
                     return Verdict.AGAIN, older
             if task.delivery.redelivered:
                 return Verdict.RETURN, None

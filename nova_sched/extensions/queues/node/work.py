@@ -92,7 +92,7 @@ class JobSteps:
         It was built, or its job is delivered again. Raises BuildFailed if it cannot be removed.
         """
         claims = self._ask.claims(lambda: self._claims.show(instance_uuid))
-        if any(one.state == CONFIRMED and one.host == self._node_api.host for one in claims):
+        if any(held.state == CONFIRMED and held.host == self._node_api.host for held in claims):
             LOG.info(
                 'Instance %s was built before the end of the last process: it is kept',
                 instance_uuid,
@@ -153,8 +153,8 @@ class JobSteps:
         else:
             claim = functools.partial(self._claims.resize_claim, *wanted, move)
         # A new node is unknown before its first report was accepted.
-        made = self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
-        task.claim = made.name
+        held = self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
+        task.claim = held.name
         if move is not None:
             self._check_source(task)
 
@@ -165,10 +165,10 @@ class JobSteps:
         before.
         """
         claims = self._ask.claims(lambda: self._claims.show(task.uuid), TIMEOUT_S)
-        for one in claims:
-            if one.state == CONFIRMED and one.host not in (task.job.source, self._node_api.host):
+        for held in claims:
+            if held.state == CONFIRMED and held.host not in (task.job.source, self._node_api.host):
                 self._ask.abort(task)
-                raise errors.AlreadyPlaced(task.uuid, one.host)
+                raise errors.AlreadyPlaced(task.uuid, held.host)
 
     def _build(self, task: Task) -> list[Any]:
         """Have the driver build it, and confirm that. Returns its claims after that."""
@@ -262,8 +262,8 @@ class JobSteps:
             self._took(task)
             if not job.claimed:
                 wanted = job.spec, task.uuid, self._node_api.host, self._node_api.nodename
-                made = self._ask.claims(lambda: self._claims.resize_claim(*wanted))
-                task.claim = made.name
+                resized = self._ask.claims(lambda: self._claims.resize_claim(*wanted))
+                task.claim = resized.name
             self._ask.driver(self._driver.resize, job, job.spec)
             self._node_api.built(task.uuid)
             claims = self._ask.confirm(task)
@@ -378,9 +378,9 @@ class JobCalls:
 
     def there(self, task: Task) -> Any:
         """Return the instance's claim on this host. Raises ClaimNotFound."""
-        for one in self.claims(lambda: self._claims.show(task.uuid)):
-            if one.host == self._host:
-                return one
+        for claim in self.claims(lambda: self._claims.show(task.uuid)):
+            if claim.host == self._host:
+                return claim
         raise errors.ClaimNotFound(f'instance {task.uuid} on host {self._host}')
 
     def name(self, task: Task) -> str | None:

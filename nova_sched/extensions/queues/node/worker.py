@@ -75,8 +75,8 @@ class WorkerSettings:
 class WorkerDependencies:
     """The dependencies of a worker.
 
-    ``look`` reads the catalogue and returns its CatalogueView, the same object if nothing has
-    changed; it may raise anything. ``read`` returns the Request of a RequestSpec for an instance,
+    ``read_catalogue`` returns the CatalogueView, the same object if nothing has changed; it may
+    raise anything. ``read`` returns the Request of a RequestSpec for an instance,
     or raises Invalid. ``settled`` is called once, after the instances of the last process are
     settled. No report of the node may be sent before that. It would lack an instance that was
     confirmed just before the last process ended, and the scheduler would release its claim.
@@ -86,7 +86,7 @@ class WorkerDependencies:
     claims: NodeClaims
     broker: Broker
     driver: Driver
-    look: Callable[[], CatalogueView]
+    read_catalogue: Callable[[], CatalogueView]
     read: Callable[[Any, str], Request]
     settled: Callable[[], None] = lambda: None
 
@@ -105,7 +105,8 @@ class Worker:
     ):
         self.figures = WorkerFigures()
         self._node_api, self._broker = needs.node_api, needs.broker
-        self._driver, self._look, self._settled = needs.driver, needs.look, needs.settled
+        self._driver, self._settled = needs.driver, needs.settled
+        self._read_catalogue = needs.read_catalogue
         self._settings, self._threads, self._clock, self._chance = settings, threads, clock, chance
         self._work = JobSteps(
             needs.node_api,
@@ -227,7 +228,7 @@ class Worker:
     def _learn(self) -> None:
         subscriptions = self._subscriptions
         try:
-            view = self._look()
+            view = self._read_catalogue()
         except Exception as error:  # noqa: BLE001, a bus raises its own errors
             self._problems.begin(
                 'catalogue',

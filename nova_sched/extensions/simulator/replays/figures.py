@@ -34,7 +34,7 @@ LABELS = {
 def of_run(course):
     """Return the figures of a Course by name: shares in %, times in milliseconds."""
     p50_s, p99_s = np.percentile(course.took_s or [0.0], [50, 99]).tolist()
-    found = {
+    figures = {
         'servers': course.servers,
         'placed': course.servers - course.refused,
         'refused': course.refused,
@@ -46,7 +46,7 @@ def of_run(course):
         'p50_ms': 1000.0 * p50_s,
         'p99_ms': 1000.0 * p99_s,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def of_policy(courses):
@@ -56,7 +56,7 @@ def of_policy(courses):
 
 
 def _names(mappings):
-    return list(dict.fromkeys(name for one in mappings for name in one))
+    return list(dict.fromkeys(name for mapping in mappings for name in mapping))
 
 
 def _summary(values):
@@ -79,7 +79,7 @@ def as_dict(workload, courses_by_policy):
                         'seed': seed,
                         'hosts': course.hosts,
                         **of_run(course),
-                        'samples': [dataclasses.asdict(one) for one in course.samples],
+                        'samples': [dataclasses.asdict(sample) for sample in course.samples],
                     }
                     for seed, course in courses.items()
                 ],
@@ -91,16 +91,18 @@ def as_dict(workload, courses_by_policy):
 
 def table(workload, courses_by_policy):
     """Return a Table with a column for each policy."""
-    found = {policy: of_policy(courses.values()) for policy, courses in courses_by_policy.items()}
-    made = Table(title=workload)
-    made.add_column('mean ± standard deviation')
-    for policy in found:
-        made.add_column(policy, justify='right')
-    for name in _names(found.values()):
-        made.add_row(
-            LABELS.get(name, name), *(_cell(figures.get(name)) for figures in found.values())
+    figures_of = {
+        policy: of_policy(courses.values()) for policy, courses in courses_by_policy.items()
+    }
+    rich_table = Table(title=workload)
+    rich_table.add_column('mean ± standard deviation')
+    for policy in figures_of:
+        rich_table.add_column(policy, justify='right')
+    for name in _names(figures_of.values()):
+        rich_table.add_row(
+            LABELS.get(name, name), *(_cell(figures.get(name)) for figures in figures_of.values())
         )
-    return made
+    return rich_table
 
 
 def _cell(figure):
@@ -136,8 +138,8 @@ def draw(path, title, courses_by_policy):
     figure = Figure(figsize=SIZE_IN, layout='constrained')
     figure.suptitle(title)
     axes = figure.subplots(len(PANELS), sharex=True)
-    courses = [one for runs in courses_by_policy.values() for one in runs.values()]
-    is_timed = any(one.empty is not None for one in courses)
+    courses = [course for runs in courses_by_policy.values() for course in runs.values()]
+    is_timed = any(course.empty is not None for course in courses)
     for axis, (name, label) in zip(axes, PANELS.items(), strict=True):
         axis.set_ylabel(label)
         axis.grid(visible=True, alpha=0.3)
@@ -158,5 +160,5 @@ def _line(courses, name, is_timed):
     steps = list(zip(*(course.samples for course in courses), strict=False))
     begin_s = steps[0][0].time_s if steps else 0.0
     x = [(step[0].time_s - begin_s) / 3600.0 if is_timed else step[0].load for step in steps]
-    values = [[getattr(one, name) for one in step] for step in steps]
+    values = [[getattr(course, name) for course in step] for step in steps]
     return x, list(map(min, values)), list(map(statistics.mean, values)), list(map(max, values))

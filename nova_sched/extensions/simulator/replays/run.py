@@ -32,7 +32,7 @@ from nova_sched.engine.context import Context
 from nova_sched.engine.scheduler import Scheduler
 from nova_sched.extensions.optimize import Optimize
 from nova_sched.extensions.optimize.rebalance import greedy
-from nova_sched.extensions.optimize.rebalance.fleet import MOVABLE, Fleet, Servers
+from nova_sched.extensions.optimize.rebalance.problem import MOVABLE, RebalanceProblem, Servers
 from nova_sched.extensions.simulator.replay import Clock
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.request import Request
@@ -200,7 +200,7 @@ class EngineReplay:
         """Return the Course."""
         workload = self._workload
         course = Course(hosts=len(workload.reports))
-        asked: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         placed: Counter[str] = Counter()
         end_s = workload.end_s
         self._empty = None if end_s is None else EmptyShare(workload.measured_s, end_s)
@@ -212,7 +212,7 @@ class EngineReplay:
             self._move(arrival.time_s, course)
             is_placed, count = self._place(arrival, course), len(arrival.requests)
             course.servers += count
-            asked[arrival.kind] += count
+            counts[arrival.kind] += count
             placed[arrival.kind] += count * is_placed
             if self._until_refusal and not is_placed:
                 break
@@ -221,7 +221,7 @@ class EngineReplay:
             self._move(end_s, course)
             course.empty = 100.0 * self._empty.mean / course.hosts
         course.allocated = self._share(self._used)
-        course.kinds = {kind: (placed[kind], count) for kind, count in sorted(asked.items())}
+        course.kinds = {kind: (placed[kind], count) for kind, count in sorted(counts.items())}
         return course
 
     def _each_hour(self, course):
@@ -248,8 +248,7 @@ class EngineReplay:
     def _place(self, arrival, course):
         """Whether the servers were placed.
 
-        What is learned is put to use between two requests, not in a thread: a run is the same each
-        time.
+        The weigher learns between two requests, not in a thread: a run is the same each time.
         """
         scheduler, requests = self.scheduler, arrival.requests
         self._asked += arrival.amount * len(requests)
@@ -258,7 +257,7 @@ class EngineReplay:
             mix.refresh()
         begin_s = time.perf_counter()
         try:
-            found = scheduler.place(list(requests))
+            placements = scheduler.place(list(requests))
         except errors.NoValidHost:
             course.refused += len(requests)
             if course.first_refusal is None:
@@ -266,7 +265,7 @@ class EngineReplay:
             return False
         finally:
             course.took_s.append((time.perf_counter() - begin_s) / len(requests))
-        for request, (chosen,) in zip(requests, found, strict=True):
+        for request, (chosen,) in zip(requests, placements, strict=True):
             self._building[request.instance_uuid] = chosen.host
         if self._empty is None:
             self._confirm()
@@ -291,8 +290,8 @@ class EngineReplay:
 
     def _leave(self, uuid, amount, course):
         service = self.scheduler.claim_service
-        for one in service.claims_of(uuid):
-            service.abort_claim(uuid, None, ClaimSelector(one.name))
+        for claim in service.claims_of(uuid):
+            service.abort_claim(uuid, None, ClaimSelector(claim.name))
         self._used -= amount
         course.left += 1
 
@@ -321,14 +320,14 @@ def fewest_hosts(workload_of, conf, low, high):
     ``workload_of`` returns the Workload with a number of hosts. More hosts are taken to refuse no
     more.
     """
-    found = None
+    fewest = None
     while low <= high:
         middle = (low + high) // 2
         if EngineReplay(workload_of(middle), conf, until_refusal=True).run().refused:
             low = middle + 1
         else:
-            found, high = middle, middle - 1
-    return found
+            fewest, high = middle, middle - 1
+    return fewest
 
 
 # Moves of servers at each full hour, by the planner of rebalances.
@@ -350,19 +349,19 @@ class HourlyMoves:
         self._hours += 1
         if self._hours < FIRST_HOUR:
             return
-        fleet = fleet_of(cluster)
-        plan = greedy.empty(fleet, int(self._share * len(fleet.servers.uuids)))
+        problem = problem_of(cluster)
+        plan = greedy.empty(problem, int(self._share * len(problem.servers.uuids)))
         for move in plan.to_moves():
             source, node = cluster.node(move.source), cluster.node(move.destination)
             held = source.claims[move.server]
             request = Request(move.server, resources=held.resources, project_id=held.project_id)
             claims = scheduler.claim_service
-            made = claims.claim(request, node.host, node.nodename, move=LIVE_MIGRATION)
-            claims.confirm_claim(move.server, node.host, ClaimSelector(made.uuid))
+            claim = claims.claim(request, node.host, node.nodename, move=LIVE_MIGRATION)
+            claims.confirm_claim(move.server, node.host, ClaimSelector(claim.uuid))
             self.made += 1
 
 
-def fleet_of(cluster):
+def problem_of(cluster):
     """Return the cluster as the planner reads it; every server may go to every host."""
     hosts, nodes = cluster.hosts, cluster.hosts.nodes
     names = list(hosts.resources)
@@ -383,7 +382,7 @@ def fleet_of(cluster):
         created_s=np.array([claim.created_s for claim in claims]),
     )
     everywhere = np.ones(len(nodes), dtype=bool)
-    return Fleet(
+    return RebalanceProblem(
         nodes=[node.uuid for node in nodes],
         names=[node.host for node in nodes],
         columns=names,

@@ -103,12 +103,12 @@ def azure(path, hosts, vcpus, memory_gb, hours=None):
     start_s, end_s = listed[0].time_s, listed[-1].time_s + GRID_S
     if hours is not None:
         end_s = start_s + hours * HOUR_S
-        listed = [one for one in listed if one.time_s < end_s]
+        listed = [batch for batch in listed if batch.time_s < end_s]
     amounts = {VCPU: vcpus, MEMORY_MB: memory_gb * 1024}
 
     def arrivals(_seed):
         numbers = itertools.count()
-        return (_batch(one, numbers) for one in listed)
+        return (_batch(batch, numbers) for batch in listed)
 
     return Workload(
         'azure',
@@ -123,7 +123,9 @@ def azure(path, hosts, vcpus, memory_gb, hours=None):
 
 def _batch(listed, numbers):
     # A lifetime of 0 ends within the grid of the trace, in its middle.
-    lifetimes_s = tuple(GRID_S / 2 if one == 0 else one for one in listed.lifetimes_s)
+    lifetimes_s = tuple(
+        GRID_S / 2 if lifetime_s == 0 else lifetime_s for lifetime_s in listed.lifetimes_s
+    )
     flavor = listed.flavor
     requests = tuple(
         Request(
@@ -173,7 +175,7 @@ def openb(nodes, pods, load=1.3):
     listed = list(trace.rows(pods, _pod))
     specs = sorted({pod.models for pod in listed} - {''})
     reports = list(trace.rows(nodes, lambda row: _gpu_node(row, specs)))
-    total = sum(one.inventories[MEMORY_MB].total for one in reports)
+    total = sum(host_report.inventories[MEMORY_MB].total for host_report in reports)
 
     def arrivals(seed):
         for number, pod in enumerate(_order(listed, load * total, random.Random(seed))):
@@ -191,13 +193,13 @@ def _order(listed, wanted, chance):
     """Return the pods of one run: they ask for at most ``wanted`` thousandths of GPUs."""
     order = listed[:]
     chance.shuffle(order)
-    asked = sum(pod.amount for pod in order)
-    while asked > wanted:
-        asked -= order.pop(chance.randrange(len(order))).amount
+    amount = sum(pod.amount for pod in order)
+    while amount > wanted:
+        amount -= order.pop(chance.randrange(len(order))).amount
     while True:
         pod = chance.choice(listed)
-        asked += pod.amount
-        if asked > wanted:
+        amount += pod.amount
+        if amount > wanted:
             return order
         order.append(pod)
 
@@ -230,8 +232,8 @@ def _gpu_node(row, specs):
 def _pod_request(pod, number):
     traits = frozenset([_trait(pod.models)] if pod.models else [])
     groups = tuple(
-        ResourceGroup(str(one), ((GPU, pod.milli),), traits)
-        for one in range(pod.gpus if pod.milli else 0)
+        ResourceGroup(str(suffix), ((GPU, pod.milli),), traits)
+        for suffix in range(pod.gpus if pod.milli else 0)
     )
     resources = {VCPU: pod.cpu, DISK_GB: pod.memory, MEMORY_MB: pod.amount}
     return Request(
@@ -252,7 +254,7 @@ NUMA_FILTER = 'NUMATopologyFilter'
 def huawei(hosts, sequences):
     """Return the Workload of the file of hosts and those of the sequences. Raise BadConfig.
 
-    What is free in a cell is all that the cell has, and CPUs are not overcommitted. A server of
+    All that a cell has is free, and CPUs are not overcommitted. A server of
     two cells takes half of its CPUs and memory in each.
     """
     reports = [
@@ -268,26 +270,26 @@ def huawei(hosts, sequences):
             yield _numa_server(server_uuid(number), *size)
 
     filters = [*dict.fromkeys([*CONF.filter_scheduler.enabled_filters, NUMA_FILTER])]
-    capacity = sum(one.inventories[VCPU].total for one in reports)
+    capacity = sum(host_report.inventories[VCPU].total for host_report in reports)
     options = {'filter_scheduler.enabled_filters': filters}
     return Workload('huawei', 'vCPUs', reports, capacity, arrivals, options)
 
 
 def _cells(row):
     """Return (CPUs, MiB) of each cell that has any CPU."""
-    cells = [(int(row[f'CPU{one}']), int(row[f'RAM{one}']) * 1024) for one in (1, 2)]
+    cells = [(int(row[f'CPU{cell}']), int(row[f'RAM{cell}']) * 1024) for cell in (1, 2)]
     return [cell for cell in cells if cell[0]]
 
 
 def _numa_host(host, cells):
-    first, made = 0, []
+    first, host_cells = 0, []
     for number, (cpus, memory_mb) in enumerate(cells):
-        made.append(
+        host_cells.append(
             HostCell(number, frozenset(range(first, first + cpus)), frozenset(), memory_mb)
         )
         first += cpus
     amounts = {VCPU: first, MEMORY_MB: sum(memory_mb for _, memory_mb in cells)}
-    return report(host, amounts, numa_topology=HostTopology(tuple(made)).to_json())
+    return report(host, amounts, numa_topology=HostTopology(tuple(host_cells)).to_json())
 
 
 def _size(row):

@@ -43,9 +43,9 @@ def of_version(version):
 
 # Bodies, and what is said of them.
 BODIES = [
-    ('a deep one', DEEP.encode(), 'it is no JSON'),
-    ('bytes', b'\xff\xfe\x00', 'it is no JSON'),
-    ('digits', b'9' * 5000, 'it is no JSON'),
+    ('a deep one', DEEP.encode(), 'it is not JSON'),
+    ('bytes', b'\xff\xfe\x00', 'it is not JSON'),
+    ('digits', b'9' * 5000, 'it is not JSON'),
     ('a number that is none', b'NaN', 'a QueueJob|something else|not'),
     ('a list', b'[]', 'it is something else'),
     ('an answer to another', messages.to_bytes(objects.QueueResult(

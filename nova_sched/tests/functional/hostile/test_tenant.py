@@ -59,12 +59,12 @@ def raw(call, method, path, body, media='application/json', **headers):  # noqa:
 
 # What is sent to POST /v1/groups/validate as a document, and what the answer says.
 DOCUMENTS = [
-    ('no UTF-8', b'{"template": "\xff"}', 400, 'it is no UTF-8'),
-    ('UTF-16', '{"template": "a"}'.encode('utf-16'), 400, 'it is no UTF-8'),
-    ('half of a character', b'{"template": "\\ud800"}', 400, 'it is no JSON document'),
-    ('NaN', b'{"template": NaN}', 400, 'NaN is no number'),
-    ('a number without end', b'{"template": ' + b'9' * 5000 + b'}', 400, 'it is no JSON document'),
-    ('beyond numbers', b'{"template": {"a": 1e999}}', 400, 'it is no JSON document'),
+    ('no UTF-8', b'{"template": "\xff"}', 400, 'it is not UTF-8'),
+    ('UTF-16', '{"template": "a"}'.encode('utf-16'), 400, 'it is not UTF-8'),
+    ('half of a character', b'{"template": "\\ud800"}', 400, 'it is not a JSON document'),
+    ('NaN', b'{"template": NaN}', 400, 'NaN is not a number'),
+    ('a number without end', b'{"template": ' + b'9' * 5000 + b'}', 400, 'not a JSON document'),
+    ('beyond numbers', b'{"template": {"a": 1e999}}', 400, 'it is not a JSON document'),
     ('a deep one', b'{"template": ' + b'[' * 50000 + b']' * 50000 + b'}', 400, 'JSON|nest'),
     ('a list', b'[]', 400, 'object'),
     ('a name twice', b'{"template": {}, "template": "x"}', 400, 'twice'),

@@ -300,7 +300,7 @@ def test_no_change_on_what_is_no_tag(http, backend, method):
         )
         (error,) = answer.json['errors']
         found[name] = answer.status_code, error['where']
-        assert f"'{tag}' is no ETag of this API" in error['detail']
+        assert f"'{tag}' is not an ETag of this API" in error['detail']
     assert found == dict.fromkeys(tags, (400, 'If-Match'))
     assert asked(backend, 'update') == asked(backend, 'delete') == []
 

@@ -54,9 +54,9 @@ AWAY = errors.NoAnswer('show', 'silent')
 NEXT_CALLS = [
     ('an answer', None, 1.0, 0.0, True),
     ('another error is an answer', errors.GroupNotFound('x'), 1.0, 0.0, True),
-    ('no sign of life', AWAY, 10.0, 0.0, False),
-    ('no sign of life a moment ago', AWAY, 10.0, AWAY_S - 0.1, False),
-    ('no sign of life some time ago', AWAY, 10.0, AWAY_S, True),
+    ('no heartbeat', AWAY, 10.0, 0.0, False),
+    ('no heartbeat a moment ago', AWAY, 10.0, AWAY_S - 0.1, False),
+    ('no heartbeat some time ago', AWAY, 10.0, AWAY_S, True),
     ('it was at work all the time', AWAY, PATIENCE_S, 0.0, True),
 ]
 

@@ -144,7 +144,7 @@ class World:
 
     def fault(self):
         """What is wrong, or None. Nobody can know of a stranger that no report has counted."""
-        (facts,) = self.store.look([NODE]).nodes
+        (facts,) = self.store.read_nodes([NODE]).nodes
         promised = facts.foreign.get(VCPU, 0) + sum(one.resources[VCPU] for one in facts.claims)
         known = self.counted.union(SERVERS)
         real = sum(vcpus for uuid, vcpus in self.running.items() if uuid in known)

@@ -99,10 +99,10 @@ CALLS = {
     'renew': lambda store: store.renew(A, NOW),
     'spread_domain': lambda store: store.spread_domain(A, [NODE]),
 }
-LOOKS = {
+READS = {
     'claims': lambda store: store.claims(),
     'heads': lambda store: store.heads(),
-    'look': lambda store: store.look([NODE]),
+    'read_nodes': lambda store: store.read_nodes([NODE]),
     'changes': lambda store: store.changes({}),
     'top_group': lambda store: store.top_group(A),
     'top_groups': lambda store: store.top_groups(),
@@ -110,7 +110,7 @@ LOOKS = {
     'domains': lambda store: store.domains(),
 }
 # What they show is not all that there is.
-OF_NODES = 'heads', 'look', 'changes'
+OF_NODES = 'heads', 'read_nodes', 'changes'
 
 
 @pytest.fixture
@@ -138,24 +138,24 @@ def test_every_call_says_that_the_database_is_away(path, brief, name):
 
 
 @pytest.mark.parametrize('name', OF_NODES)
-def test_a_look_waits_for_no_lock(path, brief, name):
+def test_a_read_waits_for_no_lock(path, brief, name):
     """It shows the state that was committed before another transaction began to write."""
     brief.report([report()], NOW)
-    before = LOOKS[name](brief)
+    before = READS[name](brief)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rival:
         rival.execute('BEGIN IMMEDIATE')
         rival.execute('UPDATE nodes SET generation = 99')
-        assert nodes_of(LOOKS[name](brief)) == nodes_of(before)
+        assert nodes_of(READS[name](brief)) == nodes_of(before)
         rival.execute('COMMIT')
-        assert nodes_of(LOOKS[name](brief)) != nodes_of(before)
+        assert nodes_of(READS[name](brief)) != nodes_of(before)
 
 
-@pytest.mark.parametrize('name', sorted(LOOKS.keys() - OF_NODES))
-def test_a_look_at_claims_and_groups_waits_for_no_lock(path, brief, name):
-    before = LOOKS[name](brief)
+@pytest.mark.parametrize('name', sorted(READS.keys() - OF_NODES))
+def test_a_read_of_claims_and_groups_waits_for_no_lock(path, brief, name):
+    before = READS[name](brief)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rival:
         rival.execute('BEGIN IMMEDIATE')
-        assert LOOKS[name](brief) == before
+        assert READS[name](brief) == before
 
 
 def nodes_of(found):

@@ -18,7 +18,7 @@ import dataclasses
 from nova_sched import errors
 from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders, ProviderSummary
 from nova_sched.db.nova_cell import (
-    CellLook,
+    CellPoll,
     InstanceRow,
     NodeRow,
     NovaCell,
@@ -86,9 +86,9 @@ class FakeCell:
         self._check()
         return self.clock() + self.ahead_s
 
-    def look(self, down_time_s, since_s):
+    def poll(self, down_time_s, since_s):
         written = {uuid: one for uuid, one in self.node_stamps().items() if one[1] >= since_s}
-        return CellLook(self.now_s(), list(self.not_up.values()), written, self.oldest_version)
+        return CellPoll(self.now_s(), list(self.not_up.values()), written, self.oldest_version)
 
     def services_not_up(self, down_time_s, hosts):
         self._check()

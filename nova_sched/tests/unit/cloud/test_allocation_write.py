@@ -117,7 +117,7 @@ def holds(fake, uuid, generation=1, **providers):
     fake.consumers[uuid] = [generation, providers['held'], 'p', 'u']
 
 
-def test_one_request_without_a_look_before(fake):
+def test_one_request_without_a_read_before(fake):
     write, outcome = written(fake, wants())
     assert (outcome, write.is_doubtful, write.full) == (WON, False, ())
     assert fake.requests == [('PUT', f'/allocations/{A}')]
@@ -202,7 +202,7 @@ def test_pauses_while_placement_is_away(fake):
 
 
 def test_an_answer_that_comes_late(fake):
-    """The request is done while the writer looks: it is found, not repeated."""
+    """The request is done while the writer reads: it is found, not repeated."""
     fake.faults = one_after_the_other(Fault(delay_s=0.4))
     _, outcome = written(fake, wants(), timeouts_s=(1.0, 0.2))
     assert outcome == WON
@@ -216,7 +216,7 @@ def test_the_caller_has_gone_before_the_first_request(fake):
 
 
 def test_another_request_has_just_made_the_consumer(fake):
-    """It has no allocations yet, so there is nothing to look at: the request is repeated."""
+    """It has no allocations yet, so there is nothing to read: the request is repeated."""
     conflict = Fault(409, 'consumer generation conflict - expected 0 but got None', CONCURRENT)
     fake.faults = one_after_the_other(conflict, conflict)
     limits = Limits()
@@ -248,7 +248,7 @@ def test_a_provider_has_just_gone(fake, gone, wanted, full):
     assert (outcome, list(write.full), fake.allocated()) == (WriteOutcome(False), full, {})
 
 
-def test_placement_is_away_while_providers_are_looked_for(fake):
+def test_placement_is_away_while_providers_are_read(fake):
     del fake.providers[ONE]
     fake.faults = lambda method, path: OUT if method == 'GET' else None
     _, outcome = written(fake, wants(), limits=Limits(most=3))

@@ -402,11 +402,11 @@ def test_a_caller_that_leaves_while_the_services_are_read(fake):
     """Placement has answered long before."""
     has_left = threading.Event()
 
-    def look(nodes):
+    def waits(nodes):
         eventually(lambda: A in fake.allocated())
         has_left.set()
 
-    cloud = Cloud(fake, not_up=look)
+    cloud = Cloud(fake, not_up=waits)
     outcome = cloud.write(A, is_over=has_left.is_set).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, GONE)
     eventually(lambda: A not in fake.allocated())

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A look at Placement's allocation candidates before a request is refused."""
+"""A query of Placement's allocation candidates before a request is refused."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ import threading
 import pytest
 
 from nova_sched import errors
-from nova_sched.cloud.candidates import CandidateLook
+from nova_sched.cloud.candidates import CandidateReader
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.unit.cloud.doubles import node_uuid
@@ -89,7 +89,9 @@ class Cloud:
         self.scheduler = self.world.scheduler
         self.scheduler.loop.start()
         self.mirror = Mirror(self.scheduler)
-        self.look = CandidateLook(self.scheduler, self.placement, self.mirror, lambda: self.now_s)
+        self.reader = CandidateReader(
+            self.scheduler, self.placement, self.mirror, lambda: self.now_s
+        )
         for host in ('host-0', 'host-1'):
             self.scheduler.report(self.host(host))
 
@@ -98,11 +100,11 @@ class Cloud:
         return report(name, node_uuid=node_uuid(name), vcpus=vcpus, **words)
 
     def refused(self, **words):
-        """The requests of a call that is refused, and after a look."""
+        """The requests of a call that is refused, and after the query."""
         requests = [request(**{'instance_uuid': uuid_of('a'), 'vcpus': 4, **words})]
         with pytest.raises(errors.NoValidHost) as told:
             self.scheduler.place(requests)
-        return requests, self.look.requests_after(requests, told.value)
+        return requests, self.reader.requests_after(requests, told.value)
 
 
 @pytest.fixture
@@ -177,7 +179,7 @@ def test_placement_that_agrees(cloud):
 def test_refusals_that_are_not_about_providers(cloud, words):
     if 'hints' in words:
         asked = [request(instance_uuid=uuid_of('a'), **words)]
-        assert cloud.look.requests_after(asked, errors.NoValidHost('no')) is asked
+        assert cloud.reader.requests_after(asked, errors.NoValidHost('no')) is asked
     else:
         cloud.refused(**words)
     assert cloud.placement.queries == []

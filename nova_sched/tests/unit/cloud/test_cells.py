@@ -115,9 +115,9 @@ def test_a_cell_is_read_with_the_filled_template(tmp_path, database):
         pytest.param('{nothing}', OWN, 'does not have', id='an unknown field'),
         pytest.param('x://{port}', 'mysql://db/nova', 'does not have', id='a field without value'),
         pytest.param('{', OWN, 'does not have', id='half a template'),
-        pytest.param('no url secret', OWN, 'no URL', id='no URL'),
-        pytest.param('mysql://u:se/cret@db:port/x', OWN, 'no URL', id='a port that is none'),
-        pytest.param(None, OWN, 'no URL', id='NULL'),
+        pytest.param('no url secret', OWN, 'not the URL', id='no URL'),
+        pytest.param('mysql://u:se/cret@db:port/x', OWN, 'not the URL', id='a port that is none'),
+        pytest.param(None, OWN, 'not the URL', id='NULL'),
         pytest.param('secrets://u:secret@db/x', OWN, 'plugin', id='an unknown kind'),
     ],
 )

@@ -49,7 +49,7 @@ class Cloud:
         self.scheduler = self.world.scheduler
         self.scheduler.loop.start()
         self.mirror = self._mirror()
-        self.look(compare=True)
+        self.poll(compare=True)
 
     def _mirror(self):
         return Mirror(
@@ -62,10 +62,10 @@ class Cloud:
         self.world.context.membership.position_and_count = position_and_count
         self.mirror = self._mirror()
 
-    def look(self, compare=False, after_s=0.0):
+    def poll(self, compare=False, after_s=0.0):
         self.world.now_s += after_s
-        with self.mirror._looking:
-            self.mirror._look(compare=compare)
+        with self.mirror._polling:
+            self.mirror._poll(compare=compare)
 
     def stop(self):
         self.mirror.stop()
@@ -116,10 +116,10 @@ def cloud(make):
     return make()
 
 
-def test_the_first_look_reads_everything(make):
+def test_the_first_poll_reads_everything(make):
     cloud = make()
     cloud.nova.listed = [aggregate(1, ['host-0'], availability_zone='z')]
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert {node.host for node in cloud.world.cluster} == cloud.up() == {'host-0', 'host-1'}
     assert [one.id for one in cloud.world.cluster.hosts.aggregates] == [1]
     assert {node.cell_uuid for node in cloud.world.cluster} == {CELL}
@@ -141,18 +141,18 @@ def large(cloud):
 
 
 def test_many_nodes_are_read_from_a_survey(large):
-    large.look(compare=True)
+    large.poll(compare=True)
     assert large.up() == {'host-0', 'host-1', *MANY_HOSTS}
     assert large.placement.reads == []
     node = large.world.cluster.find(LAST, LAST)
     assert (large.used(LAST), node.instances) == (2, {A})
-    large.look(compare=True)
+    large.poll(compare=True)
     assert large.placement.reads == []
 
 
 def test_nodes_that_the_survey_does_not_have_are_read_in_full(large):
     large.placement.full.add(node_uuid(LAST))
-    large.look(compare=True)
+    large.poll(compare=True)
     assert large.placement.reads == [node_uuid(LAST)]
     assert large.used(LAST) == 2
 
@@ -168,7 +168,7 @@ def test_nodes_that_the_survey_does_not_have_are_read_in_full(large):
 )
 def test_a_node_with_a_claim(large, servers, vcpus, is_read, schedulers):
     large.placement.allocate(A, LAST)
-    large.look(compare=True)
+    large.poll(compare=True)
     assert large.place(A, force_hosts=[LAST]) == LAST
     (claim,) = large.world.store.claims()
     large.placement.allocate(A, LAST, **{**claim.resources, 'VCPU': vcpus})
@@ -177,7 +177,7 @@ def test_a_node_with_a_claim(large, servers, vcpus, is_read, schedulers):
     large.world.now_s += 100.0
     large.cell.add(*MANY_HOSTS)
     large.world.context.membership.position_and_count = (0, schedulers)
-    large.look(compare=True)
+    large.poll(compare=True)
     assert large.placement.reads == [node_uuid(LAST)] * is_read
     assert large.claims() == {(A, node_uuid(LAST)): CONFIRMED}
     assert large.used(LAST) == vcpus
@@ -185,67 +185,67 @@ def test_a_node_with_a_claim(large, servers, vcpus, is_read, schedulers):
 
 def test_a_changed_aggregate_is_read_alone(cloud):
     cloud.nova.listed = [aggregate(1, ['host-0'], availability_zone='z')]
-    cloud.look()
+    cloud.poll()
     assert list(cloud.world.cluster.hosts.aggregates) == []
     cloud.mirror.aggregates_changed()
     with cloud.placement.failing(AssertionError('no comparison')):
-        cloud.look()
+        cloud.poll()
     assert [one.id for one in cloud.world.cluster.hosts.aggregates] == [1]
 
 
 def test_only_what_was_written_is_read_again(cloud):
     cloud.cell.reads.clear()
-    cloud.look(after_s=10.0)
+    cloud.poll(after_s=10.0)
     assert cloud.cell.reads == []
     cloud.cell.add('host-1')
-    cloud.look()
+    cloud.poll()
     assert cloud.cell.reads == [node_uuid('host-1')]
 
 
-def test_what_was_written_is_read_once_more_at_the_next_look(cloud):
+def test_what_was_written_is_read_once_more_at_the_next_poll(cloud):
     """Nova deletes the allocation of a server after it has written the row of its node."""
     cloud.placement.allocate(A, 'host-1', VCPU=2)
     cloud.world.now_s += 1
     cloud.cell.add('host-1')
-    cloud.look()
+    cloud.poll()
     assert cloud.used('host-1') == 2
     cloud.placement.allocate(A, 'host-1')
-    cloud.look(after_s=2.0)
+    cloud.poll(after_s=2.0)
     assert cloud.used('host-1') == 0
     cloud.cell.reads.clear()
-    cloud.look(after_s=2.0)
+    cloud.poll(after_s=2.0)
     assert cloud.cell.reads == []
 
 
 def test_a_comparison_finds_what_placement_has_changed(cloud):
     cloud.placement.allocate(A, 'host-0', VCPU=3)
-    cloud.look()
+    cloud.poll()
     assert cloud.used('host-0') == 0
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert cloud.used('host-0') == 3
 
 
 def test_a_claim_follows_its_allocation(cloud):
     host = cloud.place(A)
     key = A, node_uuid(host)
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert (cloud.claims(), cloud.used(host)) == ({key: PENDING}, 1)
     cloud.placement.allocate(A, host, VCPU=1)
-    cloud.look(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
     assert (cloud.claims(), cloud.used(host)) == ({key: CONFIRMED}, 1)
     cloud.placement.allocate(A, host)
-    cloud.look(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
     assert (cloud.claims(), cloud.used(host)) == ({}, 0)
 
 
 def test_the_allocation_of_a_migration_counts_for_its_server(cloud):
     host = cloud.place(A)
     cloud.placement.allocate(A, host, VCPU=1)
-    cloud.look(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
     cloud.placement.allocate(A, host)
     cloud.placement.allocate(B, host, VCPU=1)
     cloud.cell.moves[B] = A
-    cloud.look(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
     assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
     assert cloud.used(host) == 1
 
@@ -263,10 +263,10 @@ def test_a_claim_is_as_large_as_its_allocations(cloud, now, used):
     host = cloud.place(A)
     cloud.cell.moves[uuid_of('M')] = A
     cloud.placement.allocate(A, host, VCPU=2)
-    cloud.look(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
     for name, vcpus in now.items():
         cloud.placement.allocate(A if name == 'A' else uuid_of(name), host, VCPU=vcpus)
-    cloud.look(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
     (claim,) = cloud.world.store.claims()
     assert (claim.resources['VCPU'], cloud.used(host)) == (used, used)
 
@@ -281,11 +281,11 @@ def test_hardware_is_held_until_the_row_counts_it(make):
         cloud.cell.add('host-0', pci_stats=pci.pools_to_json([hw.pool(free)] if free else []))
 
     def free():
-        cloud.look(compare=True, after_s=10.0)
+        cloud.poll(compare=True, after_s=10.0)
         return cloud.world.cluster.node(uuid).machine.free_devices
 
     write(2)
-    cloud.look(after_s=10.0)
+    cloud.poll(after_s=10.0)
     assert cloud.place(A, pieces=device) == 'host-0'
     assert free() == 1
     cloud.placement.allocate(A, 'host-0', VCPU=1)
@@ -306,10 +306,10 @@ def test_what_the_store_has_refused_is_read_again(make):
     cloud = make()
     host = cloud.place(A)
     cloud.placement.allocate(A, host, VCPU=1)
-    cloud.look(compare=True, after_s=10.0)
+    cloud.poll(compare=True, after_s=10.0)
     assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
     cloud.placement.allocate(A, host)
-    stored = cloud.world.store.look([node_uuid(host)]).nodes[0].report
+    stored = cloud.world.store.read_nodes([node_uuid(host)]).nodes[0].report
     node = cloud.placement.node
 
     def slow(uuid):
@@ -320,11 +320,11 @@ def test_what_the_store_has_refused_is_read_again(make):
         return found
 
     cloud.placement.node = slow
-    cloud.look(compare=True, after_s=10.0)
+    cloud.poll(compare=True, after_s=10.0)
     assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
     cloud.placement.node = node
     cloud.world.state_sync.refresh()
-    cloud.look(after_s=2.0)
+    cloud.poll(after_s=2.0)
     assert cloud.claims() == {}
 
 
@@ -346,7 +346,7 @@ def test_what_was_read_before_a_claim_was_made_is_read_again(cloud):
     reads = []
     for compare in (True, False, False):
         cloud.placement.reads.clear()
-        cloud.look(compare=compare, after_s=10.0)
+        cloud.poll(compare=compare, after_s=10.0)
         reads.append(len(cloud.placement.reads))
         assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
     assert reads == [1, 1, 0]
@@ -357,7 +357,7 @@ def test_an_older_read_does_not_end_a_younger_claim(cloud):
     host = cloud.place(A)
     cloud.world.store.confirm([A], [node_uuid(host)])
     cloud.world.now_s -= 5
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     cloud.world.now_s += 5
     assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
 
@@ -372,10 +372,10 @@ def test_an_older_read_does_not_end_a_younger_claim(cloud):
 )
 def test_a_service_that_is_not_up(cloud, facts, reads):
     cloud.cell.silence('host-0', **facts)
-    cloud.look()
+    cloud.poll()
     assert cloud.up() == {'host-1'}
     cloud.cell.not_up.clear()
-    cloud.look()
+    cloud.poll()
     assert cloud.up() == {'host-0', 'host-1'}
 
 
@@ -383,7 +383,7 @@ def test_the_clock_of_a_cell_may_be_wrong(make):
     cloud = make(FakeCell(ahead_s=3600.0))
     assert cloud.up() == {'host-0', 'host-1'}
     cloud.cell.silence('host-0', seen_s=NOW + 3600.0 - 100.0)
-    cloud.look()
+    cloud.poll()
     hosts = cloud.world.cluster.hosts
     row = cloud.world.cluster.find('host-0', 'host-0').row
     assert hosts.seen_s[row] == NOW - 100.0
@@ -410,7 +410,7 @@ def test_the_clock_of_a_cell_may_be_wrong(make):
 def test_a_host_that_is_left_out(cloud, caplog, spoil, why):
     cloud.world.now_s += 1
     spoil(cloud)
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert cloud.up() == {'host-1'}
     (line,) = [one for one in caplog.messages if 'gets no servers' in one]
     assert 'host-0' in line
@@ -418,14 +418,14 @@ def test_a_host_that_is_left_out(cloud, caplog, spoil, why):
     cloud.nova.unmapped.clear()
     cloud.placement.add('host-0')
     cloud.cell.add('host-0')
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert cloud.up() == {'host-0', 'host-1'}
 
 
 def test_a_node_that_is_gone(cloud):
     cloud.place(A)
     del cloud.cell.rows[node_uuid('host-0')]
-    cloud.look(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
     assert {node.host for node in cloud.world.cluster} == {'host-1'}
 
 
@@ -434,7 +434,7 @@ def test_a_node_that_has_gone_while_nobody_read_its_cell(cloud):
     del cloud.cell.rows[node_uuid('host-0')]
     cloud.world.now_s += 1.0
     cloud.restart()
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert {node.host for node in cloud.world.cluster} == cloud.up() == {'host-1'}
     assert cloud.claims() == {}
 
@@ -445,7 +445,7 @@ def test_a_host_that_is_mapped_to_another_cell_keeps_its_node(make, monkeypatch)
     monkeypatch.setattr(cloud.nova, 'host_mappings', lambda: dict.fromkeys(MAPPED, OTHER))
     for _ in range(2):
         cloud.cell.add('host-0')
-        cloud.look(compare=True, after_s=1.0)
+        cloud.poll(compare=True, after_s=1.0)
         assert {node.host for node in cloud.world.cluster} == set(MAPPED)
         assert {node.cell_uuid for node in cloud.world.cluster} == {CELL}
 
@@ -454,10 +454,10 @@ def test_nodes_of_bare_metal_are_left_out_one_by_one(cloud):
     """One service has all of them."""
     cloud.cell.add('b0', 'b1', host='ironic')
     cloud.placement.add('b0', 'b1')
-    cloud.look(after_s=2.0)
+    cloud.poll(after_s=2.0)
     cloud.cell.add('new', host='ironic')  # it has no provider yet
     for _ in range(3):
-        cloud.look(after_s=2.0)
+        cloud.poll(after_s=2.0)
         assert {'b0', 'b1'} <= cloud.taking()
     assert 'new' not in cloud.taking()
 
@@ -467,13 +467,13 @@ def test_a_node_of_bare_metal_goes_to_another_service_that_is_up(cloud):
     cloud.cell.add('b0', 'b1', host='ironic')
     cloud.cell.add('b2', host='other')
     cloud.placement.add('b0', 'b1', 'b2')
-    cloud.look(after_s=2.0)
+    cloud.poll(after_s=2.0)
     cloud.cell.add('b1', host='other')
     provider = cloud.placement.trees.pop(node_uuid('b1'))
-    cloud.look(after_s=2.0)
+    cloud.poll(after_s=2.0)
     assert cloud.taking() & {'b0', 'b1', 'b2'} == {'b0', 'b2'}
     cloud.placement.trees[node_uuid('b1')] = provider
-    cloud.look(after_s=2.0)
+    cloud.poll(after_s=2.0)
     assert cloud.taking() & {'b0', 'b1', 'b2'} == {'b0', 'b1', 'b2'}
     nodes = {node.nodename: node.host for node in cloud.world.cluster}
     assert (nodes['b0'], nodes['b1'], nodes['b2']) == ('ironic', 'other', 'other')
@@ -485,15 +485,15 @@ def test_a_node_that_goes_to_another_cell_keeps_its_claims(make, first):
     cloud = make(cells[0], cells[1])
     host = cloud.place(A)
     cloud.placement.allocate(A, host, VCPU=1)
-    cloud.look(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
     cells[1].rows[node_uuid(host)] = cells[0].rows.pop(node_uuid(host))
     views = cloud.mirror.views
     views[cells[1].uuid].again.add(node_uuid(host))
     order = [cells[first].uuid, cells[1 - first].uuid]
     cloud.mirror._views = {str(place): views[uuid] for place, uuid in enumerate(order)}
     cloud.mirror._compare_cloud = cloud.mirror._read_mappings
-    cloud.look(compare=True, after_s=1.0)
-    cloud.look(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
     assert cloud.world.cluster.node(node_uuid(host)).cell_uuid == OTHER
     kept = {(A, node_uuid(host)): CONFIRMED}
     assert cloud.claims() == (kept if first == 1 else {})
@@ -514,7 +514,7 @@ def test_two_nodes_of_one_name_in_two_cells(make, monkeypatch, mapped):
         cloud.world.now_s += 1.0
         cells[0].add('host-0')
         cells[1].rows[twin] = dataclasses.replace(cells[0].rows[tree.root_uuid], uuid=twin)
-        cloud.look(compare=True)
+        cloud.poll(compare=True)
         cell_of = {node.host: node.cell_uuid for node in cloud.world.cluster}
         assert cell_of == {'host-0': mapped, 'host-1': CELL}
     assert list(cloud.mirror.left_out) == ['host-0']
@@ -523,10 +523,10 @@ def test_two_nodes_of_one_name_in_two_cells(make, monkeypatch, mapped):
 def test_a_host_that_was_left_out_and_is_gone(cloud):
     cloud.world.now_s += 1
     cloud.cell.add('host-0', free_disk_gb=None)
-    cloud.look()
+    cloud.poll()
     assert set(cloud.mirror.left_out) == {'host-0'}
     del cloud.cell.rows[node_uuid('host-0')]
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert cloud.mirror.left_out == {}
 
 
@@ -535,24 +535,24 @@ def test_a_cell_that_is_away_does_not_hold_up_the_others(make, caplog):
     other.add('host-2')
     cloud = make(FakeCell(), other)
     cloud.placement.add('host-2')
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert cloud.up() == {'host-0', 'host-1', 'host-2'}
     cloud.cell.is_away = True
     for _ in range(3):
-        cloud.look(after_s=21.0)
+        cloud.poll(after_s=21.0)
     assert cloud.up() == {'host-2'}
     assert len([one for one in caplog.messages if f'Cell {CELL} cannot be read' in one]) == 1
     cloud.cell.is_away = False
-    cloud.look()
+    cloud.poll()
     assert cloud.up() == {'host-0', 'host-1', 'host-2'}
 
 
 def test_placement_that_is_away_leaves_hosts_as_they_are(cloud):
     cloud.placement.allocate(A, 'host-0', VCPU=2)
     with cloud.placement.failing(errors.PlacementUnavailable('timeout')):
-        cloud.look(compare=True)
+        cloud.poll(compare=True)
         assert (cloud.up(), cloud.used('host-0')) == ({'host-0', 'host-1'}, 0)
-    cloud.look(compare=cloud.mirror._must_compare)
+    cloud.poll(compare=cloud.mirror._must_compare)
     assert cloud.used('host-0') == 2
 
 
@@ -566,7 +566,7 @@ def test_a_service_that_changes_while_nodes_are_read(cloud, monkeypatch):
     monkeypatch.setattr(cloud.placement, 'node', node)
     cloud.world.now_s += 1
     cloud.cell.add('host-1')  # its row changes
-    cloud.look()
+    cloud.poll()
     assert cloud.up() == {'host-1'}
 
 
@@ -577,18 +577,18 @@ def test_a_node_that_placement_cannot_tell_does_not_hold_up_the_others(cloud, ca
     cloud.world.now_s += 1
     cloud.cell.add('host-0', 'host-1')  # their rows change
     for _ in range(2):
-        cloud.look(after_s=10.0)
+        cloud.poll(after_s=10.0)
         assert (cloud.used('host-0'), cloud.used('host-1')) == (0, 2)
     assert len([one for one in caplog.messages if 'status 500' in one]) == 1
     cloud.placement.broken = set()
-    cloud.look()
+    cloud.poll()
     assert cloud.used('host-0') == 2
 
 
 def test_the_thread_waits_before_it_compares_again(make, monkeypatch):
     """Unless it is asked to."""
     cloud, compared = make(), threading.Event()
-    asked = Intervals(look_s=0.01, compare_s=1000.0, down_s=60.0)
+    asked = Intervals(poll_s=0.01, compare_s=1000.0, down_s=60.0)
     cloud.mirror._intervals, cloud.mirror._then = lambda: asked, lambda one: one and compared.set()
     with cloud.placement.failing(errors.PlacementUnavailable('timeout')):
         cloud.mirror.start()
@@ -606,12 +606,12 @@ def test_a_disabled_cell_gets_no_servers(make):
     other.add('host-2')
     cloud = make(FakeCell(), other)
     cloud.placement.add('host-2')
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     cloud.nova.cells.remove(other)
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert cloud.up() == {'host-0', 'host-1'}
     cloud.nova.cells.append(other)
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert cloud.up() == {'host-0', 'host-1', 'host-2'}
 
 
@@ -621,7 +621,7 @@ def test_schedulers_share_the_cells(make):
     other.add('host-2')
     cloud = make(FakeCell(), other)
     cloud.placement.add('host-2')
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     reads = []
     for position in (0, 1):
         cloud.world.now_s += 1
@@ -630,7 +630,7 @@ def test_schedulers_share_the_cells(make):
             cell.reads.clear()
         cloud.cell.add('host-0')
         other.add('host-2')
-        cloud.look()
+        cloud.poll()
         reads.append({*cloud.cell.reads, *other.reads})
     assert [len(some) for some in reads] == [1, 1]
     assert set().union(*reads) == {node_uuid('host-0'), node_uuid('host-2')}
@@ -642,7 +642,7 @@ def test_a_host_that_a_message_names_is_read(cloud, tell):
     cloud.placement.allocate(A, 'host-1', VCPU=2)
     for host in ('host-1', 'unknown'):
         getattr(cloud.mirror, tell)(host)
-    cloud.look()
+    cloud.poll()
     assert cloud.used('host-1') == 2
 
 
@@ -665,7 +665,7 @@ class TestAnotherReader:
     def cloud(self, make):
         cloud = make()
         cloud.restart(position_and_count=(1, 2))
-        cloud.look(compare=True, after_s=1.0)
+        cloud.poll(compare=True, after_s=1.0)
         cloud.cell.reads.clear()
         return cloud
 
@@ -687,14 +687,14 @@ class TestAnotherReader:
     def test_a_host_whose_move_has_ended(self, cloud):
         cloud.placement.allocate(A, 'host-1', VCPU=2)
         cloud.mirror.host_changed('host-1')
-        cloud.look()
+        cloud.poll()
         assert cloud.used('host-1') == 2
 
     def test_a_host_that_a_cast_names_is_read_by_the_other_one(self, cloud):
         cloud.mirror.read_nodes([node_uuid('host-1')])  # so that it has a stamp
         cloud.cell.reads.clear()
         cloud.mirror.host_told('host-1')
-        cloud.look()
+        cloud.poll()
         assert cloud.cell.reads == []
 
     def test_a_host_that_was_mapped_since_the_last_comparison(self, cloud, caplog):
@@ -706,10 +706,10 @@ class TestAnotherReader:
     def test_a_host_without_a_provider_is_left_out_until_it_has_one(self, cloud):
         provider = cloud.placement.trees.pop(node_uuid('host-1'))
         cloud.mirror.read_nodes([node_uuid('host-1')])
-        cloud.look()
+        cloud.poll()
         assert cloud.up() == {'host-0'}
         cloud.placement.trees[node_uuid('host-1')] = provider
-        cloud.look()
+        cloud.poll()
         assert cloud.up() == {'host-0', 'host-1'}
 
     def test_a_host_that_was_left_out_before_the_other_one_read_the_cell(self, make):
@@ -717,37 +717,37 @@ class TestAnotherReader:
         cloud.nova.unmapped.add('host-2')
         cloud.cell.add('host-2')
         cloud.placement.add('host-2')
-        cloud.look(compare=True)
+        cloud.poll(compare=True)
         assert set(cloud.mirror.left_out) == {'host-2'}
         cloud.world.context.membership.position_and_count = (1, 2)
-        cloud.look()
+        cloud.poll()
         assert cloud.mirror.left_out == {}
 
 
-def test_a_look_before_a_refusal(cloud):
+def test_a_poll_before_a_refusal(cloud):
     cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
-    assert cloud.mirror.look_now()
+    assert cloud.mirror.poll_now()
     assert cloud.up() == {'host-1'}
 
 
-def test_a_refusal_does_not_wait_long_for_another_look(cloud, monkeypatch):
+def test_a_refusal_does_not_wait_long_for_another_poll(cloud, monkeypatch):
     monkeypatch.setattr(mirror, 'WAIT_S', 0.01)
     with cloud.mirror._refusing:
-        assert not cloud.mirror.look_now()
+        assert not cloud.mirror.poll_now()
 
 
-def test_refusals_at_the_same_time_share_a_look(cloud):
-    looks = []
+def test_refusals_at_the_same_time_share_a_poll(cloud):
+    polls = []
     for cell in cloud.nova.cells:
-        cell.look = lambda *args, look=cell.look: looks.append(args) or look(*args)
+        cell.poll = lambda *args, poll=cell.poll: polls.append(args) or poll(*args)
     with cloud.mirror._refusing:
-        callers = [threading.Thread(target=cloud.mirror.look_now) for _ in range(5)]
+        callers = [threading.Thread(target=cloud.mirror.poll_now) for _ in range(5)]
         for one in callers:
             one.start()
         time.sleep(0.2)
     for one in callers:
         one.join()
-    assert len(looks) == 1
+    assert len(polls) == 1
 
 
 def test_a_refusal_waits_for_no_comparison(cloud, monkeypatch):
@@ -764,13 +764,13 @@ def test_a_refusal_waits_for_no_comparison(cloud, monkeypatch):
     monkeypatch.setattr(cloud.placement, 'node', node)
     for host in MAPPED:
         cloud.placement.allocate(A, host, VCPU=2)
-    comparison = threading.Thread(target=cloud.look, args=(True,))
+    comparison = threading.Thread(target=cloud.poll, args=(True,))
     comparison.start()
     assert reads.wait(60)
     cloud.placement.allocate(B, 'host-1', VCPU=3)
     cloud.mirror.read_nodes([node_uuid('host-1')])
     assert cloud.used('host-1') == 5
-    assert cloud.mirror.look_now()
+    assert cloud.mirror.poll_now()
     goes_on.set()
     comparison.join()  # it has read host-1 before, and reports it after
     assert (cloud.used('host-0'), cloud.used('host-1')) == (2, 5)
@@ -808,26 +808,26 @@ def test_a_trait_that_disables_is_read_until_it_is_gone(cloud):
     """Nova removes it a moment after the service is enabled."""
     cloud.placement.add('host-0', traits=['COMPUTE_STATUS_DISABLED'])
     cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     cloud.cell.not_up.clear()
-    cloud.look()
+    cloud.poll()
     assert cloud.up() == {'host-1'}
     cloud.placement.add('host-0')
-    cloud.look()
+    cloud.poll()
     assert cloud.up() == {'host-0', 'host-1'}
 
 
 class TestNotUp:
     """The services of chosen hosts and alternates are read once more before they are claimed."""
 
-    def test_a_host_that_was_disabled_since_the_last_look(self, cloud):
+    def test_a_host_that_was_disabled_since_the_last_poll(self, cloud):
         uuids = [node_uuid('host-0'), node_uuid('host-1'), uuid_of('unknown')]
         assert cloud.mirror.not_up(uuids) == []
         cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
         assert cloud.mirror.not_up(uuids) == [node_uuid('host-0')]
         assert cloud.up() == {'host-1'}
         cloud.cell.not_up.clear()
-        cloud.look()
+        cloud.poll()
         assert cloud.up() == {'host-0', 'host-1'}
 
     def test_the_next_decision_knows_all_hosts_that_are_not_up(self, cloud):
@@ -866,7 +866,7 @@ class TestNotUp:
 
 def test_the_host_of_a_node(cloud):
     cloud.cell.add('host-2')  # it has no provider
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     found = [cloud.mirror.host_of(node_uuid(f'host-{number}')) for number in (0, 2, 9)]
     assert found == ['host-0', 'host-2', None]
 
@@ -875,16 +875,16 @@ def test_why_hosts_are_left_out(cloud):
     assert cloud.mirror.left_out == {}
     cloud.nova.unmapped.add('host-1')
     cloud.nova.left_out[OTHER] = 'it is disabled'
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     assert set(cloud.mirror.left_out) == {'host-1', f'cell {OTHER}'}
 
 
 def test_what_cannot_be_read(cloud):
     assert cloud.mirror.unreadable == {}
     cloud.cell.is_away = True
-    cloud.look()
+    cloud.poll()
     assert list(cloud.mirror.unreadable) == [f'Cell {CELL}']
     assert 'connection refused' in cloud.mirror.unreadable[f'Cell {CELL}']
     cloud.cell.is_away = False
-    cloud.look()
+    cloud.poll()
     assert cloud.mirror.unreadable == {}

@@ -56,7 +56,7 @@ def test_the_segments_of_a_network(fake, network, segments):
         pytest.param(None, '404.*could not be found', id='unknown'),
         pytest.param((401, 'log in'), '401: log in', id='no access'),
         pytest.param((503, 'away'), '503: away', id='out of order'),
-        pytest.param((200, 'hello'), 'is no JSON', id='no JSON'),
+        pytest.param((200, 'hello'), 'is not JSON', id='no JSON'),
     ],
 )
 def test_errors(fake, broken, why):

@@ -63,7 +63,7 @@ def test_an_old_claim(cloud, settle, allocated, server, stays, claim, is_read):
     if server is not None:
         cloud.cell.serve(A, **server)
     if is_read:
-        cloud.look(compare=True, after_s=1.0)
+        cloud.poll(compare=True, after_s=1.0)
     settle(AGE_S + 1)
     assert cloud.claims() == ({(A, node_uuid(host)): claim} if claim else {})
     assert bool(cloud.placement.allocations_of(A).providers) is stays
@@ -84,7 +84,7 @@ def test_a_young_claim_is_left_alone(cloud, settle):
     assert cloud.claims() == {(A, node_uuid(host)): PENDING}
 
 
-def test_claims_are_looked_through_now_and_then(cloud, settle):
+def test_claims_are_checked_now_and_then(cloud, settle):
     host = cloud.place(A)
     settle(AGE_S - 1)
     settle(2)
@@ -97,7 +97,7 @@ def test_a_confirmed_claim_whose_allocation_has_gone_is_left_to_the_mirror(cloud
     """The conductor may have given the allocation to a migration."""
     host = cloud.place(A)
     cloud.placement.allocate(A, host, VCPU=1)
-    cloud.look(compare=True, after_s=1.0)
+    cloud.poll(compare=True, after_s=1.0)
     cloud.cell.serve(A)
     cloud.placement.allocate(A, host)
     cloud.cell.moves[uuid_of('migration')] = A
@@ -109,7 +109,7 @@ def test_a_confirmed_claim_whose_allocation_has_gone_is_left_to_the_mirror(cloud
 def test_a_cell_that_another_scheduler_reads_is_left_to_it(cloud, settle):
     host = cloud.place(A)
     cloud.world.context.membership.position_and_count = (1, 2)
-    cloud.look(after_s=1.0)
+    cloud.poll(after_s=1.0)
     settle(AGE_S + 1)
     assert cloud.claims() == {(A, node_uuid(host)): PENDING}
 

@@ -20,15 +20,15 @@ from nova_sched.cloud.service_record import ServiceRecord
 
 
 class Records:
-    """Signs that were written; ``problem`` is raised instead."""
+    """Heartbeats that were written; ``problem`` is raised instead."""
 
     def __init__(self):
-        self.signs, self.problem = [], None
+        self.heartbeats, self.problem = [], None
 
     def write(self, host, uuid):
         if self.problem:
             raise self.problem
-        self.signs.append((host, uuid))
+        self.heartbeats.append((host, uuid))
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def record(records, times):
     return ServiceRecord(records, 'controller', lambda: 10, lambda: times[0])
 
 
-def test_a_sign_is_written_at_each_interval(record, records, times):
+def test_a_heartbeat_is_written_at_each_interval(record, records, times):
     for times[0] in (0.0, 5.0, 10.0, 11.0, 20.0):
         record.write()
-    assert [host for host, _ in records.signs] == ['controller'] * 3
-    assert len({uuid for _, uuid in records.signs}) == 1
+    assert [host for host, _ in records.heartbeats] == ['controller'] * 3
+    assert len({uuid for _, uuid in records.heartbeats}) == 1
 
 
 def test_a_database_that_is_away_is_tried_again(record, records, times):
@@ -60,7 +60,7 @@ def test_a_database_that_is_away_is_tried_again(record, records, times):
     records.problem = None
     times[0] = 1.0
     record.write()
-    assert len(records.signs) == 1
+    assert len(records.heartbeats) == 1
 
 
 def test_without_write_access_there_is_one_warning(record, records, times, caplog):

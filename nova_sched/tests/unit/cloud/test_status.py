@@ -120,7 +120,7 @@ def test_a_cloud_without_problems(cloud):
 def test_a_host_that_takes_no_servers(cloud, spoil, state, why, ok):
     cloud.world.now_s += 1
     spoil(cloud)
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     found = read(cloud)
     (host,) = found['hosts']
     assert (host['host'], host['cell_uuid'], host['state']) == ('host-0', CELL, state)
@@ -131,7 +131,7 @@ def test_a_host_that_takes_no_servers(cloud, spoil, state, why, ok):
 
 def test_a_cell_that_is_away(cloud):
     cloud.cell.is_away = True
-    cloud.look(after_s=70.0)
+    cloud.poll(after_s=70.0)
     found = read(cloud)
     (cell,) = found['cells']
     assert (cell['state'], cell['looked_at'], cell['taking']) == ('unreadable', NOW, 0)
@@ -143,14 +143,16 @@ def test_a_cell_that_is_away(cloud):
 def test_a_mirror_that_has_stopped(cloud):
     cloud.world.now_s += 70.0
     (cell,) = read(cloud)['cells']
-    assert (cell['state'], cell['why']) == ('unreadable', '70 s since a look')
+    assert (cell['state'], cell['why']) == ('unreadable', '70 s since a poll')
 
 
 @pytest.mark.parametrize(
     'why, state, ok',
     [
         pytest.param('it is disabled', 'disabled', True, id='disabled'),
-        pytest.param('it is no URL of a database', 'left out', False, id='a URL with an error'),
+        pytest.param(
+            'it is not the URL of a database', 'left out', False, id='a URL with an error'
+        ),
     ],
 )
 def test_a_cell_that_is_left_out(cloud, why, state, ok):
@@ -181,7 +183,7 @@ def test_an_api_database_that_is_away(cloud):
         raise errors.StoreUnavailable('connection refused')
 
     cloud.nova.reread = away
-    cloud.look(compare=True)
+    cloud.poll(compare=True)
     found = read(cloud)
     assert 'connection refused' in found['parts'][0]['why']
     assert not found['ok']
@@ -195,7 +197,7 @@ class TestACellOfAnotherScheduler:
         made = make(FakeCell(), FakeCell(OTHER))
         made.world.context.membership.position_and_count = (0, 2)
         self.far = max(made.nova.cells, key=lambda cell: cell.uuid)
-        made.look(compare=True)
+        made.poll(compare=True)
         return made
 
     def test_hosts_that_are_left_out(self, shared):
@@ -227,7 +229,7 @@ class TestACellOfAnotherScheduler:
         (found,) = [one for one in read(shared)['hosts'] if one['cell_uuid'] == self.far.uuid]
         assert (found['host'], 'is not a UUID' in found['why']) == ('host-8', True)
 
-    def test_it_is_away_since_the_last_look(self, shared):
+    def test_it_is_away_since_the_last_poll(self, shared):
         self.far.is_away = True
         states = {one['cell_uuid']: one['state'] for one in read(shared)['cells']}
         assert states[self.far.uuid] == 'unreadable'

@@ -95,7 +95,7 @@ def test_what_is_taken_back(world, held, request_sent, claims, after):
 
 
 def test_a_later_call_has_a_claim_there(world):
-    """It is about to write, or has failed to: the look is repeated until the claim has ended."""
+    """It is about to write, or has failed to: the check is repeated until the claim has ended."""
     world.fake.consumers[A] = [1, dict(some().providers), 'p', 'u']
     world.claims = [Claim(A, ONE, {'VCPU': 1})]
     world.uncertain.add(sent())
@@ -122,7 +122,7 @@ def test_an_evacuation_gets_back_what_it_had(world):
     assert world.fake.consumers[A] == [6, {TWO: {'VCPU': 1}}, 'p', 'u']
 
 
-def test_it_is_done_after_the_first_look(world):
+def test_it_is_done_after_the_first_check(world):
     def late(method, path):
         if len(world.fake.requests) == 2:
             world.fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
@@ -146,7 +146,7 @@ def test_what_does_not_answer_is_asked_again(world, what):
 
 
 def test_a_later_request_goes_first(world):
-    """While another request for the server is under way there is no look; it makes them void."""
+    """While another request for the server is under way it is not checked; it makes them void."""
     entered = []
     world.queue.enter([A], entered.append)
     world.uncertain.add(sent())

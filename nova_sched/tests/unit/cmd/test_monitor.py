@@ -21,7 +21,7 @@ import time
 import pytest
 
 from nova_sched import errors
-from nova_sched.cmd.monitor import ApiSigns, Monitor, Signs, Systemd
+from nova_sched.cmd.monitor import ApiHeartbeats, Monitor, Systemd, WorkerHeartbeats
 from nova_sched.tests.fixtures.notify_socket import NotifySocket
 
 
@@ -41,7 +41,7 @@ class FakeSystemd:
         return taken
 
 
-class FakeSigns:
+class FakeHeartbeats:
     def __init__(self):
         self.ready, self.silence_s, self.is_reloaded = 0, 0.0, True
         self.reloads = 0
@@ -57,21 +57,22 @@ class Watched:
     """A monitor of two workers, whose clock stands until ``step``."""
 
     def __init__(self):
-        self.systemd, self.signs, self.problem, self.now_s = FakeSystemd(), FakeSigns(), '', 0.0
+        self.systemd, self.heartbeats = FakeSystemd(), FakeHeartbeats()
+        self.problem, self.now_s = '', 0.0
         self.monitor = Monitor(
-            self.systemd, self.signs, 2, lambda: self.problem, lambda: self.now_s
+            self.systemd, self.heartbeats, 2, lambda: self.problem, lambda: self.now_s
         )
 
-    def step(self, seconds=0.0, **signs):
-        """What systemd is told, without signs of life."""
+    def step(self, seconds=0.0, **heartbeats):
+        """What systemd is told, without heartbeats."""
         self.now_s += seconds
-        vars(self.signs).update(signs)
+        vars(self.heartbeats).update(heartbeats)
         self.monitor.step()
         return [one for one in self.systemd.take() if one != ('alive',)]
 
-    def pings(self, seconds, **signs):
-        """How many signs of life systemd gets meanwhile; a step each second."""
-        vars(self.signs).update(signs)
+    def heartbeats_of(self, seconds, **heartbeats):
+        """How many heartbeats systemd gets meanwhile; a step each second."""
+        vars(self.heartbeats).update(heartbeats)
         for _ in range(seconds):
             self.now_s += 1
             self.monitor.step()
@@ -110,7 +111,7 @@ def test_a_reload_ends_with_ready(working):
     working.monitor.applied(is_valid=True)
     assert working.step() == [('reloading',)]
     assert working.step(is_reloaded=True) == [READY]
-    assert working.signs.is_valid
+    assert working.heartbeats.is_valid
 
 
 def test_a_reload_before_it_is_ready(watched):
@@ -132,7 +133,7 @@ def test_after_its_end_begins_it_says_no_more(working):
 
 
 @pytest.mark.parametrize(
-    'signs, least, most',
+    'heartbeats, least, most',
     [
         pytest.param({'silence_s': 0.5}, 4, 5, id='four times within the time'),
         pytest.param({'silence_s': 4.0}, 4, 5, id='half of the time without a move'),
@@ -140,23 +141,23 @@ def test_after_its_end_begins_it_says_no_more(working):
         pytest.param({'ready': 1, 'silence_s': 0.0}, 4, 5, id='a worker that starts'),
     ],
 )
-def test_signs_of_life(working, signs, least, most):
-    assert least <= working.pings(8, **signs) <= most
+def test_heartbeats(working, heartbeats, least, most):
+    assert least <= working.heartbeats_of(8, **heartbeats) <= most
 
 
 def test_a_loop_that_hangs_is_logged_once_each_time(working, caplog):
-    working.pings(8, silence_s=5.0)
-    working.pings(8, silence_s=0.0)
-    assert working.pings(8, silence_s=6.0) == 0
+    working.heartbeats_of(8, silence_s=5.0)
+    working.heartbeats_of(8, silence_s=0.0)
+    assert working.heartbeats_of(8, silence_s=6.0) == 0
     assert [record.getMessage().split(';')[0] for record in caplog.records] == [
         'The loop of a worker has not moved for 5 s',
         'The loop of a worker has not moved for 6 s',
     ]
 
 
-def test_without_a_watchdog_there_are_no_signs(working):
+def test_without_a_watchdog_there_are_no_heartbeats(working):
     working.systemd.watchdog_s = None
-    assert working.pings(8, silence_s=0.0) == 0
+    assert working.heartbeats_of(8, silence_s=0.0) == 0
 
 
 # What systemd is told, on a real socket.
@@ -229,7 +230,7 @@ def test_the_watchdog(heard, monkeypatch, usec, pid, watchdog_s):
     assert Systemd().watchdog_s == watchdog_s
 
 
-# Signs of life over real processes.
+# Heartbeats over real processes.
 
 
 pytestmark = pytest.mark.filterwarnings('ignore:Using fork')  # eventlet is only imported
@@ -245,22 +246,22 @@ class Clock:
 
 @pytest.fixture
 def workers():
-    """``workers(signs, alive_s, …)``: a process for each time, that gives that sign and goes
-    on."""
+    """``workers(heartbeats, alive_s, …)``: a process for each time, that sends that heartbeat and
+    goes on."""
     made, fork = [], multiprocessing.get_context('fork')
 
-    def work(signs, alive_s, reloads, given):
-        signs.begin()
-        signs.give(alive_s)
+    def work(heartbeats, alive_s, reloads, given):
+        heartbeats.begin()
+        heartbeats.send(alive_s)
         if reloads is not None:
-            signs.reloaded(reloads)
+            heartbeats.reloaded(reloads)
         given.set()
         signal.pause()
 
-    def start(signs, *times, reloads=None):
+    def start(heartbeats, *times, reloads=None):
         for alive_s in times:
             given = fork.Event()
-            process = fork.Process(target=work, args=(signs, alive_s, reloads, given))
+            process = fork.Process(target=work, args=(heartbeats, alive_s, reloads, given))
             process.start()
             assert given.wait(60)
             made.append(process)
@@ -279,48 +280,48 @@ def workers():
         pytest.param((0.0,), 0, 0.0, id='one that starts'),
         pytest.param((99.0,), 1, 1.0, id='one that works'),
         pytest.param((99.0, 60.0, 0.0), 2, 40.0, id='the most silent one counts'),
-        pytest.param((101.0,), 1, 0.0, id='a sign since the clock was read'),
+        pytest.param((101.0,), 1, 0.0, id='a heartbeat since the clock was read'),
     ],
 )
 def test_what_the_first_process_reads(workers, times, ready, silence_s):
-    signs = Signs(3, Clock())
-    workers(signs, *times)
-    assert (signs.ready, signs.silence_s) == (ready, silence_s)
+    heartbeats = WorkerHeartbeats(3, Clock())
+    workers(heartbeats, *times)
+    assert (heartbeats.ready, heartbeats.silence_s) == (ready, silence_s)
 
 
 def test_a_killed_worker_is_forgotten_and_its_slot_taken(workers):
-    signs = Signs(1, Clock())
-    (killed,) = workers(signs, 10.0)
+    heartbeats = WorkerHeartbeats(1, Clock())
+    (killed,) = workers(heartbeats, 10.0)
     killed.kill()
     killed.join()
-    assert (signs.ready, signs.silence_s) == (0, 0.0)
-    workers(signs, 99.0)
-    assert (signs.ready, signs.silence_s) == (1, 1.0)
+    assert (heartbeats.ready, heartbeats.silence_s) == (0, 0.0)
+    workers(heartbeats, 99.0)
+    assert (heartbeats.ready, heartbeats.silence_s) == (1, 1.0)
 
 
 def test_a_reload_is_over_when_every_worker_has_made_it(workers):
-    signs = Signs(2, Clock())
-    signs.want_reload()
-    signs.apply(is_valid=True)
-    workers(signs, 99.0, reloads=1)
-    workers(signs, 99.0, reloads=0)
-    assert (signs.reloads, signs.accepted, signs.is_reloaded) == (1, 1, False)
+    heartbeats = WorkerHeartbeats(2, Clock())
+    heartbeats.want_reload()
+    heartbeats.apply(is_valid=True)
+    workers(heartbeats, 99.0, reloads=1)
+    workers(heartbeats, 99.0, reloads=0)
+    assert (heartbeats.reloads, heartbeats.accepted, heartbeats.is_reloaded) == (1, 1, False)
 
 
 def test_a_worker_that_starts_after_a_reload_has_made_it(workers):
-    signs = Signs(1, Clock())
-    signs.want_reload()
-    signs.apply(is_valid=True)
-    workers(signs, 99.0)
-    assert signs.is_reloaded
+    heartbeats = WorkerHeartbeats(1, Clock())
+    heartbeats.want_reload()
+    heartbeats.apply(is_valid=True)
+    workers(heartbeats, 99.0)
+    assert heartbeats.is_reloaded
 
 
 def test_a_configuration_that_is_not_valid_is_not_accepted():
-    signs = Signs(1, Clock())
+    heartbeats = WorkerHeartbeats(1, Clock())
     for is_valid in (True, False):
-        signs.want_reload()
-        signs.apply(is_valid)
-    assert (signs.reloads, signs.accepted) == (2, 1)
+        heartbeats.want_reload()
+        heartbeats.apply(is_valid)
+    assert (heartbeats.reloads, heartbeats.accepted) == (2, 1)
 
 
 # Whether a web server answers, on a real one.
@@ -359,24 +360,24 @@ def away():
     ],
 )
 def test_ready(served, port, reach, ready):
-    signs = ApiSigns((served[0], port or served[1]), reach)
-    assert signs.ready == 0
-    signs.look()
-    assert signs.ready == ready
+    heartbeats = ApiHeartbeats((served[0], port or served[1]), reach)
+    assert heartbeats.ready == 0
+    heartbeats.probe()
+    assert heartbeats.ready == ready
 
 
 def test_a_bus_that_goes_away_later_does_not_matter(served):
     reached = iter([None])
-    signs = ApiSigns(served, lambda: next(reached))
-    signs.look()
-    signs.look()
-    assert signs.ready == 1
+    heartbeats = ApiHeartbeats(served, lambda: next(reached))
+    heartbeats.probe()
+    heartbeats.probe()
+    assert heartbeats.ready == 1
 
 
 def test_silence_is_counted_from_the_last_answer(served, monkeypatch):
     moments, answers = iter([10.0, 20.0, 25.0]), iter([True, False])
-    signs = ApiSigns(served, lambda: None, lambda: next(moments))
-    monkeypatch.setattr(signs, '_answers', lambda: next(answers))
-    signs.look()
-    signs.look()
-    assert signs.silence_s == 15.0
+    heartbeats = ApiHeartbeats(served, lambda: None, lambda: next(moments))
+    monkeypatch.setattr(heartbeats, '_answers', lambda: next(answers))
+    heartbeats.probe()
+    heartbeats.probe()
+    assert heartbeats.silence_s == 15.0

@@ -93,7 +93,7 @@ class Migrations:
                 text = report(name, node_uuid=uuid_of(name)).to_json()
                 _insert(connection, 'reports', {'node_uuid': uuid_of(name), 'report': text})
         schema.upgrade(database)
-        nodes = SqlClaimStore(database).look([uuid_of('full'), uuid_of('empty')]).nodes
+        nodes = SqlClaimStore(database).read_nodes([uuid_of('full'), uuid_of('empty')]).nodes
         found = {one.report.host: (one.unclaimed, one.foreign_instances) for one in nodes}
         amounts = {'MEMORY_MB': 512, 'VCPU': 4}
         assert found == {'full': ({'': amounts}, 2), 'empty': ({}, 2)}

@@ -137,11 +137,11 @@ class NovaCells:
         (row,) = cell.nodes([uuid_of('node made')])
         assert (row.host, row.updated_s) == stamps[row.uuid]
 
-    def test_a_look(self, writer, cell):
+    def test_a_poll(self, writer, cell):
         fill(writer, tables.SERVICES, service(), service('cmp2', disabled=True))
         fill(writer, tables.NODES, node(), node('cmp2', 500.0))
         before_s = time.time()
-        found = cell.look(DOWN_S, before_s - 20)
+        found = cell.poll(DOWN_S, before_s - 20)
         assert before_s - 1 <= found.now_s <= time.time() + 1
         assert found.not_up == cell.services_not_up(DOWN_S)
         assert [row.host for row in found.not_up] == ['cmp2']

@@ -43,7 +43,7 @@ CALLS = {
     'forget': lambda job_table: job_table.forget(NOW),
     'set_limit': lambda job_table: job_table.set_limit('p', 'servers', 1),
 }
-LOOKS = {
+READS = {
     'find': lambda job_table: job_table.find(uuid_of('a')),
     'list': lambda job_table: job_table.list(),
     'newest': lambda job_table: job_table.newest(1),
@@ -56,14 +56,14 @@ LOOKS = {
 
 
 @pytest.mark.parametrize(
-    'work', [pytest.param(work, id=name) for name, work in (CALLS | LOOKS).items()]
+    'work', [pytest.param(work, id=name) for name, work in (CALLS | READS).items()]
 )
 def test_a_database_that_is_away(gone, work):
     with pytest.raises(errors.StoreUnavailable):
         work(SqlJobTable(gone))
 
 
-@pytest.mark.parametrize('work', [pytest.param(work, id=name) for name, work in LOOKS.items()])
+@pytest.mark.parametrize('work', [pytest.param(work, id=name) for name, work in READS.items()])
 def test_who_looks_waits_for_no_writer(database, work):
     before = work(SqlJobTable(database))
     with database.begin():

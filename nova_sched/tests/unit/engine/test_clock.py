@@ -23,7 +23,7 @@ class TestClock:
     def test_it_is_the_stores_whatever_the_machine_says(self, wrong_s):
         machine = Machine(wrong_s)
         clock = machine.clock()
-        clock.look()
+        clock.read_store()
         machine.passes(7.5)
         assert clock() == pytest.approx(machine.store_s)
         assert clock.offset_s == pytest.approx(wrong_s)
@@ -31,14 +31,14 @@ class TestClock:
     def test_it_is_ahead_by_at_most_an_answer(self):
         machine = Machine(answer_s=0.2)
         clock = machine.clock()
-        clock.look()
+        clock.read_store()
         assert machine.store_s <= clock() <= machine.store_s + 0.2
 
     def test_a_wrong_clock_is_told_once(self, caplog):
         machine = Machine(HOUR_S)
         clock = machine.clock()
-        clock.look()
-        clock.look()
+        clock.read_store()
+        clock.read_store()
         assert caplog.text.count('+3600.0 s off') == 1
 
     def test_by_itself(self):
@@ -58,7 +58,7 @@ class TestClock:
         machine.passes(20.0)
         assert clock() == pytest.approx(machine.store_s)
         with pytest.raises(errors.StoreUnavailable):
-            clock.look()
+            clock.read_store()
 
 
 class TestPauses:

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.deferred import Deferred, LookRequired
+from nova_sched.engine.deferred import Deferred, PollRequired
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 
 
@@ -52,7 +52,7 @@ REQUEST = types.SimpleNamespace(member_placement=types.SimpleNamespace(member='g
 
 @pytest.mark.parametrize(
     'error',
-    [ReplanRequired(REQUEST), LookRequired(errors.NoValidHost('full'))],
+    [ReplanRequired(REQUEST), PollRequired(errors.NoValidHost('full'))],
     ids=['plan', 'look'],
 )
 def test_what_the_loop_has_left_to_its_caller_waits(error):

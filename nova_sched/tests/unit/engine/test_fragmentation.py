@@ -17,7 +17,7 @@ from nova_sched import errors
 from nova_sched.extensions.optimize.fragmentation import overview, read_places
 from nova_sched.extensions.optimize.packing.mix import Mix
 from nova_sched.tests.builders import aggregate, cluster
-from nova_sched.tests.unit.extensions.optimize.packing.fleets import size
+from nova_sched.tests.unit.extensions.optimize.packing.builders import size
 
 MIX = Mix({size(4): 3.0, size(3): 1.0})
 
@@ -55,7 +55,7 @@ def test_zones_and_worst_hosts(made):
     ],
 )
 def test_some_hosts(made, where, hosts):
-    assert len(read_places(made.hosts, 'nova', **where).fleet) == hosts
+    assert len(read_places(made.hosts, 'nova', **where).resources) == hosts
 
 
 @pytest.mark.parametrize('where', [{'zone': 'nowhere'}, {'aggregate': 'nothing'}])

@@ -216,7 +216,7 @@ def test_only_rules_that_read_the_changed_facts_judge_again():
         pytest.param(lambda made: put(made, report('host-new')), id='a new node'),
         pytest.param(lambda made: made.remove(uuid_of('node host-3')), id='a node that left'),
         pytest.param(lambda made: made.set_service('host-3', True, None, False), id='disabled'),
-        pytest.param(lambda made: made.see('host-3', NOW - 100), id='a sign of life'),
+        pytest.param(lambda made: made.see('host-3', NOW - 100), id='a heartbeat'),
         pytest.param(
             lambda made: made.set_aggregate(
                 1, aggregate(1, ['host-3'], cpu_weight_multiplier='9')

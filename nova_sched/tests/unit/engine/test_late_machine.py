@@ -85,7 +85,7 @@ class Late(RuleBasedStateMachine):
     def clock(self, wrong_s):
         """The store's clock as a process knows it whose own clock is wrong."""
         made = StoreClock(self.store.now_s, lambda: self.now_s - NOW, lambda: self.now_s + wrong_s)
-        made.look()
+        made.read_store()
         return made
 
     # Messages on their way.
@@ -114,7 +114,7 @@ class Late(RuleBasedStateMachine):
         self.now_s += seconds
 
     @rule(place=places)
-    def a_scheduler_looks(self, place):
+    def a_scheduler_refreshes(self, place):
         self.engines[place].state_sync.refresh()
 
     # Callers.

@@ -25,7 +25,7 @@ from nova_sched.extensions.optimize.packing.mix import Mix
 from nova_sched.tests.builders import aggregate, cluster, request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.unit.engine.world import World, rules
-from nova_sched.tests.unit.extensions.optimize.packing.fleets import size
+from nova_sched.tests.unit.extensions.optimize.packing.builders import size
 from nova_sched.tests.unit.extensions.optimize.packing.test_scores import asked, gpu_cluster
 from nova_sched.weighers.ram import RAMWeigher
 

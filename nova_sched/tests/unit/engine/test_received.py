@@ -42,7 +42,7 @@ class TestCallers:
         machine.passes(passes_s)
         assert received.is_over() == is_over
 
-    def test_a_caller_that_hears_signs_of_life_waits_on(self, machine, pauses):
+    def test_a_caller_that_hears_heartbeats_waits_on(self, machine, pauses):
         """The database is away for minutes, and this process runs."""
         received = pauses.received(HOUR_S, 60.0)
         for _ in range(200):
@@ -73,17 +73,17 @@ class TestSuspended:
     @pytest.fixture
     def world(self, machine):
         made = World(clock=machine.clock())
-        made.scheduler._look_at_clock()
+        made.scheduler._read_clock()
         return made
 
     def test_a_machine_that_was_suspended(self, world, machine):
         """Its own count of seconds stood still as well."""
         machine.store_s += 30.0
-        world.scheduler._look_at_clock()
+        world.scheduler._read_clock()
         assert world.scheduler.pauses.count == 1
 
     def test_a_store_that_was_away_is_no_pause(self, world, machine):
-        """A caller that hears signs of life meanwhile still waits."""
+        """A caller that hears heartbeats meanwhile still waits."""
         machine.passes(90.0)
-        world.scheduler._look_at_clock()
+        world.scheduler._read_clock()
         assert world.scheduler.pauses.count == 0

@@ -53,7 +53,7 @@ def test_no_hosts():
     [
         pytest.param('disabled', 'disabled', id='disabled'),
         pytest.param('forced_down', 'forced down', id='forced down'),
-        pytest.param(None, 'silent', id='without a sign of life'),
+        pytest.param(None, 'silent', id='without a heartbeat'),
     ],
 )
 def test_states(column, state):

@@ -192,48 +192,48 @@ class TestRunning:
             made.scheduler.place([asks()])
 
 
-class TestLookAtHosts:
-    """Before a request is refused, the scheduler looks for changes of hosts."""
+class TestPollBeforeRefusal:
+    """Before a request is refused, the scheduler polls for changes of hosts."""
 
     def test_a_host_that_came_meanwhile_is_found(self, running):
-        def look(requests, refusal):
-            looks.append(refusal.reason)
+        def poll(requests, refusal):
+            polls.append(refusal.reason)
             made.scheduler.report(report('host-1'))
             return requests
 
-        looks = []
-        made = World(before_refusal=look, retry_interval_s=0.001)
+        polls = []
+        made = World(before_refusal=poll, retry_interval_s=0.001)
         scheduler = running(made)
         ((chosen, *_),) = scheduler.place([asks(A)])
-        assert (chosen.host, len(looks)) == ('host-1', 1)
+        assert (chosen.host, len(polls)) == ('host-1', 1)
         assert scheduler.figures.refused == 0
 
     def test_a_refusal_that_stands_is_recorded_once(self, running, caplog):
-        def look(requests, refusal):
-            looks.append(refusal)
+        def poll(requests, refusal):
+            polls.append(refusal)
             return requests
 
         caplog.set_level('INFO')
-        looks = []
-        scheduler = running(World(before_refusal=look))
+        polls = []
+        scheduler = running(World(before_refusal=poll))
         with pytest.raises(errors.NoValidHost):
             scheduler.place([asks(A)])
         scheduler.call(int)  # the log is written after the answer
-        assert len(looks) == 1
+        assert len(polls) == 1
         assert scheduler.figures.refused == 1
         assert len([one for one in caplog.messages if one.startswith('Decided')]) == 1
 
-    def test_a_look_that_fails_goes_to_the_caller(self, running):
-        def look(requests, refusal):
+    def test_a_poll_that_fails_goes_to_the_caller(self, running):
+        def poll(requests, refusal):
             raise errors.StoreUnavailable('gone')
 
-        made = World(before_refusal=look)
+        made = World(before_refusal=poll)
         scheduler = running(made)
         with pytest.raises(errors.StoreUnavailable):
             scheduler.place([asks(A)])
 
-    def test_a_request_that_is_placed_needs_no_look(self, running):
-        made = World(before_refusal=lambda *_: pytest.fail('looked'))
+    def test_a_request_that_is_placed_needs_no_poll(self, running):
+        made = World(before_refusal=lambda *_: pytest.fail('polled'))
         scheduler = running(made)
         scheduler.report(report('host-1'))
         scheduler.place([asks(A)])

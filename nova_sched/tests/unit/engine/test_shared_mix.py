@@ -21,7 +21,7 @@ from nova_sched import errors
 from nova_sched.extensions.optimize.mix_learner import SharedMix
 from nova_sched.extensions.optimize.packing.mix import Mix
 from nova_sched.tests.unit.engine.test_mix_learner import Store
-from nova_sched.tests.unit.extensions.optimize.packing.fleets import size
+from nova_sched.tests.unit.extensions.optimize.packing.builders import size
 
 SMALL, LARGE = size(1), size(8)
 

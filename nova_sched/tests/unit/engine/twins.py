@@ -215,7 +215,7 @@ class Twins:
             self._both(lambda cluster: cluster.set_service(name, disabled, None, down))
 
     def _sign(self):
-        """Signs of life, of which some are of a clock that is ahead or behind."""
+        """Heartbeats, of which some are of a clock that is ahead or behind."""
         for name in self._chance.sample(list(self._nodes), len(self._nodes) // 2):
             ahead_s = self._chance.choice((0, 0, 0, -30, 90))
             for cluster in self._clusters:

@@ -93,7 +93,7 @@ ZONES = [
              'seen_s': [NOW, NOW, NOW, NOW - 75, NOW - 90]},
             {},
             '2 are disabled, 1 is forced down, 2 are silent for more than 60 s, '
-            'the latest sign of life is 75 s old',
+            'the latest heartbeat is 75 s old',
             'it is disabled',
             id='each way to be down',
         ),

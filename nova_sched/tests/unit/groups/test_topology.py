@@ -21,7 +21,7 @@ from nova_sched.tests.builders import aggregate, cluster, put, report
 def domains(topology, made):
     return {
         name: [level.names[one] for one in level.ids.tolist()]
-        for name, level in topology.look(made.hosts, 'nova').items()
+        for name, level in topology.levels_of(made.hosts, 'nova').items()
     }
 
 
@@ -128,7 +128,7 @@ def test_what_a_report_changes_is_seen():
 
 def test_a_look_is_kept():
     topology, made = DomainTopology(), cluster(2)
-    assert topology.look(made.hosts, 'nova') is topology.look(made.hosts, 'nova')
+    assert topology.levels_of(made.hosts, 'nova') is topology.levels_of(made.hosts, 'nova')
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,12 @@ def test_a_look_is_kept():
 def test_which_levels_lie_in_each_other(aggregates, pairs):
     stats = [{'rack': rack, 'room': 'm'} for rack in 'aabb']
     topology, made = DomainTopology(orders=['host < feed']), cluster(4, aggregates, stats=stats)
-    assert topology.nests(topology.look(made.hosts, 'nova')) == pairs
+    assert topology.nests(topology.levels_of(made.hosts, 'nova')) == pairs
 
 
 def test_without_hosts_no_levels_lie_in_each_other():
     topology, made = DomainTopology(), cluster(0)
-    assert topology.nests(topology.look(made.hosts, 'nova')) == frozenset()
+    assert topology.nests(topology.levels_of(made.hosts, 'nova')) == frozenset()
 
 
 def test_warnings():
@@ -165,13 +165,13 @@ def test_warnings():
         3,
         [aggregate(1, ['host-0'], rack='a'), aggregate(2, ['host-0', 'host-1'], rack='b')],
     )
-    found = warnings(DomainTopology(['host', 'rack']).look(made.hosts, 'nova'), most=1)
+    found = warnings(DomainTopology(['host', 'rack']).levels_of(made.hosts, 'nova'), most=1)
     assert found == ['1 node reports no rack: host-2', '1 node is in more than one rack: host-0']
     several = cluster(
         4, [aggregate(n, ['host-0', 'host-1'], rack=rack) for n, rack in enumerate('ab', 1)]
     )
-    assert warnings(DomainTopology(['host', 'rack']).look(several.hosts, 'nova'), most=1) == [
+    assert warnings(DomainTopology(['host', 'rack']).levels_of(several.hosts, 'nova'), most=1) == [
         '2 nodes report no rack: host-2, and 1 more',
         '2 nodes are in more than one rack: host-0, and 1 more',
     ]
-    assert warnings(DomainTopology(['host', 'zone']).look(made.hosts, 'nova')) == []
+    assert warnings(DomainTopology(['host', 'zone']).levels_of(made.hosts, 'nova')) == []

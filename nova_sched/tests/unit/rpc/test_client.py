@@ -74,7 +74,7 @@ def test_every_method_is_one_of_the_endpoint_of_its_namespace(cls):
     'timeout_s, monitor_s, monitored',
     [
         pytest.param(1800, 60, 60, id='as a conductor'),
-        pytest.param(10, 60, None, id='a short call needs no sign of life'),
+        pytest.param(10, 60, None, id='a short call needs no heartbeat'),
         pytest.param(10, None, None, id='none wanted'),
     ],
 )

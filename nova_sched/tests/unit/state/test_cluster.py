@@ -101,7 +101,7 @@ def test_a_claim_that_is_not_held_is_dropped_without_effect():
     assert usage(made) == (0, 16, 0, 0)
 
 
-def test_a_sign_of_life_never_goes_back():
+def test_a_heartbeat_never_goes_back():
     made = cluster(1, seen_s=100.0)
     made.see('host-0', 50.0)
     assert made.hosts.seen_s.tolist() == [100.0]

@@ -65,7 +65,7 @@ class ChangeFeed:
         last = reader.changes(known)
         assert (last.nodes, last.gone) == ((), ())
 
-    def test_a_sign_of_life_is_no_change_but_is_told(self, store, another):
+    def test_a_heartbeat_is_told_although_nothing_changed(self, store, another):
         ready(store)
         reader = another()
         known = {node(): reader.changes({}).nodes[0].generation}
@@ -141,16 +141,16 @@ class ChangeFeed:
             node(OTHER): (generation(store, OTHER), NOW + 10),
         }
 
-    def test_a_look_at_some_nodes(self, store, another):
+    def test_a_read_of_some_nodes(self, store, another):
         ready(store, HOST, OTHER)
         made = claim(A, node())
         place(store, made)
         store.set_service(ServiceFacts(HOST))
         reader = another()
-        found = reader.look([node(), node('nowhere')])
+        found = reader.read_nodes([node(), node('nowhere')])
         assert [one.claims for one in found.nodes] == [(made,)]
         assert (found.gone, found.services) == ((node('nowhere'),), (ServiceFacts(HOST),))
-        assert reader.look([]).nodes == reader.look([]).gone == ()
+        assert reader.read_nodes([]).nodes == reader.read_nodes([]).gone == ()
 
 
 BATTERY = (ChangeFeed,)

@@ -189,7 +189,7 @@ def test_host_disable_and_enable(manage, database, store):
     assert service(database, 'host-1') == ServiceFacts('host-1', True, 'new disks')
 
 
-def test_a_running_scheduler_sees_a_disabled_host_at_its_next_look(manage, store):
+def test_a_running_scheduler_sees_a_disabled_host_at_its_next_poll(manage, store):
     store.changes({})
     assert store.changes({}).services is None
     manage('host disable host-0')

@@ -406,7 +406,8 @@ def test_levels_of_the_configuration(manage, file):
     config = '[topology]\norders = host < power_feed\n'
     assert manage('group validate', str(file), config=config).status == 0
     assert (
-        'power_feed is none of host, rack, room, zone' in manage('group validate', str(file)).err
+        'power_feed is not one of host, rack, room, zone'
+        in manage('group validate', str(file)).err
     )
 
 

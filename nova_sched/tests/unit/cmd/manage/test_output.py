@@ -150,7 +150,7 @@ def test_order(shown, order, hosts):
         pytest.param(
             ['--sort', 'size'], 'no column size; there are Host, In use, host, more', id='order'
         ),
-        pytest.param(['--sort', 'host:up'], 'up is no direction', id='direction'),
+        pytest.param(['--sort', 'host:up'], 'up is not a direction', id='direction'),
         pytest.param(
             ['--format', 'json', '--column', 'In use'], 'no column In use', id='heading in JSON'
         ),

@@ -112,11 +112,11 @@ def test_an_unknown_rebalance(run, verb):
 @pytest.mark.parametrize(
     'text, told',
     [
-        pytest.param('{', 'is no JSON', id='no JSON'),
-        pytest.param('[' * 100_000, 'is no JSON', id='deep'),
+        pytest.param('{', 'is not JSON', id='no JSON'),
+        pytest.param('[' * 100_000, 'is not JSON', id='deep'),
         pytest.param('[]', "no list 'moves'", id='no object'),
         pytest.param('{"moves": {}}', "no list 'moves'", id='no list'),
-        pytest.param('{"moves": [1]}', r'moves\[0\]: 1 is no object', id='no move'),
+        pytest.param('{"moves": [1]}', r'moves\[0\]: 1 is not an object', id='no move'),
         pytest.param(json.dumps({'moves': [ONE, {}]}), r'moves\[1\].server', id='no server'),
         pytest.param(json.dumps({'moves': [ONE, ONE]}), 'an earlier move', id='twice'),
         pytest.param(

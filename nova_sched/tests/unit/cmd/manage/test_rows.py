@@ -49,7 +49,7 @@ def cloud(*nodes, **changes):
         pytest.param({'seen_s': NOW + 61}, None, 'down', id='a clock that runs ahead'),
         pytest.param({'seen_s': 0.0}, None, 'down', id='never seen'),
         pytest.param(
-            {'seen_s': 0.0}, {'seen_s': NOW}, 'up', id='the service gave the sign of life'
+            {'seen_s': 0.0}, {'seen_s': NOW}, 'up', id='the service sent the heartbeat'
         ),
         pytest.param({}, {'disabled': True}, 'disabled', id='disabled'),
         pytest.param({'seen_s': 0.0}, {'disabled': True}, 'disabled', id='disabled and silent'),

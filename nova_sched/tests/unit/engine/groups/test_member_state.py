@@ -32,12 +32,12 @@ def test_a_look_reads_nothing():
     with cloud(1) as made:
         group = made.create(definition({'a': Member('a', MemberFlavor(1, 64))}))
         uuid, library = getattr(group, 'uuid', group), Library(made.store)
-        found = library.look(uuid)
+        found = library.peek(uuid)
         assert isinstance(found, GroupRecord)
         assert list(read(found).definition.members) == ['a']
         library.keep(read(found))
-        assert isinstance(library.look(uuid), LoadedGroup)
-        assert library.find(uuid) == library.look(uuid)
+        assert isinstance(library.peek(uuid), LoadedGroup)
+        assert library.find(uuid) == library.peek(uuid)
 
 
 def test_members_of_one_kind_share_a_request():

@@ -48,7 +48,7 @@ from nova_sched.tests.builders import NOW, aggregate, request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import Named, World, rules
-from nova_sched.tests.unit.extensions.optimize.rebalance.fleets import fleet
+from nova_sched.tests.unit.extensions.optimize.rebalance.problems import problem
 
 DEVICE = HardwareAllocation(providers=(Allotted('', uuid_of('gpu'), {'VGPU': 1}),))
 
@@ -233,8 +233,8 @@ def test_a_rack_is_drained_by_its_name():
     'words, why',
     [
         ({'text': 'drain:rack=r9'}, 'no host is in rack r9'),
-        ({'text': 'drain:shelf=9'}, 'shelf=9 is no host, aggregate or zone'),
-        ({'text': 'drain:host-7'}, 'host-7 is no host, aggregate or zone'),
+        ({'text': 'drain:shelf=9'}, 'shelf=9 is not a host, aggregate or zone'),
+        ({'text': 'drain:host-7'}, 'host-7 is not a host, aggregate or zone'),
         ({'zone': 'moon'}, 'no host is in zone moon'),
         ({'aggregate': 'moon'}, 'no host is in an aggregate moon'),
         ({'text': 'fit:m1.large'}, 'flavor m1.large is not in the database'),
@@ -401,7 +401,7 @@ class Answers:
 @pytest.fixture
 def made():
     """A plan that empties host 0 of three."""
-    return empty(fleet([8, 8, 8], [2], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)]), 3)
+    return empty(problem([8, 8, 8], [2], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)]), 3)
 
 
 def test_a_better_plan_takes_the_place_of_the_first(made):
@@ -432,7 +432,7 @@ def test_the_first_plan_remains(made, answer, bound):
 
 
 def test_places(made):
-    first = fit(made.fleet, SIZE, EVERYWHERE, 0)
+    first = fit(made.problem, SIZE, EVERYWHERE, 0)
     solver = Answers(([(0, 2)], 1))
     found = ThoroughSearch(SECONDS, solver).fitting(first, SIZE, EVERYWHERE, 1)
     assert (found.moves, found.before, found.after, found.is_spent) == ([(0, 2)], 0, 1, True)

@@ -129,7 +129,7 @@ def test_both_ends_count_meanwhile(moving):
     [
         pytest.param(move(ONE, 'host-2', 'host-1'), 'is on host host-0', id='not on its source'),
         pytest.param(move(THREE), 'has no claim', id='gone'),
-        pytest.param(move(ONE, destination='host-9'), 'no known compute node', id='no node'),
+        pytest.param(move(ONE, destination='host-9'), 'not a known compute node', id='no node'),
     ],
 )
 def test_a_plan_that_is_out_of_date(moving, asked, told):

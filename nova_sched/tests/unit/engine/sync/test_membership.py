@@ -56,10 +56,10 @@ class Time:
         )
 
 
-def sign(*members):
+def heartbeat(*members):
     """Twice, so that each has seen the others."""
     for member in members * 2:
-        member.sign({})
+        member.heartbeat({})
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def time():
 
 def test_without_a_table_it_is_alone():
     alone = SchedulerMembership()
-    alone.sign({})
+    alone.heartbeat({})
     alone.forget()
     alone.leave()
     assert alone.position_and_count == (0, 1)
@@ -78,7 +78,7 @@ def test_without_a_table_it_is_alone():
 def test_each_has_its_place_by_uuid(time):
     members = [time.member() for _ in range(5)]
     assert {member.position_and_count for member in members} == {(0, 1)}
-    sign(*members)
+    heartbeat(*members)
     in_order = sorted(members, key=lambda member: member.uuid)
     assert [member.position_and_count for member in in_order] == [
         (position, 5) for position in range(5)
@@ -95,14 +95,14 @@ def test_a_process_that_was_killed_leaves_no_row(time):
     ):
         time.table.write(SchedulerFacts(name, host, pid, NOW, NOW, {}))
     one = time.member()
-    one.sign({})
+    one.heartbeat({})
     assert set(time.table.rows) == {'running', 'elsewhere', one.uuid}
 
 
 def test_a_row_says_who_it_is(time):
     one = time.member()
     time.now_s = 3.0
-    one.sign({'placed': 4})
+    one.heartbeat({'placed': 4})
     (row,) = time.table.rows.values()
     assert (row.uuid, row.host, row.pid) == (one.uuid, 'host', 7)
     assert (row.started_s, row.seen_s, row.figures) == (NOW, NOW + 3.0, {'placed': 4})
@@ -110,23 +110,23 @@ def test_a_row_says_who_it_is(time):
 
 def test_one_that_is_silent_counts_no_more_until_it_is_back(time):
     one, two = time.member(), time.member()
-    sign(one, two)
+    heartbeat(one, two)
     time.now_s += SILENT_S - 0.1
-    one.sign({})
+    one.heartbeat({})
     assert one.position_and_count[1] == 2
     time.now_s += 0.2
-    one.sign({})
+    one.heartbeat({})
     assert one.position_and_count == (0, 1)
-    two.sign({})
-    one.sign({})
+    two.heartbeat({})
+    one.heartbeat({})
     assert one.position_and_count[1] == 2
 
 
 def test_one_that_leaves_counts_no_more(time):
     one, two = time.member(), time.member()
-    sign(one, two)
+    heartbeat(one, two)
     two.leave()
-    one.sign({})
+    one.heartbeat({})
     assert one.position_and_count == (0, 1)
 
 
@@ -135,15 +135,15 @@ def test_clocks_that_differ(time, wrong_s):
     one, two = time.member(), time.member(wrong_s)
     for _ in range(10):
         time.now_s += 3.0
-        sign(one, two)
+        heartbeat(one, two)
         assert {one.position_and_count, two.position_and_count} == {(0, 2), (1, 2)}
 
 
 def test_rows_of_long_ago_are_dropped(time):
     one, two = time.member(), time.member()
-    sign(one, two)
+    heartbeat(one, two)
     time.now_s += KEPT_S + 1
-    one.sign({})
+    one.heartbeat({})
     one.forget()
     assert set(time.table.rows) == {one.uuid}
 

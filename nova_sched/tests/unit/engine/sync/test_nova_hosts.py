@@ -45,7 +45,7 @@ def tell(world, cell, *not_up):
     world.call(world.scheduler.nova_hosts.services_are, cell, {one.host: one for one in not_up})
 
 
-def test_a_report_is_no_sign_of_life(world):
+def test_a_report_is_not_a_heartbeat(world):
     assert seen(world) == {'a': 0.0, 'b': 0.0, 'c': 0.0}
     world.state_sync.refresh()
     assert seen(world) == {'a': 0.0, 'b': 0.0, 'c': 0.0}
@@ -114,7 +114,7 @@ def test_aggregates_are_those_of_nova(world):
     'cell_uuid, was_seen, left',
     [
         pytest.param(CELL, True, {'b', 'c'}, id='it is gone'),
-        pytest.param(CELL, False, {'a', 'b', 'c'}, id='it was made after the look'),
+        pytest.param(CELL, False, {'a', 'b', 'c'}, id='it was made after the poll'),
         pytest.param(OTHER, True, {'a', 'b', 'c'}, id='it is in a cell that still has it'),
     ],
 )
@@ -303,7 +303,7 @@ def test_a_node_is_left_out_by_itself(world):
         ),
         pytest.param(
             ServiceFacts('a', False, None, False, NOW - 90),
-            ('silent', 'the last sign of life of its service is 90 s old'),
+            ('silent', 'the last heartbeat of its service is 90 s old'),
             id='silent',
         ),
     ],

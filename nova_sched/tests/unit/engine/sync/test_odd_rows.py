@@ -125,7 +125,8 @@ def test_other_claims_end_and_reports_mend_the_node(spoiled):
     other = claim(A, uuid_of('node host-0'), 1, created_s=NOW, expires_s=NOW + 5)
     assert store.commit([Placement((other,))])[0].won
     store.expire(NOW + 6)
-    assert other.uuid not in {one.uuid for one in store.look([other.node_uuid]).nodes[0].claims}
+    (facts,) = store.read_nodes([other.node_uuid]).nodes
+    assert other.uuid not in {claim.uuid for claim in facts.claims}
 
 
 def test_what_cannot_be_applied_is_not_half_applied(upgraded):
@@ -133,7 +134,7 @@ def test_what_cannot_be_applied_is_not_half_applied(upgraded):
     store = SqlClaimStore(cleared(upgraded), lambda: NOW)
     store.report([report(host, vcpus=4) for host in HOSTS])
     world = World(store, spreading())
-    (facts,) = store.look([ODD]).nodes
+    (facts,) = store.read_nodes([ODD]).nodes
     put = world.cluster._set_use
 
     def fails(node, claims, *rest):
@@ -160,16 +161,16 @@ def test_what_the_store_has_done_is_told_although_it_cannot_be_read(upgraded, er
     store = SqlClaimStore(engine, lambda: NOW)
     store.report([report('host-0', vcpus=4)])
     world = World(store, spreading())
-    look = store.look
+    read_nodes = store.read_nodes
 
     def fails(nodes):
         raise error
 
-    store.look = fails
+    store.read_nodes = fails
     made = world.call(world.claim_service.claim, asks(A, 2), 'host-0', 'host-0')
     (ended,) = world.call(world.claim_service.abort_claim, A, None, ClaimSelector(made.name))
     assert ended.uuid == made.uuid
-    store.look = look
+    store.read_nodes = read_nodes
     world.state_sync.heal()
     assert world.cluster.node(uuid_of('node host-0')).claims == {}
     assert made.state == PENDING

@@ -34,15 +34,15 @@ class Polling(Engines):
         engine.call(engine.state_sync.heal)
 
     @rule(data=st.data())
-    def look(self, data):
-        """As the thread does, once in a while at every node."""
+    def poll(self, data):
+        """As the thread does, once in a while of every node."""
         engine = self.one(data)
         watch = StorePoller(
             engine.context,
             lambda method, *args: engine.call(getattr(engine.state_sync, method), *args),
         )
         watch._next_expiry = float('inf')
-        watch.look()
+        watch.poll()
         assert picture(engine.cluster) == picture(fresh(self.open()))
         assert self.up_to_date(engine, engine.store.heads().items())
 

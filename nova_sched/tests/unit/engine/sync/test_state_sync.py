@@ -123,13 +123,13 @@ class TestOwnCommits:
     def test_a_node_that_others_filled_is_full_before_it_is_read(self, world):
         world.place(asks(A, force_hosts=['host-0']))
         commit(world.store, claim(B, node(), vcpus=3))
-        reads = world.store.look
-        world.store.look = None
+        reads = world.store.read_nodes
+        world.store.read_nodes = None
         (outcome,) = world.store.commit([Placement((claim(C, node(), vcpus=2),))])
         assert (outcome.won, outcome.fresh) == (False, ())
         world.state_sync.committed([], [outcome])
         assert used(world) == [4, 0]
-        world.store.look = reads
+        world.store.read_nodes = reads
         world.state_sync.refresh()
         assert used(world) == [4, 0]
         assert not world.cluster.node(node()).foreign.get('VCPU')

@@ -38,14 +38,14 @@ def node(host):
 
 
 class Counting(Unsteady):
-    """Counts how often all nodes were looked at."""
+    """Counts how often all nodes were read."""
 
     def __init__(self):
         super().__init__()
-        self.looks = 0
+        self.polls = 0
 
     def heads(self):
-        self.looks += 1
+        self.polls += 1
         return super().heads()
 
 
@@ -70,7 +70,7 @@ class Silent(MemoryClaimStore):
 
 
 class Watched:
-    """A world and a watch that looks when the test says so; ``told`` is what it told the loop."""
+    """A world and a watch that polls when the test says so; ``told`` is what it told the loop."""
 
     def __init__(self, **settings):
         self.store = Counting()
@@ -79,8 +79,8 @@ class Watched:
         self.told = []
         self.deaf = False
         self.watch = StorePoller(self.world.context, self.tell)
-        self.look()
-        self.store.looks = 0
+        self.poll()
+        self.store.polls = 0
 
     def tell(self, method, *args):
         self.told.append((method, *args))
@@ -88,36 +88,36 @@ class Watched:
             raise ZeroDivisionError
         return self.world.call(getattr(self.world.state_sync, method), *args)
 
-    def look(self):
-        """What one more look tells."""
+    def poll(self):
+        """What one more poll tells."""
         del self.told[:]
-        self.watch.look()
+        self.watch.poll()
         return self.told
 
 
 @pytest.fixture
 def watched():
-    """A watch that has looked once; at the end a scheduler that starts now knows the same."""
+    """A watch that has polled once; at the end a scheduler that starts now knows the same."""
     made = Watched()
     yield made
-    made.look()
+    made.poll()
     assert picture(made.world.cluster) == picture(fresh(made.store))
 
 
 @pytest.fixture
 def eager():
-    """One for which every look is a full one: no host may be silent for any time."""
+    """One for which every poll is a full one: no host may be silent for any time."""
     return Watched(service_down_time_s=0.0)
 
 
-def test_the_first_look_is_a_full_one_and_ends_what_is_overdue():
+def test_the_first_poll_is_a_full_one_and_ends_what_is_overdue():
     made, beside = Watched(), []
     other = StorePoller(made.world.context, made.tell, lambda: beside.append('also'))
     del made.told[:]
-    other.look()
+    other.poll()
     assert made.told == [('catch_up', [], {node('host-0'): NOW, node('host-1'): NOW}), ('expire',)]
     del made.told[:]
-    other.look()
+    other.poll()
     assert made.told == [('catch_up', [], {})]
     assert beside == ['also']
 
@@ -129,28 +129,28 @@ def test_exclusive_domains_without_claims_end_within_half_a_minute():
 
 def test_nothing_new(watched):
     watched.world.place(request(instance_uuid=A))
-    assert watched.look() == [('catch_up', [], {})]
-    assert watched.store.looks == 0
+    assert watched.poll() == [('catch_up', [], {})]
+    assert watched.store.polls == 0
 
 
 def test_what_others_claimed(watched):
     watched.store.commit([Placement((claim(A, node('host-1')),))])
-    assert watched.look() == [('catch_up', [node('host-1')], {})]
+    assert watched.poll() == [('catch_up', [node('host-1')], {})]
     assert watched.world.cluster.hosts.count_instances([A]).tolist() == [0, 1]
-    assert watched.store.looks == 1
+    assert watched.store.polls == 1
 
 
 def test_a_node_that_came(watched):
     watched.store.report([report('host-2')], NOW + 1)
-    assert watched.look() == [('catch_up', [node('host-2')], {node('host-2'): NOW + 1})]
+    assert watched.poll() == [('catch_up', [node('host-2')], {node('host-2'): NOW + 1})]
     assert {one.host for one in watched.world.cluster} == {'host-0', 'host-1', 'host-2'}
 
 
 def test_nodes_that_came_and_went(eager):
-    """As many as before, and the sum of their generations the same: a full look finds out."""
+    """As many as before, and the sum of their generations the same: a full poll finds out."""
     eager.store.report([report('host-2')], NOW + 1)
     eager.store.remove_node(node('host-0'))
-    assert eager.look() == [
+    assert eager.poll() == [
         ('catch_up', [node('host-2'), node('host-0')], {node('host-2'): NOW + 1})
     ]
     assert {one.host for one in eager.world.cluster} == {'host-1', 'host-2'}
@@ -160,71 +160,71 @@ def test_a_node_that_came_in_place_of_one_that_went(watched):
     """As many as before; but no generation is used twice."""
     watched.store.remove_node(node('host-0'))
     watched.store.report([report('host-2')], NOW)
-    assert watched.look() == [
+    assert watched.poll() == [
         ('catch_up', [node('host-2'), node('host-0')], {node('host-2'): NOW})
     ]
 
 
 def test_a_node_that_went(watched):
     watched.store.remove_node(node('host-0'))
-    assert watched.look() == [('catch_up', [node('host-0')], {})]
+    assert watched.poll() == [('catch_up', [node('host-0')], {})]
     assert [one.host for one in watched.world.cluster] == ['host-1']
 
 
-def test_the_small_tables_are_looked_at_each_time(watched):
+def test_the_small_tables_are_read_each_time(watched):
     watched.store.set_service(ServiceFacts('host-0', disabled=True))
-    assert watched.look() == [('catch_up', [], {})]
+    assert watched.poll() == [('catch_up', [], {})]
     assert watched.world.cluster.hosts.disabled.tolist() == [True, False]
-    assert watched.store.looks == 0
+    assert watched.store.polls == 0
 
 
-def test_a_sign_of_life_is_told_once(eager):
+def test_a_heartbeat_is_told_once(eager):
     eager.store.report([report('host-1')], NOW + 30)
-    assert eager.look() == [('catch_up', [], {node('host-1'): NOW + 30})]
+    assert eager.poll() == [('catch_up', [], {node('host-1'): NOW + 30})]
     assert eager.world.cluster.hosts.seen_s.tolist() == [NOW, NOW + 30]
-    assert eager.look() == [('catch_up', [], {})]
+    assert eager.poll() == [('catch_up', [], {})]
 
 
-def test_a_sign_of_life_that_did_not_get_through_is_told_again(eager):
+def test_a_heartbeat_that_did_not_get_through_is_told_again(eager):
     eager.store.report([report('host-1')], NOW + 30)
     eager.deaf = True
     with pytest.raises(ZeroDivisionError):
-        eager.look()
+        eager.poll()
     eager.deaf = False
-    assert eager.look() == [('catch_up', [], {node('host-1'): NOW + 30})]
+    assert eager.poll() == [('catch_up', [], {node('host-1'): NOW + 30})]
 
 
-def test_figures_of_looks(watched):
-    watched.watch._figures.looked_s = 0.0
-    watched.look()
+def test_figures_of_polls(watched):
+    watched.watch._figures.polled_s = 0.0
+    watched.poll()
     assert watched.watch._figures.stale_nodes == 0
-    assert watched.watch._figures.look_lag_s < 60
+    assert watched.watch._figures.poll_lag_s < 60
     watched.store.commit([Placement((claim(A, node('host-1')),))])
     watched.store.remove_node(node('host-0'))
-    watched.look()
+    watched.poll()
     assert watched.watch._figures.stale_nodes == 2
-    watched.look()
+    watched.poll()
     assert watched.watch._figures.stale_nodes == 0
 
 
 class TestThread:
     def test_it_signs_at_once_and_goes_on_when_that_fails(self, caplog):
-        signs = []
+        heartbeats = []
 
-        def sign():
-            signs.append('sign')
+        def heartbeat():
+            heartbeats.append('heartbeat')
             raise errors.StoreUnavailable('it is away')
 
         world = World()
         settings = dataclasses.replace(world.settings, refresh_interval_s=0.01)
-        looks = Counting()
-        context = dataclasses.replace(world.context, store=looks, settings=lambda: settings)
-        watch = StorePoller(context, lambda *args: None, sign=sign)
+        polls = Counting()
+        context = dataclasses.replace(world.context, store=polls, settings=lambda: settings)
+        watch = StorePoller(context, lambda *args: None, heartbeat=heartbeat)
         watch.start()
-        eventually(lambda: looks.looks and signs)
+        eventually(lambda: polls.polls and heartbeats)
         watch.leave()
         watch.join()
-        assert signs == ['sign'], 'the next one is seconds away'
+        assert heartbeats == ['heartbeat'], 'the next one is seconds away'
         assert 'are not seen until it does' in caplog.text
 
     def test_a_node_that_is_known_to_be_stale_is_read_soon(self):
@@ -276,16 +276,16 @@ class TestThread:
             )
         ] * 2
 
-    def test_a_look_that_breaks_is_repeated(self, caplog):
+    def test_a_poll_that_breaks_is_repeated(self, caplog):
         class Broken(Counting):
             def digest(self):
-                self.looks += 1
-                return super().digest() if self.looks > 2 else {}[0]
+                self.polls += 1
+                return super().digest() if self.polls > 2 else {}[0]
 
         world = World(Broken(), refresh_interval_s=0.01)
-        world.store.looks = 0
+        world.store.polls = 0
         world.scheduler.start()
-        eventually(lambda: world.store.looks > 4)
+        eventually(lambda: world.store.polls > 4)
         world.scheduler.stop()
         assert caplog.text.count('A poll of the store failed') in (1, 2)
 
@@ -370,7 +370,7 @@ def opened(database):
     return lambda: SqlClaimStore(database)
 
 
-def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
+def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_poll(opened):
     others, alone = (World(opened(), rules(), pending_ttl_s=None) for _ in range(2))
     others.report(*(report(f'host-{number}', vcpus=8) for number in range(10)))
     for number, one in enumerate((A, B, C)):
@@ -388,7 +388,7 @@ def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
         alone.context,
         lambda method, *args: alone.call(getattr(alone.state_sync, method), *args),
     )
-    watch.look()
+    watch.poll()
     before = all_of(alone.cluster)
     assert before == all_of(fresh(opened()))
     everything(others, 3600.0)
@@ -400,7 +400,7 @@ def test_one_that_was_cut_off_for_an_hour_knows_all_after_one_look(opened):
     assert all_of(alone.cluster) != all_of(fresh(opened()))
     watch._next_full = watch._next_expiry = 0.0  # an hour has passed
     alone.now_s = others.now_s
-    watch.look()
+    watch.poll()
     assert all_of(alone.cluster) == all_of(fresh(opened()))
     assert alone.scheduler.figures.stale_nodes > 5
     states = collections.Counter(one.state for one in opened().claims())

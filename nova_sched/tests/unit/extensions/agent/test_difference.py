@@ -190,7 +190,7 @@ def test_what_is_told(caplog):
         pytest.param([(0, A), (2, A | B)], True, id='a told one and a young one'),
     ],
 )
-def test_when_to_look_again(heard, soon):
+def test_when_to_read_again(heard, soon):
     made = DifferenceLog(settle_s=2)
     assert [made.update('cmp1', found, now_s) for now_s, found in heard][-1] == soon
 

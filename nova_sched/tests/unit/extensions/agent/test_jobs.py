@@ -79,7 +79,7 @@ def followed(view, site):
 def test_hidden_instances_take_their_room_here(site, agent):
     site.begin(request(instance_uuid=uuid_of('server'), vcpus=3, memory_mb=16))
     assert site.facts().used['VCPU'] == 3
-    assert agent.look().node.vcpus_used == 0
+    assert agent.read().node.vcpus_used == 0
     assert (site.hidden(), site.holds(uuid_of('server'))) == ([uuid_of('server')], False)
     site.keep(uuid_of('server'))
     assert (site.hidden(), site.holds(uuid_of('server'))) == ([], True)

@@ -20,7 +20,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.extensions.agent.difference import SETTLE_S
-from nova_sched.extensions.agent.reporter import LOOK_S, RETRY_S, ReportCount, Reporter
+from nova_sched.extensions.agent.reporter import READ_S, RETRY_S, ReportCount, Reporter
 from nova_sched.extensions.agent.service import Facts
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.extensions.agent.builders import NODE, SERVER, Clock, guest, node
@@ -32,18 +32,18 @@ OWNED = errors.NodeOwned('cmp1', 'host', 'it belongs to host cmp2, which is up')
 
 
 class FakeAgent:
-    """Says what it is given to say: Facts, or an error. A look takes ``look_s`` of the clock's
+    """Says what it is given to say: Facts, or an error. A read takes ``read_s`` of the clock's
     seconds."""
 
-    def __init__(self, clock, look_s=0.0):
+    def __init__(self, clock, read_s=0.0):
         self.news = threading.Event()
         self.says = facts()
         self.accepted = []
         self._clock = clock
-        self._look_s = look_s
+        self._read_s = read_s
 
-    def look(self):
-        self._clock.now_s += self._look_s
+    def read(self):
+        self._clock.now_s += self._read_s
         if isinstance(self.says, Exception):
             raise self.says
         return self.says
@@ -82,9 +82,9 @@ class Stage:
     """A reporter between a fake agent and a fake client, with a clock; the host's server
     listens."""
 
-    def __init__(self, look_s=0.0, interval_s=INTERVAL_S):
+    def __init__(self, read_s=0.0, interval_s=INTERVAL_S):
         self.clock = Clock()
-        self.agent = FakeAgent(self.clock, look_s)
+        self.agent = FakeAgent(self.clock, read_s)
         self.client = FakeClient()
         self.interval_s = interval_s
         self.reporter = self.made('cell')
@@ -125,22 +125,22 @@ def said(caplog):
     return lines
 
 
-class TestSignsOfLife:
+class TestHeartbeats:
     def test_there_are_none_before_the_server_listens(self):
         stage = Stage()
         assert stage.made().alive_s() == 0
         assert stage.reporter.alive_s() == stage.clock.now_s
 
     def test_a_machine_that_cannot_be_read_ends_them(self):
-        stage, seen = Stage(look_s=5.0), []
-        look = stage.agent.look
+        stage, seen = Stage(read_s=5.0), []
+        read = stage.agent.read
 
         def hangs():
-            found = look()
+            found = read()
             seen.append(stage.clock.now_s - stage.reporter.alive_s())
             return found
 
-        stage.agent.look = hangs
+        stage.agent.read = hangs
         stage.reporter.step()
         assert seen == [5.0]
 
@@ -174,9 +174,9 @@ def test_what_is_sent():
         pytest.param({}, [0, 10, 20], id='each interval'),
         pytest.param({'interval_s': 1}, list(range(25)), id='a short interval'),
         pytest.param(
-            {'interval_s': 2.5}, [0, 2.5, 5, 7.5, 10, 12.5, 15, 17.5, 20, 22.5], id='between looks'
+            {'interval_s': 2.5}, [0, 2.5, 5, 7.5, 10, 12.5, 15, 17.5, 20, 22.5], id='between reads'
         ),
-        pytest.param({'look_s': 0.5}, [0, 10.5, 21], id='looking takes its time'),
+        pytest.param({'read_s': 0.5}, [0, 10.5, 21], id='reading takes its time'),
     ],
 )
 def test_when_nothing_happens(words, times):
@@ -250,16 +250,16 @@ def test_the_interval_is_read_each_time(said):
 
 
 @pytest.mark.parametrize(
-    'look_s, pause_s',
+    'read_s, pause_s',
     [
-        pytest.param(0.0, LOOK_S, id='no time'),
-        pytest.param(0.04, LOOK_S, id='little time'),
+        pytest.param(0.0, READ_S, id='no time'),
+        pytest.param(0.04, READ_S, id='little time'),
         pytest.param(0.25, 5.0, id='a large machine'),
         pytest.param(3.0, INTERVAL_S, id='no longer than the interval'),
     ],
 )
-def test_the_pause_between_looks(look_s, pause_s):
-    assert Stage(look_s).reporter.step() == pytest.approx(pause_s)
+def test_the_pause_between_reads(read_s, pause_s):
+    assert Stage(read_s).reporter.step() == pytest.approx(pause_s)
 
 
 AWAY = 'Node cmp1 cannot be reported; trying until it can. No reply on topic scheduler'
@@ -332,7 +332,7 @@ def test_each_distinct_refusal_is_told_until_a_report_is_accepted(said):
     assert said() == [('ERROR', f'The scheduler refuses: {REFUSED}')]
 
 
-def test_a_refusal_is_a_sign_of_life(said):
+def test_a_refusal_is_a_heartbeat(said):
     stage = Stage()
     stage.client.trouble = OSError('gone')
     stage.run(1)
@@ -389,11 +389,11 @@ def threaded():
 def test_the_thread_reports_when_the_server_listens_and_news_when_it_comes(threaded):
     assert not threaded.sent.wait(0.1)
     threaded.reporter.listens()
-    assert threaded.sent.wait(LOOK_S / 2)
+    assert threaded.sent.wait(READ_S / 2)
     threaded.sent.clear()
     threaded.agent.says = facts(instances=frozenset({SERVER}))
     threaded.agent.news.set()
-    assert threaded.sent.wait(LOOK_S / 2)
+    assert threaded.sent.wait(READ_S / 2)
     assert threaded.reporter.stop()
 
 
@@ -460,8 +460,8 @@ def test_a_bus_that_is_away_from_the_start_is_told_once_until_a_report_is_answer
     assert [line for _, line in said()][1:] == ['The scheduler answers again']
 
 
-def test_a_machine_is_looked_at_no_more_often_while_the_server_does_not_listen():
-    stage = Stage(look_s=0.25)
+def test_a_machine_is_read_no_more_often_while_the_server_does_not_listen():
+    stage = Stage(read_s=0.25)
     stage.reporter = stage.made()
     assert stage.reporter.step() == pytest.approx(5.0)
 
@@ -479,7 +479,7 @@ def answer(counted):
     return {'claims': {}, 'counted': counted}
 
 
-def test_a_difference_is_looked_at_again_soon_and_told_once(said):
+def test_a_difference_is_read_again_soon_and_told_once(said):
     stage = Stage()
     stage.client.answer = answer(OTHER)
     assert stage.run(25) == [0, SETTLE_S, SETTLE_S + 10, SETTLE_S + 20]
@@ -582,15 +582,15 @@ def test_each_report_tells_what_was_seen_before_it(answers, seen, times):
 def test_what_is_seen_while_the_machine_is_read_does_not_count():
     """Only an answer from before says that the machine was read after what it tells."""
     stage = Stage()
-    look = stage.agent.look
+    read = stage.agent.read
 
-    def slow_look():
+    def slow_read():
         stage.reporter._seen = 9
-        return look()
+        return read()
 
     stage.client.answer = told(4)
     stage.reporter.step()
-    stage.agent.look = slow_look
+    stage.agent.read = slow_read
     stage.clock.now_s += INTERVAL_S
     stage.reporter.step()
     assert stage.client.orders == [{'seen': 0}, {'seen': 4}]

@@ -41,7 +41,7 @@ def states(agent):
 
 def accepted(agent):
     """What a report says now, accepted."""
-    facts = agent.look()
+    facts = agent.read()
     agent.told(facts)
     return facts
 
@@ -64,7 +64,7 @@ def test_an_instance_is_taken_and_reported(make):
             'hidden': False,
         }
     ]
-    facts = agent.look()
+    facts = agent.read()
     assert facts.instances == {SERVER}
     assert (facts.node.vcpus_used, facts.node.memory_mb_used, facts.node.running_vms) == (2, 1, 1)
     assert facts.node.stats['num_os_type_linux'] == facts.node.stats['num_proj_p'] == '1'
@@ -74,11 +74,11 @@ def test_an_instance_is_taken_and_reported(make):
 def test_a_build_that_goes_on(make):
     agent = make()
     agent.build(asks(), finished=False)
-    building = agent.look().node
+    building = agent.read().node
     assert (states(agent), building.current_workload) == ({SERVER: 'building'}, 1)
     assert building.stats['io_workload'] == '1'
     agent.finish(SERVER)
-    assert (states(agent), agent.look().node.stats['io_workload']) == ({SERVER: 'active'}, '0')
+    assert (states(agent), agent.read().node.stats['io_workload']) == ({SERVER: 'active'}, '0')
 
 
 def test_finishing_what_is_not_here(make):
@@ -113,14 +113,14 @@ def test_what_does_not_fit_is_refused(make, options, words, short):
     with pytest.raises(errors.ComputeResourcesUnavailable, match=short):
         agent.build(asks(**words))
     assert list(states(agent)) == [uuid_of('first')]
-    assert agent.look().instances == {uuid_of('first')}
+    assert agent.read().instances == {uuid_of('first')}
 
 
 def test_a_refusal_is_explained_by_the_numbers_of_both_sides(make, caplog):
     agent = make()
     agent.build(asks(vcpus=7, uuid=uuid_of('first')))
     counted = Counted({'VCPU': 8}, {'VCPU': 2, 'MEMORY_MB': 1}, {SERVER: {'VCPU': 2}})
-    agent.told(agent.look(), counted)
+    agent.told(agent.read(), counted)
     with pytest.raises(errors.ComputeResourcesUnavailable):
         agent.build(asks())
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
@@ -138,13 +138,13 @@ def test_what_is_held_is_among_the_facts(make):
     assert (facts.counted.capacity['VCPU'], facts.counted.used['VCPU']) == (8, 2)
     agent.build(asks(uuid=uuid_of('second')))
     agent.destroy(uuid_of('second'))
-    assert agent.look().held == facts.held
+    assert agent.read().held == facts.held
 
 
 def test_what_a_change_of_the_machine_took_away_is_refused(make, tmp_path):
     agent = make()
     two_cells(tmp_path).cpus(['0,4', '1,5', '2,6', '3,7'], online='0-3')
-    agent.look()
+    agent.read()
     with pytest.raises(errors.ComputeResourcesUnavailable, match='has 4 in all'):
         agent.build(asks(vcpus=5))
 
@@ -153,10 +153,10 @@ def test_a_repeated_build_is_one(make):
     agent = make()
     agent.build(asks(vcpus=6))
     agent.build(asks(vcpus=7))
-    assert agent.look().node.vcpus_used == 7
+    assert agent.read().node.vcpus_used == 7
     with pytest.raises(errors.ComputeResourcesUnavailable):
         agent.build(asks(vcpus=9))
-    assert agent.look().node.vcpus_used == 7
+    assert agent.read().node.vcpus_used == 7
 
 
 def test_destroyed(make):
@@ -164,14 +164,14 @@ def test_destroyed(make):
     agent.build(asks())
     assert (agent.destroy(SERVER), agent.destroy(SERVER)) == (True, False)
     assert agent.instances() == []
-    assert agent.look().node.vcpus_used == 0
+    assert agent.read().node.vcpus_used == 0
 
 
 def test_an_instance_that_came_and_went_between_two_reports_is_told_once(make):
     agent = make()
     agent.build(asks())
     agent.destroy(SERVER)
-    assert agent.look().instances == {SERVER}  # and again, for a report that was not accepted
+    assert agent.read().instances == {SERVER}  # and again, for a report that was not accepted
     first, second = accepted(agent), accepted(agent)
     assert (first.instances, first.node.running_vms, second.instances) == (
         {SERVER},
@@ -182,17 +182,17 @@ def test_an_instance_that_came_and_went_between_two_reports_is_told_once(make):
 
 def test_an_instance_that_comes_during_a_report_is_told_next(make):
     agent = make()
-    before = agent.look()
+    before = agent.read()
     agent.build(asks())
     agent.destroy(SERVER)
     agent.told(before)
-    assert agent.look().instances == {SERVER}
+    assert agent.read().instances == {SERVER}
 
 
 def test_a_restarted_agent_knows_its_instances(make):
     make().build(asks(vcpus=7))
     agent = make()
-    assert (agent.look().instances, agent.look().node.vcpus_used) == ({SERVER}, 7)
+    assert (agent.read().instances, agent.read().node.vcpus_used) == ({SERVER}, 7)
     with pytest.raises(errors.ComputeResourcesUnavailable, match='2 asked, 1 available'):
         agent.build(asks(uuid=uuid_of('second')))
 
@@ -202,11 +202,11 @@ def test_failed_builds_are_counted_until_one_is_good(make):
     for _ in range(2):
         with pytest.raises(errors.ComputeResourcesUnavailable):
             agent.build(asks(vcpus=9))
-    assert agent.look().node.stats['failed_builds'] == '2'
+    assert agent.read().node.stats['failed_builds'] == '2'
     agent.build(asks(), finished=False)
-    assert agent.look().node.stats['failed_builds'] == '2'
+    assert agent.read().node.stats['failed_builds'] == '2'
     agent.finish(SERVER)
-    assert agent.look().node.stats['failed_builds'] == '0'
+    assert agent.read().node.stats['failed_builds'] == '0'
 
 
 def test_an_instance_that_cannot_be_written_down_goes_elsewhere(make, tmp_path):
@@ -216,7 +216,7 @@ def test_an_instance_that_cannot_be_written_down_goes_elsewhere(make, tmp_path):
         errors.ComputeResourcesUnavailable, match='cannot take the claim: Cannot read'
     ):
         agent.build(asks())
-    assert (agent.instances(), agent.look().instances) == ([], frozenset())
+    assert (agent.instances(), agent.read().instances) == ([], frozenset())
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_an_instance_that_cannot_be_written_down_goes_elsewhere(make, tmp_path):
     [
         pytest.param(lambda agent: agent.build(asks()), True, id='an instance comes'),
         pytest.param(lambda agent: agent.destroy(SERVER), False, id='one that is not here goes'),
-        pytest.param(lambda agent: agent.look(), False, id='a look'),
+        pytest.param(lambda agent: agent.read(), False, id='a read'),
         pytest.param(lambda agent: agent.instances(), False, id='a question'),
     ],
 )
@@ -243,7 +243,7 @@ def test_a_refusal_is_news(make):
 
 def test_a_machine_that_cannot_be_read_makes_no_agent(make):
     with pytest.raises(errors.BadMachineFacts, match='cpu_dedicated_set'):
-        make(cpu_dedicated_set='0-99').look()
+        make(cpu_dedicated_set='0-99').read()
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def asks(pieces, uuid=ONE, **words):
 
 def told(agent):
     """What the agent reports of its cells and devices."""
-    return agent.look().node.machine
+    return agent.read().node.machine
 
 
 def addresses(agent):

@@ -56,7 +56,7 @@ def pinned(cpus, uuid=SERVER):
 
 def told(agent):
     """What a report says of the instances, accepted: those it lists, and what each holds."""
-    facts = agent.look()
+    facts = agent.read()
     agent.told(facts)
     return facts.instances, {uuid: dict(held) for uuid, held in facts.held.items()}
 
@@ -72,12 +72,12 @@ def state(agent):
 
 def test_it_is_told_of_when_it_is_kept(agent):
     agent.begin(size())
-    facts = agent.look()
+    facts = agent.read()
     assert told(agent) == NOTHING
     assert (facts.node.vcpus_used, facts.node.running_vms, facts.counted.used) == (0, 0, {})
     agent.keep(SERVER)
     assert told(agent) == IT
-    assert agent.look().node.vcpus_used == 2
+    assert agent.read().node.vcpus_used == 2
     assert state(agent) == ('active', None, False)
 
 
@@ -93,14 +93,14 @@ def test_it_takes_its_room_at_once(agent):
 def test_it_takes_its_cpus_and_devices_at_once(agent):
     agent.begin(pinned(2))
     (begun,) = agent.hidden()
-    free = agent.look().node.machine.topology.cells
+    free = agent.read().node.machine.topology.cells
     assert sorted(cpu for cell in free for cpu in cell.free_pcpus) == [4, 5, 6, 7], (
         'its claim holds them'
     )
     with pytest.raises(errors.ComputeResourcesUnavailable, match='1 devices asked, 0 free'):
         agent.build(pinned(1, OTHER))
     agent.keep(SERVER)
-    free = agent.look().node.machine.topology.cells
+    free = agent.read().node.machine.topology.cells
     assert sorted(cpu for cell in free for cpu in cell.free_pcpus) == [6, 7]
     assert agent.instances()[0]['devices'] == sorted(begun.devices) == ['0000:81:00.0']
 
@@ -113,16 +113,16 @@ def test_facts_with_what_is_hidden(agent):
     assert facts.counted.used == {'VCPU': 3, 'DISK_GB': 0}
     assert (facts.node.vcpus_used, facts.node.stats['io_workload']) == (3, '1')
     agent.keep(SERVER)
-    reported = agent.look()
+    reported = agent.read()
     assert not agent.facts_with_hidden().tells_more_than(reported)
     assert agent.facts_with_hidden().held == reported.held
 
 
-def test_they_are_of_the_last_look_at_the_machine(agent, tmp_path):
+def test_they_are_of_the_last_read_of_the_machine(agent, tmp_path):
     """So that they can be asked for after each job."""
     two_cells(tmp_path).cpus(['0,4', '1,5', '2,6', '3,7'], online='0-5')
     before = agent.facts_with_hidden()
-    agent.look()
+    agent.read()
     after = agent.facts_with_hidden()
     assert [
         one.inventories[one.node.uuid]['inventories']['PCPU']['total'] for one in (before, after)
@@ -260,7 +260,7 @@ def test_what_is_not_here(agent, method):
 def test_what_does_not_fit_is_refused_and_explained(agent, caplog):
     with pytest.raises(errors.ComputeResourcesUnavailable, match='9 asked'):
         agent.begin(size(9))
-    assert (agent.instances(), agent.look().node.stats['failed_builds']) == ([], '0')
+    assert (agent.instances(), agent.read().node.stats['failed_builds']) == ([], '0')
     assert f'Instance {SERVER} is refused: ' in caplog.text
 
 
@@ -270,10 +270,10 @@ def test_failed_builds_are_counted_until_one_is_good(agent):
         agent.undo(SERVER, failed=True)
     agent.begin(size())
     agent.undo(SERVER)
-    assert agent.look().node.stats['failed_builds'] == '2'
+    assert agent.read().node.stats['failed_builds'] == '2'
     agent.begin(size())
     agent.keep(SERVER)
-    assert agent.look().node.stats['failed_builds'] == '0'
+    assert agent.read().node.stats['failed_builds'] == '0'
 
 
 def test_what_cannot_be_written_down_is_not_done(agent, tmp_path):
@@ -329,7 +329,7 @@ CHANGES = [
         True,
         id='resize reverted',
     ),
-    pytest.param([], lambda agent: agent.look(), False, False, id='a look'),
+    pytest.param([], lambda agent: agent.read(), False, False, id='a read'),
 ]
 
 

@@ -49,7 +49,7 @@ def pinned(cpus, uuid=SERVER, requests=()):
 
 
 def held(agent):
-    return agent.look().held.get(SERVER)
+    return agent.read().held.get(SERVER)
 
 
 def one(agent):
@@ -60,7 +60,7 @@ def one(agent):
 def free(agent):
     """CPUs that are still free, by what the agent reports."""
     return sorted(
-        cpu for cell in agent.look().node.machine.topology.cells for cpu in cell.free_pcpus
+        cpu for cell in agent.read().node.machine.topology.cells for cpu in cell.free_pcpus
     )
 
 
@@ -118,7 +118,7 @@ def test_what_does_not_fit_leaves_all_as_it_was(make, caplog, old, new, short):
     before = agent.instances()
     with pytest.raises(errors.ComputeResourcesUnavailable, match=short):
         agent.resize(new)
-    assert (agent.instances(), agent.look().node.stats['failed_builds']) == (before, '0')
+    assert (agent.instances(), agent.read().node.stats['failed_builds']) == (before, '0')
     assert f'Instance {SERVER} is refused: ' in caplog.text
     with pytest.raises(errors.NotFound):
         agent.revert_resize(SERVER)
@@ -126,7 +126,7 @@ def test_what_does_not_fit_leaves_all_as_it_was(make, caplog, old, new, short):
 
 def test_both_disks_have_to_fit(make):
     agent = make()
-    disk_gb = agent.look().node.local_gb
+    disk_gb = agent.read().node.local_gb
     agent.build(size(1, disk_gb // 2 + 1))
     with pytest.raises(errors.ComputeResourcesUnavailable, match='DISK_GB'):
         agent.resize(size(1, disk_gb // 2 + 2))
@@ -167,7 +167,7 @@ def test_both_sizes_are_reported_while_the_claim_is_confirmed(make, end, cpus, d
     agent = make()
 
     def left():
-        return free(agent), agent.look().node.machine.free_devices
+        return free(agent), agent.read().node.machine.free_devices
 
     agent.build(pinned(1))
     agent.resize(pinned(2, requests=[device(1, GPU)]))
@@ -200,7 +200,7 @@ def test_one_that_comes_is_listed_at_once_and_stays_when_it_is_confirmed(make):
     agent.news.clear()
     agent.resize(size(3))
     assert agent.news.is_set()
-    assert (agent.look().instances, held(agent)['VCPU']) == ({SERVER}, 3)
+    assert (agent.read().instances, held(agent)['VCPU']) == ({SERVER}, 3)
     assert (one(agent)['vm_state'], one(agent)['move']) == ('resized', 'resize')
     agent = make()
     agent.confirm_resize(SERVER)
@@ -215,7 +215,7 @@ def test_one_that_comes_and_goes_back(make):
     agent.revert_resize(SERVER)
     assert agent.news.is_set()
     assert agent.instances() == []
-    assert agent.look().instances == {SERVER}, 'it is told once, so that its claim ends'
+    assert agent.read().instances == {SERVER}, 'it is told once, so that its claim ends'
 
 
 @pytest.mark.parametrize('settle', ['confirm_resize', 'revert_resize'])

@@ -23,7 +23,7 @@ from nova_sched import errors
 from nova_sched.claims.values import ServiceFacts
 from nova_sched.extensions.dashboard.cluster import ClusterPages
 from nova_sched.extensions.dashboard.parts import Parts
-from nova_sched.tests.unit.extensions.dashboard.test_fleet import World, report
+from nova_sched.tests.unit.extensions.dashboard.test_host_overview import World, report
 from nova_sched.tests.unit.extensions.dashboard.test_queues import Policy
 
 RULES = ('dashboard:hosts', 'dashboard:hosts:set_service')
@@ -49,13 +49,13 @@ def test_a_host_that_was_forced_down_in_the_meantime_stays_so(monkeypatch, disab
     monkeypatch.setattr(flask, 'render_template', lambda *_, **given: given['history'])
     world = World()
     world.store.report([report('a')])
-    world.fleet.facts()
+    world.overview.facts()
     world.store.set_service(ServiceFacts('a', forced_down=True))
     log = types.SimpleNamespace(newest_first=None)
-    sources = types.SimpleNamespace(fleet=world.fleet, store=world.store, decisions=log)
+    sources = types.SimpleNamespace(overview=world.overview, store=world.store, decisions=log)
     with posted({'name': 'a', 'disabled': disabled}):
         assert made_pages(sources).service() is None  # without the right to see decisions
-    found = world.fleet.facts().service('a')
+    found = world.overview.facts().service('a')
     assert (found.disabled, found.forced_down) == (disabled == 'yes', True)
 
 
@@ -64,7 +64,7 @@ def sources():
     """What the pages read: a store with the host `a`."""
     world = World()
     world.store.report([report('a')])
-    return types.SimpleNamespace(fleet=world.fleet, store=world.store, decisions=None)
+    return types.SimpleNamespace(overview=world.overview, store=world.store, decisions=None)
 
 
 def test_nova_has_the_settings_of_its_hosts(sources):
@@ -74,7 +74,7 @@ def test_nova_has_the_settings_of_its_hosts(sources):
         pytest.raises(errors.InvalidRequest, match='openstack compute service set'),
     ):
         pages.service()
-    assert not sources.fleet.facts().service('a').disabled
+    assert not sources.overview.facts().service('a').disabled
 
 
 @pytest.mark.parametrize('source, may_set', [('reports', True), ('nova', False)])

@@ -22,13 +22,13 @@ from nova_sched.engine.catalog import Rules
 from nova_sched.engine.decide import weigh
 from nova_sched.engine.kinds import RequestKinds
 from nova_sched.extensions.optimize.fragmentation_weigher import FragmentationWeigher
-from nova_sched.extensions.optimize.packing.fleet import read_fleet
+from nova_sched.extensions.optimize.packing.host_resources import read_resources
 from nova_sched.extensions.optimize.packing.mix import Mix
 from nova_sched.extensions.optimize.packing.scores import Scores
 from nova_sched.extensions.optimize.packing.tables import Tables
 from nova_sched.tests.builders import cluster, request, uuid_of
 from nova_sched.tests.options import settings
-from nova_sched.tests.unit.extensions.optimize.packing.fleets import GPU, size
+from nova_sched.tests.unit.extensions.optimize.packing.builders import GPU, size
 from nova_sched.tests.unit.extensions.optimize.packing.test_scores import asked, gpu_cluster
 
 MIX = Mix({size(2, 460): 3.0, size(8, 1000): 2.0, size(4): 5.0})
@@ -36,8 +36,8 @@ MULTIPLIER = 'filter_scheduler.fragmentation_weight_multiplier'
 
 
 def weigher(made, mix=MIX):
-    rule, fleet = FragmentationWeigher(), read_fleet(made.hosts)
-    rule.use(Scores(Tables(mix, fleet), fleet))
+    rule, resources = FragmentationWeigher(), read_resources(made.hosts)
+    rule.use(Scores(Tables(mix, resources), resources))
     return rule
 
 

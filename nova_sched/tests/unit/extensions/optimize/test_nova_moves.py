@@ -65,8 +65,8 @@ class NovaWorld(MovingWorld):
         self.runner.turn()
         return self.row()
 
-    def look(self, runner=None):
-        """The row of the first server, after the moves were looked at once more."""
+    def poll(self, runner=None):
+        """The row of the first server, after the moves were polled once more."""
         self.wait()
         (runner or self.runner).turn()
         return self.row()
@@ -106,9 +106,9 @@ def test_a_move_that_is_done(nova, fake):
     for status in ('queued', 'preparing', 'running', 'post-migrating', 'a new one'):
         fake.migrations[-1] |= {'status': status, 'dest_compute': 'host-1'}
         # The claim is confirmed by its allocation, long before the server arrives.
-        assert nova.look().state == states.HANDED_OVER
+        assert nova.poll().state == states.HANDED_OVER
     fake.end(ONE, host='host-1')
-    assert told(nova.look()) == (states.CONFIRMED, None)
+    assert told(nova.poll()) == (states.CONFIRMED, None)
     assert nova.changed == ['host-0', 'host-1']
     nova.running['host-0'].discard(ONE)
     nova.report('host-0')
@@ -121,7 +121,7 @@ def test_a_move_that_fails(nova, fake, status):
     nova.run()
     nova.schedule()
     fake.end(ONE, status, details='No valid host was found. Too hot.')
-    row = nova.look()
+    row = nova.poll()
     assert row.state == states.REVERTED
     migration = fake.migrations[-1]['uuid']
     assert row.why == f'No valid host was found. Too hot. (migration {migration} is {status})'
@@ -134,14 +134,14 @@ def test_a_move_that_fails(nova, fake, status):
 def test_a_failure_without_a_reason(nova, fake):
     nova.run()
     fake.end(ONE, 'error')
-    assert nova.look().why.startswith('Nova gives no reason (migration')
+    assert nova.poll().why.startswith('Nova gives no reason (migration')
 
 
 def test_a_migration_in_error_whose_server_has_arrived(nova, fake, caplog):
     """It failed after the guest was moved."""
     nova.run()
     fake.end(ONE, 'error', host='host-1')
-    assert nova.look().state == states.CONFIRMED
+    assert nova.poll().state == states.CONFIRMED
     assert 'is error in Nova, but the server is on host host-1' in caplog.text
 
 
@@ -165,7 +165,7 @@ def test_a_migration_that_ends_in_error_while_it_is_looked_at(
         return real(server)
 
     monkeypatch.setattr(api, 'live_migrations', live_migrations)
-    assert nova.look().state == state
+    assert nova.poll().state == state
 
 
 def test_old_migrations_are_not_those_of_the_move(nova, fake):
@@ -176,7 +176,7 @@ def test_old_migrations_are_not_those_of_the_move(nova, fake):
     assert nova.row().claim_uuid == uuid_of('migration 2')
     assert fake.asked == ASKED
     fake.end(ONE, host='host-1')
-    assert nova.look().state == states.CONFIRMED
+    assert nova.poll().state == states.CONFIRMED
 
 
 @pytest.mark.parametrize('status', ['running', 'completed', 'error'])
@@ -187,16 +187,16 @@ def test_a_migration_by_a_user_to_another_host(nova, fake, status):
     del fake.broken['POST']
     fake.servers[ONE][1] = 'migrating'
     fake.migration(ONE, 'host-0', 'host-2', 'running')
-    assert nova.look().state == states.HANDED_OVER
+    assert nova.poll().state == states.HANDED_OVER
     if status == 'completed':
         fake.end(ONE, host='host-2')
-        assert told(nova.look()) == (
+        assert told(nova.poll()) == (
             states.REVERTED,
             'the server is on host host-2, and not on the source of the move',
         )
     elif status == 'error':
         fake.end(ONE, 'error')
-        assert nova.look().state == states.HANDED_OVER
+        assert nova.poll().state == states.HANDED_OVER
     assert fake.asked == (ASKED if status == 'error' else [])
 
 
@@ -206,12 +206,12 @@ def test_an_answer_that_is_lost(nova, fake):
     assert nova.run().state == states.HANDED_OVER
     fake.loses_answers = False
     fake.migrations.clear()  # the conductor has not got to it yet
-    assert nova.look().state == states.HANDED_OVER
+    assert nova.poll().state == states.HANDED_OVER
     fake.migration(ONE, 'host-0')
-    assert nova.look().state == states.HANDED_OVER
+    assert nova.poll().state == states.HANDED_OVER
     assert fake.asked == ASKED
     fake.end(ONE, host='host-1')
-    assert nova.look().state == states.CONFIRMED
+    assert nova.poll().state == states.CONFIRMED
     assert fake.asked == ASKED
 
 
@@ -220,7 +220,7 @@ def test_a_request_that_never_arrived_is_repeated(nova, fake):
     assert nova.run().state == states.HANDED_OVER
     assert nova.row().claim_uuid == nova.row().uuid  # there were no migrations
     del fake.broken['POST']
-    assert nova.look().state == states.HANDED_OVER
+    assert nova.poll().state == states.HANDED_OVER
     assert fake.asked == ASKED
 
 
@@ -241,7 +241,7 @@ def test_a_scheduler_that_is_killed(nova, fake):
     nova.run()
     fake.end(ONE, host='host-1')
     nova.conductors = nova.moves()
-    assert nova.look(nova.another()).state == states.CONFIRMED
+    assert nova.poll(nova.another()).state == states.CONFIRMED
     assert fake.asked == ASKED
 
 
@@ -254,7 +254,7 @@ def test_a_scheduler_that_stood_still_before_it_asked(nova, fake):
     def hand_over(entry, mark):
         if entry.state == states.HANDED_OVER:
             nova.rebalances.hand_over = real
-            nova.look(nova.another())
+            nova.poll(nova.another())
             assert fake.asked == ASKED
             fake.end(ONE, 'error')  # so that Nova would take the second request
         return real(entry, mark)
@@ -262,13 +262,13 @@ def test_a_scheduler_that_stood_still_before_it_asked(nova, fake):
     nova.rebalances.hand_over = hand_over
     nova.runner.turn()
     assert fake.asked == ASKED
-    assert nova.look().state == states.REVERTED
+    assert nova.poll().state == states.REVERTED
 
 
 def test_the_server_is_deleted_meanwhile(nova, fake):
     nova.run()
     del fake.servers[ONE]
-    assert told(nova.look()) == (states.REVERTED, f'Server {ONE} is not known: it was deleted')
+    assert told(nova.poll()) == (states.REVERTED, f'Server {ONE} is not known: it was deleted')
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_a_server_that_a_user_migrates_just_now(nova, fake):
     assert nova.run().state == states.HANDED_OVER
     assert fake.asked == []
     fake.end(ONE, 'error')
-    assert nova.look().state == states.HANDED_OVER
+    assert nova.poll().state == states.HANDED_OVER
     assert fake.asked == ASKED
 
 
@@ -332,25 +332,25 @@ def test_rights_that_are_lost_meanwhile(nova, fake):
     """Nothing is known of the move then, and it goes on in Nova."""
     nova.run()
     fake.broken['GET'] = 403, 'not any more'
-    assert nova.look().state == states.HANDED_OVER
+    assert nova.poll().state == states.HANDED_OVER
     fake.broken.clear()
     fake.end(ONE, host='host-1')
-    assert nova.look().state == states.CONFIRMED
+    assert nova.poll().state == states.CONFIRMED
 
 
 def test_nova_is_away(nova, fake):
     fake.broken['GET'] = 503, 'away'
     assert nova.run().state == states.HELD
     fake.broken.clear()
-    assert nova.look().state == states.HANDED_OVER
+    assert nova.poll().state == states.HANDED_OVER
     fake.broken['GET'] = 503, 'away'
-    assert nova.look().state == states.HANDED_OVER
+    assert nova.poll().state == states.HANDED_OVER
     fake.broken.clear()
     fake.end(ONE, 'error')
     fake.broken['GET', f'/servers/{ONE}/os-instance-actions'] = 503, 'away'
-    assert nova.look().state == states.HANDED_OVER
+    assert nova.poll().state == states.HANDED_OVER
     fake.broken.clear()
-    assert nova.look().state == states.REVERTED
+    assert nova.poll().state == states.REVERTED
 
 
 def test_what_nova_does_not_take(nova, fake):
@@ -387,4 +387,4 @@ def test_a_stored_request_that_cannot_be_read(nova):
 
 def test_a_node_that_is_gone(nova):
     assert nova.run(move(ONE, destination='host-9')).state == states.REFUSED
-    assert nova.row().why == f'the destination {node("host-9")} is no known compute node'
+    assert nova.row().why == f'the destination {node("host-9")} is not a known compute node'

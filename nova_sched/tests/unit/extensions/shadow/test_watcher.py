@@ -156,7 +156,7 @@ def test_a_decision_does_not_see_earlier_ones(shadow):
     assert [line['outcome'] for line in shadow.compared(2)] == ['same', 'same']
 
 
-def test_a_host_that_is_out_of_service_since_the_last_look(shadow):
+def test_a_host_that_is_out_of_service_since_the_last_poll(shadow):
     def look(nodes):
         disabled = 'host-0', True, 'maintenance', False
         shadow.world.scheduler.call(shadow.world.cluster.set_service, *disabled)

@@ -31,7 +31,7 @@ def arrival(count=1, time_s=0.0, flavor=SMALL, lifetime_s=None, batch=None):
 
 
 def plan(nodes=3, zones=1, racks=1, vcpus=8, memory_gib=16, disabled=0.0, failing=0.0, **fields):
-    """A small fleet in which nothing goes wrong by itself."""
+    """A small cloud in which nothing goes wrong by itself."""
     shape = machines.MachineShape(vcpus=vcpus, memory_mb=memory_gib * GIB, reserved_mb=0)
     return machines.Plan(nodes, zones, racks, shape, disabled=disabled, failing=failing, **fields)
 
@@ -43,7 +43,7 @@ def requests(*names, flavor=SMALL):
 
 
 def node(*names, flavor=SMALL, **words):
-    """The only node of a fleet; it runs servers of these names."""
+    """The only node of a cloud; it runs servers of these names."""
     (made,) = machines.machines(plan(nodes=1, **words))
     if names:
         for request in requests(*names, flavor=flavor):

@@ -103,8 +103,8 @@ def test_accounts_from_what_the_scheduler_answered():
             'foreign': {'VCPU': 1},
         }
     }
-    fleet = types.SimpleNamespace(nodes={one.host: one}, answers=answers)
-    (found,) = session.answered_accounts(fleet)
+    hosts = types.SimpleNamespace(nodes={one.host: one}, answers=answers)
+    (found,) = session.answered_accounts(hosts)
     assert (found.host, found.holders) == (one.host, {A, B, C})
     assert dict(found.used) == {'VCPU': 3, 'MEMORY_MB': 2 * GIB}
     assert found.capacity['VCPU'] == 8

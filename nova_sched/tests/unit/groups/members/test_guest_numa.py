@@ -143,7 +143,7 @@ def test_pages(text, page_kb):
             {'hw:mem_page_size': 'lots'},
             {},
             'hw:mem_page_size',
-            "'lots' is no size",
+            "'lots' is not a size",
             id='no page size',
         ),
         pytest.param(

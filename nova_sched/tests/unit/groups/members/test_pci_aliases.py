@@ -70,8 +70,8 @@ def test_aliases(aliases, found):
 @pytest.mark.parametrize(
     'aliases, why',
     [
-        pytest.param(['{'], 'is no JSON', id='no JSON'),
-        pytest.param(['[]'], 'is no JSON object', id='a list'),
+        pytest.param(['{'], 'is not JSON', id='no JSON'),
+        pytest.param(['[]'], 'is not a JSON object', id='a list'),
         pytest.param([{**GPU, 'colour': 'red'}], "'colour' is not known", id='unknown word'),
         pytest.param([{**GPU, 'device_type': 'type-X'}], 'type-PCI or type-PF', id='device type'),
         pytest.param([{**GPU, 'numa_policy': 'odd'}], 'legacy or preferred', id='NUMA policy'),
@@ -154,7 +154,11 @@ def test_a_policy_that_goes_before_that_of_the_alias(extra_specs, properties):
         pytest.param('gpu:0', {}, {}, 'name:count', id='none of it'),
         pytest.param('gpu:1,', {}, {}, "no alias ''", id='a comma too many'),
         pytest.param(
-            'gpu:1', {'hw:pci_numa_affinity_policy': 'odd'}, {}, 'none of legacy', id='no policy'
+            'gpu:1',
+            {'hw:pci_numa_affinity_policy': 'odd'},
+            {},
+            'not one of legacy',
+            id='no policy',
         ),
         pytest.param(
             'gpu:1',

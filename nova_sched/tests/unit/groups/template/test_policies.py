@@ -267,9 +267,12 @@ resources:
         pytest.param(
             '{type: ‸afinity, level: rack}', '.type', 'did you mean affinity?', id='type'
         ),
-        pytest.param('{type: ‸near, level: rack}', '.type', 'near is none of', id='relation'),
+        pytest.param('{type: ‸near, level: rack}', '.type', 'near is not one of', id='relation'),
         pytest.param(
-            '{type: ‸soft-affinity, level: rack}', '.type', 'soft-affinity is none of', id="Nova's"
+            '{type: ‸soft-affinity, level: rack}',
+            '.type',
+            'soft-affinity is not one of',
+            id="Nova's",
         ),
         pytest.param('‸{level: rack}', '', 'type is missing', id='no type'),
         pytest.param('‸{type: affinity}', '', 'level is missing', id='no level'),
@@ -381,7 +384,7 @@ resources:
         pytest.param(
             '{type: ‸affinity, level: rack, between: [a, b]}',
             '.type',
-            'none of apart, near',
+            'not one of apart, near',
             id='policy',
         ),
         pytest.param('‸{type: near, between: [a, b]}', '', 'level is missing', id='no level'),
@@ -435,7 +438,7 @@ resources:
         pytest.param(
             '{type: near, level: ‸row, between: [a, b]}',
             '.level',
-            'row is none of host, rack',
+            'row is not one of host, rack',
             id='level',
         ),
         pytest.param(
@@ -468,7 +471,7 @@ resources:
         pytest.param(
             '{‸policies: [affinity, anti-affinity]}', '.policies', 'has one policy', id='two'
         ),
-        pytest.param('{policies: [‸spread]}', '.policies.0', 'spread is none of', id='unknown'),
+        pytest.param('{policies: [‸spread]}', '.policies.0', 'spread is not one of', id='unknown'),
         pytest.param(
             '{policies: [affinity], rules: ‸{max_server_per_host: 2}}',
             '.rules',

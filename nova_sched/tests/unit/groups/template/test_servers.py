@@ -327,7 +327,7 @@ resources:
         pytest.param(
             '{flavor: small, scheduler_hints: {group: ‸{get_resource: s}}}',
             '.scheduler_hints.group',
-            's is no OS::Nova::ServerGroup',
+            's is not an OS::Nova::ServerGroup',
             id='no server group',
         ),
         pytest.param(
@@ -453,8 +453,8 @@ def test_it_is_read_again_when_it_changes(tmp_path):
     [
         pytest.param(None, 'cannot be read: .*No such file', id='not there'),
         pytest.param('{', 'line 2, column 1: ', id='no YAML'),
-        pytest.param('- small\n', 'no mapping from names to flavors', id='a list'),
-        pytest.param('small: 1\n', 'no mapping from names to flavors', id='no flavors'),
+        pytest.param('- small\n', 'not a mapping from names to flavors', id='a list'),
+        pytest.param('small: 1\n', 'not a mapping from names to flavors', id='no flavors'),
         pytest.param('!!python/object/apply:os.getpid []\n', 'means nothing here', id='a program'),
         pytest.param('small: {vcpus: !!int ""}\n', 'column 16: .* int', id='no number'),
         pytest.param('small: &a {x: *a}\n', 'nothing before', id='an alias of itself'),

@@ -154,7 +154,7 @@ def test_too_many_values_are_refused():
     'mapping, where, why',
     [
         pytest.param({'a': {1, 2}}, 'a', 'a set is nothing', id='set'),
-        pytest.param({'a': [{1: 2}]}, 'a.0', 'the key 1 is no text', id='key'),
+        pytest.param({'a': [{1: 2}]}, 'a.0', 'the key 1 is not text', id='key'),
         pytest.param({'a': float('nan')}, 'a', 'is not finite', id='no number'),
         pytest.param({'a': 2**63}, 'a', 'more than 64 bits', id='large number'),
         pytest.param({'a': {'b': '\udfff'}}, 'a.b', 'surrogate', id='half a character'),

@@ -314,7 +314,7 @@ def test_a_member_that_is_refused(entry, where, why):
         pytest.param(
             'c: {type: ‸Server}',
             'resources.c.type',
-            'Server is no type of a resource',
+            'Server is not a type of resource',
             id='no type',
         ),
         pytest.param(
@@ -593,5 +593,5 @@ def test_what_is_no_template_of_heat_is_refused(text, args):
 
 
 def test_a_version_that_is_not_known_is_refused():
-    with pytest.raises(errors.TemplateError, match=r'2014-10-17 is none of .* did you mean'):
+    with pytest.raises(errors.TemplateError, match=r'2014-10-17 is not one of .* did you mean'):
         template.read('heat_template_version: 2014-10-17')

@@ -97,7 +97,7 @@ def test_nothing_is_sent_while_the_connection_is_blocked(made, clock):
     assert session.sent == [('reply', one, True)]
 
 
-def test_signs_of_life_end_with_the_answer(made, clock):
+def test_heartbeats_end_with_the_answer(made, clock):
     session, one = Session(), call()
     made.start_heartbeats(one)
     assert made.due_s == clock.now_s + 10.0

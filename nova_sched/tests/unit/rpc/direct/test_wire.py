@@ -87,7 +87,7 @@ def test_a_failure_is_what_the_driver_makes():
     assert (inner['result'], inner['ending']) == (None, True)
 
 
-def test_a_sign_of_life_is_no_end():
+def test_a_heartbeat_does_not_end_the_call():
     inner = common.deserialize_msg(json.loads(wire.answer('id', ending=False)))
     assert (inner['ending'], inner['result'], inner['failure']) == (False, None, None)
 
@@ -124,7 +124,7 @@ def test_the_parts_of_a_call():
         (60, 30.0),
     ],
 )
-def test_the_interval_of_its_signs_of_life(timeout, interval_s):
+def test_the_interval_of_its_heartbeats(timeout, interval_s):
     assert wire.Call(message(_timeout=timeout)).beat_s == interval_s
 
 

@@ -28,7 +28,7 @@ from nova_sched.extensions.optimize.packing.devices import (
 from nova_sched.extensions.optimize.packing.mix import DeviceDemand
 from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.extensions.optimize.packing import naive
-from nova_sched.tests.unit.extensions.optimize.packing.fleets import GPU, tree
+from nova_sched.tests.unit.extensions.optimize.packing.builders import GPU, tree
 
 OLD, NEW = tree(1000, traits=['OLD']), tree(500, 0, traits=['NEW', 'FAST'])
 ANY, NEEDS_NEW = DeviceDemand(GPU, 460), DeviceDemand(GPU, 1000, 1, frozenset(['NEW']))
@@ -85,7 +85,7 @@ WEIGHTS = 10.0, 1.0, 0.3, 0.1
 
 
 @st.composite
-def fleets(draw):
+def hosts_with_devices(draw):
     """Items, sizes, values of holes and weights of blocks, and a few hosts."""
     chance = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     models, count, many = draw(st.tuples(*[st.integers(1, 4)] * 3))
@@ -112,9 +112,9 @@ def fleets(draw):
 
 
 @settings(max_examples=cases(200), deadline=None)
-@given(fleets())
-def test_the_potential_is_that_of_loops(fleet):
-    items, sizes, values, blocks, node, free, kinds = fleet
+@given(hosts_with_devices())
+def test_the_potential_is_that_of_loops(resources):
+    items, sizes, values, blocks, node, free, kinds = resources
     potential = DevicePotential(items, sizes, values, None, blocks)
     found = potential.of(node, potential.devices(free, kinds))
     for host in range(len(node)):
@@ -126,9 +126,9 @@ def test_the_potential_is_that_of_loops(fleet):
 
 
 @settings(max_examples=cases(50), deadline=None)
-@given(fleets(), st.data())
-def test_a_change_of_one_device_is_as_if_it_had_been_so(fleet, data):
-    items, sizes, values, _, node, free, kinds = fleet
+@given(hosts_with_devices(), st.data())
+def test_a_change_of_one_device_is_as_if_it_had_been_so(resources, data):
+    items, sizes, values, _, node, free, kinds = resources
     if not (kinds >= 0).any():
         return
     potential = DevicePotential(items, sizes, values)

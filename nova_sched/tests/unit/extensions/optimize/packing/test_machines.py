@@ -23,7 +23,7 @@ from nova_sched.extensions.optimize.packing.machines import NO_MACHINE, CellPote
 from nova_sched.extensions.optimize.packing.mix import CellDemand, Mix, PciDemand, Size, size_of
 from nova_sched.extensions.optimize.packing.tables import Tables
 from nova_sched.tests.builders import request as server
-from nova_sched.tests.unit.extensions.optimize.packing.fleets import fleet, size
+from nova_sched.tests.unit.extensions.optimize.packing.builders import host_resources, size
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -128,7 +128,7 @@ def host(*free, pools=(), **fields):
 
 def costs(mix, asked, machines):
     """What a request costs on hosts with these machines and 8 VCPU each."""
-    hosts = fleet([None] * len(machines), machines=machines, VCPU=[8] * len(machines))
+    hosts = host_resources([None] * len(machines), machines=machines, VCPU=[8] * len(machines))
     tables = Tables(Mix(mix), hosts)
     return tables.cost(asked, tables.state(hosts))[0].tolist()
 

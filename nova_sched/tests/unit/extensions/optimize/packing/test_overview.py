@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a fleet can still take of the usual sizes."""
+"""What a cloud can still take of the usual sizes."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from nova_sched.extensions.optimize.packing.mix import CellDemand, Mix, PciDemand, Size
 from nova_sched.extensions.optimize.packing.overview import Overview
 from nova_sched.extensions.optimize.packing.tables import Tables
-from nova_sched.tests.unit.extensions.optimize.packing.fleets import fleet, size, tree
+from nova_sched.tests.unit.extensions.optimize.packing.builders import host_resources, size, tree
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
 
@@ -31,14 +31,14 @@ def overview(hosts, *sizes):
 
 @given(st.lists(st.integers(-2, 40), min_size=1, max_size=6), st.integers(1, 8))
 def test_copies_on_plain_hosts(free, vcpus):
-    found = overview(fleet([None] * len(free), VCPU=free), size(vcpus)).plain()
+    found = overview(host_resources([None] * len(free), VCPU=free), size(vcpus)).plain()
     assert found['sizes'][0]['fit'] == sum(max(one, 0) // vcpus for one in free)
     assert found['sizes'][0]['fit_in_one_piece'] == sum(max(one, 0) for one in free) // vcpus
     assert found['stranded'] == {'VCPU': sum(max(one, 0) % vcpus for one in free)}
 
 
 def test_the_figures():
-    hosts = fleet([None] * 3, [True, False, False], VCPU=[8, 3, 3])
+    hosts = host_resources([None] * 3, [True, False, False], VCPU=[8, 3, 3])
     assert overview(hosts, size(4), size(2)).plain(1) == {
         'hosts': 3,
         'empty_hosts': 1,
@@ -59,7 +59,7 @@ def test_the_figures():
 
 
 def test_shares_and_whole_devices():
-    hosts = fleet([tree(1000, 1000), tree(500, 700), None], VCPU=[8, 2, 8])
+    hosts = host_resources([tree(1000, 1000), tree(500, 700), None], VCPU=[8, 2, 8])
     found = overview(hosts, size(1, 1000, 2), size(2, 500)).plain()
     share, pair = found['sizes']
     assert (share['fit'], share['fit_in_one_piece']) == (4 + 1, 6)
@@ -79,7 +79,7 @@ def test_cells_and_pci_devices():
     cells = [cell(number, [], range(8), pinned=range(used), memory_mb=8192)
              for number, used in enumerate([0, 4])]  # fmt: skip
     machines = [machine(*cells, pools=[pool(3)]), machine(*cells, pools=[pool(1)]), None]
-    hosts = fleet([None] * 3, machines=machines, VCPU=[9] * 3)
+    hosts = host_resources([None] * 3, machines=machines, VCPU=[9] * 3)
     found = overview(hosts, two, nic)
     assert found.copies.tolist() == [[1, 2], [0, 2], [0, 0]]
     nic, two = found.plain()['sizes']
@@ -89,7 +89,7 @@ def test_cells_and_pci_devices():
 
 def test_the_worst_hosts():
     """Where the least of what is free can be used."""
-    found = overview(fleet([None] * 4, VCPU=[4, 3, 0, 8]), size(4))
+    found = overview(host_resources([None] * 4, VCPU=[4, 3, 0, 8]), size(4))
     assert found.worst() == [1]
     assert found.worst(0) == []
 
@@ -99,7 +99,7 @@ def test_the_worst_hosts():
 )
 @pytest.mark.parametrize('sizes', [(), (Size(),)])
 def test_little(trees, sizes):
-    hosts = fleet(trees, VCPU=[8])
+    hosts = host_resources(trees, VCPU=[8])
     if not trees:
         hosts.free['VCPU'], hosts.capacity['VCPU'] = np.zeros((2, 0))
     found = overview(hosts, *sizes).plain()

@@ -20,14 +20,14 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.extensions.optimize.packing import scores as scores_module
-from nova_sched.extensions.optimize.packing.fleet import read_fleet
+from nova_sched.extensions.optimize.packing.host_resources import read_resources
 from nova_sched.extensions.optimize.packing.mix import CellDemand, Mix, PciDemand, Size, size_of
 from nova_sched.extensions.optimize.packing.scores import Scores
 from nova_sched.extensions.optimize.packing.tables import Tables
 from nova_sched.state.request import NO_HARDWARE
 from nova_sched.tests.builders import cluster, put, report, request, uuid_of
 from nova_sched.tests.hardware_objects import GUEST, HOST
-from nova_sched.tests.unit.extensions.optimize.packing.fleets import GPU, size
+from nova_sched.tests.unit.extensions.optimize.packing.builders import GPU, size
 from nova_sched.tests.unit.hardware.builders import told
 
 MIX = Mix({size(2, 460): 3.0, size(8, 1000): 2.0, size(4): 5.0, size(1, 190): 1.0})
@@ -59,13 +59,13 @@ def asked(number, milli, vcpus=2):
 
 
 def fresh(scores, hosts, wanted):
-    fleet = read_fleet(hosts)
-    return scores.tables.cost(wanted, scores.tables.state(fleet))[0]
+    resources = read_resources(hosts)
+    return scores.tables.cost(wanted, scores.tables.state(resources))[0]
 
 
 def test_after_any_changes():
     made, chance = gpu_cluster(), random.Random(1)
-    scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts))
+    scores = Scores(Tables(MIX, read_resources(made.hosts)), read_resources(made.hosts))
     scores.prepare(MIX.counts)
     there = []
     for number in range(300):
@@ -96,8 +96,8 @@ def test_kept_states_of_cells_and_devices(monkeypatch, most):
     for row in range(4):
         put(made, report(f'host-{row}', vcpus=64, memory_mb=32768, **told(HOST)))
     kind = Size((('VCPU', 2),), None, CellDemand.all_of(GUEST.guest), (PCI,))
-    mix, fleet = Mix({kind: 2.0, size(4): 1.0}), read_fleet(made.hosts)
-    kept, there = Scores(Tables(mix, fleet), fleet), []
+    mix, resources = Mix({kind: 2.0, size(4): 1.0}), read_resources(made.hosts)
+    kept, there = Scores(Tables(mix, resources), resources), []
     chance = random.Random(5)
     for number in range(60):
         wanted = request(
@@ -118,7 +118,7 @@ def test_kept_states_of_cells_and_devices(monkeypatch, most):
 
 def test_the_device():
     made = gpu_cluster(3, plain=1)
-    scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts))
+    scores = Scores(Tables(MIX, read_resources(made.hosts)), read_resources(made.hosts))
     one = asked(1, 460)
     made.consume(made.hosts.nodes[0], one)
     kind = size_of(one, made.hosts.child_classes)
@@ -133,7 +133,7 @@ def test_the_loop_gets_its_turn(monkeypatch):
     """While costs are prepared, after every few states of each size."""
     monkeypatch.setattr(scores_module, 'SOME', 1)
     made, turns = gpu_cluster(), []
-    scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts))
+    scores = Scores(Tables(MIX, read_resources(made.hosts)), read_resources(made.hosts))
     scores.prepare(MIX.counts, lambda: turns.append(1))
     assert len(turns) == 5 * len(MIX.counts)  # two of the six hosts are alike
 
@@ -141,7 +141,7 @@ def test_the_loop_gets_its_turn(monkeypatch):
 def test_only_states_that_are_asked_for_are_computed(monkeypatch):
     """A host passes through many states between two requests of a rare size."""
     made, lines = gpu_cluster(), []
-    scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts))
+    scores = Scores(Tables(MIX, read_resources(made.hosts)), read_resources(made.hosts))
     cost, kind = scores.tables.cost, size(2, 460)
     monkeypatch.setattr(
         scores.tables, 'cost', lambda size, state: lines.append(len(state)) or cost(size, state)
@@ -160,7 +160,9 @@ def test_only_states_that_are_asked_for_are_computed(monkeypatch):
 
 def test_few_kept_costs():
     made = gpu_cluster()
-    scores = Scores(Tables(MIX, read_fleet(made.hosts)), read_fleet(made.hosts), memory=100)
+    scores = Scores(
+        Tables(MIX, read_resources(made.hosts)), read_resources(made.hosts), memory=100
+    )
     for milli in (190, 460, 1000, 190):
         wanted = size(2, milli)
         assert scores.costs(made.hosts, wanted)[0].tolist() == (
@@ -168,12 +170,12 @@ def test_few_kept_costs():
         )
 
 
-def test_a_fleet_is_a_copy():
+def test_resources_are_a_copy():
     """A thread reads it while the loop goes on."""
     made = gpu_cluster()
-    fleet = read_fleet(made.hosts)
-    before = fleet.free['VCPU'].tolist()
+    resources = read_resources(made.hosts)
+    before = resources.free['VCPU'].tolist()
     made.consume(made.hosts.nodes[0], asked(1, 460))
-    assert fleet.free['VCPU'].tolist() == before
-    assert fleet.empty.all()
-    assert read_fleet(made.hosts).position > fleet.position
+    assert resources.free['VCPU'].tolist() == before
+    assert resources.empty.all()
+    assert read_resources(made.hosts).position > resources.position

@@ -22,7 +22,7 @@ from nova_sched.extensions.optimize.packing.tables import PlainPotential, Tables
 from nova_sched.tests.cases import cases
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.optimize.packing import naive
-from nova_sched.tests.unit.extensions.optimize.packing.fleets import fleet, size, tree
+from nova_sched.tests.unit.extensions.optimize.packing.builders import host_resources, size, tree
 
 sizes = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 16)), min_size=1, max_size=5)
 hosts = st.lists(st.tuples(st.integers(-3, 64), st.integers(-3, 160)), max_size=5)
@@ -72,7 +72,7 @@ def tables_of(hosts, *sizes):
 
 
 def potential(tables, trees, vcpus):
-    return tables.state(fleet(trees, VCPU=vcpus)).potential
+    return tables.state(host_resources(trees, VCPU=vcpus)).potential
 
 
 @each('seed', range(10))
@@ -81,7 +81,7 @@ def test_a_share_takes_the_best_device(seed, asked):
     chance = np.random.default_rng(seed)
     free = chance.choice([0, 190, 460, 500, 810, 1000], (6, 4))
     vcpus = chance.integers(8, 32, 6)
-    hosts = fleet([tree(*line) for line in free], VCPU=vcpus)
+    hosts = host_resources([tree(*line) for line in free], VCPU=vcpus)
     tables = tables_of(hosts, *SHARES)
     costs, chosen = tables.cost(asked, tables.state(hosts))
     milli = asked.device.units
@@ -101,7 +101,9 @@ def test_a_share_takes_the_best_device(seed, asked):
 
 
 def test_several_devices():
-    hosts = fleet([tree(1000, 1000, 0), tree(1000, 500), tree(1000, 1000, 1000)], VCPU=[32] * 3)
+    hosts = host_resources(
+        [tree(1000, 1000, 0), tree(1000, 500), tree(1000, 1000, 1000)], VCPU=[32] * 3
+    )
     tables = tables_of(hosts, *SHARES)
     costs, chosen = tables.cost(SHARES[3], tables.state(hosts))
     before = tables.state(hosts).potential
@@ -113,7 +115,7 @@ def test_several_devices():
 
 def test_a_request_without_devices_strands_none():
     """It goes where the CPUs are not needed for devices."""
-    hosts = fleet([tree(0, 0), tree(1000, 1000), tree(1000)], VCPU=[20, 20, 80])
+    hosts = host_resources([tree(0, 0), tree(1000, 1000), tree(1000)], VCPU=[20, 20, 80])
     tables = tables_of(hosts, *SHARES)
     full, tight, wide = tables.cost(size(12), tables.state(hosts))[0]
     assert full == wide == 0 < tight
@@ -121,7 +123,7 @@ def test_a_request_without_devices_strands_none():
 
 def test_a_scarce_model_costs_more():
     rare, common = tree(1000, traits=['RARE']), tree(*[1000] * 8)
-    hosts = fleet([rare, common], VCPU=[99, 999])
+    hosts = host_resources([rare, common], VCPU=[99, 999])
     tables = tables_of(hosts, size(1, 1000), size(1, 1000, required=['RARE']))
     scarce = tables.cost(size(1, 1000), tables.state(hosts))[0]
     assert scarce[0] - scarce[1] > SCARCITY * 1000 * 0.9
@@ -138,7 +140,7 @@ def test_a_scarce_model_costs_more():
     ],
 )
 def test_a_size_that_is_not_in_the_mix(asked):
-    hosts = fleet([tree(1000, 460), tree(500), None], VCPU=[8, 8, 8])
+    hosts = host_resources([tree(1000, 460), tree(500), None], VCPU=[8, 8, 8])
     tables = tables_of(hosts, *SHARES)
     assert np.isfinite(tables.cost(asked, tables.state(hosts))[0]).all()
 
@@ -148,7 +150,7 @@ def test_a_size_that_is_not_in_the_mix(asked):
 )
 @pytest.mark.parametrize('sizes', [pytest.param((), id='no mix'), pytest.param(SHARES, id='mix')])
 def test_little(trees, sizes):
-    hosts = fleet(trees, VCPU=[8] * len(trees) or [0])
+    hosts = host_resources(trees, VCPU=[8] * len(trees) or [0])
     if not trees:
         hosts.free['VCPU'], hosts.capacity['VCPU'] = np.zeros((2, 0))
     tables = tables_of(hosts, *sizes)
@@ -156,7 +158,7 @@ def test_little(trees, sizes):
 
 
 def test_without_a_mix_whole_devices_stay_whole():
-    hosts = fleet([tree(1000, 1000), tree(1000, 400)], VCPU=[8, 8])
+    hosts = host_resources([tree(1000, 1000), tree(1000, 400)], VCPU=[8, 8])
     tables = tables_of(hosts)
     broken, used = tables.cost(size(1, 200), tables.state(hosts))[0]
     assert used < broken
@@ -164,12 +166,12 @@ def test_without_a_mix_whole_devices_stay_whole():
 
 def test_the_processor_is_yielded():
     calls = []
-    Tables(Mix({SHARES[0]: 1.0}), fleet([tree(1000)], VCPU=[8]), lambda: calls.append(1))
+    Tables(Mix({SHARES[0]: 1.0}), host_resources([tree(1000)], VCPU=[8]), lambda: calls.append(1))
     assert calls
 
 
 def test_the_provider_of_a_place():
-    hosts = fleet([tree(0, 460)], VCPU=[8])
+    hosts = host_resources([tree(0, 460)], VCPU=[8])
     tables = tables_of(hosts, *SHARES)
     _, chosen = tables.cost(SHARES[0], tables.state(hosts))
     assert tables.provider(hosts.trees[0], chosen[0]) == '2'

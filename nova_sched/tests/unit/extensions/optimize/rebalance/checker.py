@@ -21,42 +21,42 @@ class Broken(AssertionError):
 
 
 class Replay:
-    """The state of a Fleet of plain dictionaries, while moves are made."""
+    """The state of a RebalanceProblem of plain dictionaries, while moves are made."""
 
-    def __init__(self, fleet):
-        self.fleet = fleet
-        self.free = [list(map(int, row)) for row in fleet.free]
-        servers = fleet.servers
+    def __init__(self, problem):
+        self.problem = problem
+        self.free = [list(map(int, row)) for row in problem.free]
+        servers = problem.servers
         self.at = {row: {int(servers.host[row])} for row in range(len(servers.uuids))}
         self.moved = set()
 
     def begin(self, server, target):
         """The move starts: the destination holds the server too."""
-        fleet, servers = self.fleet, self.fleet.servers
+        problem, servers = self.problem, self.problem.servers
         kind, source = int(servers.kind[server]), int(servers.host[server])
         self._check(self.at[server] == {source}, 'it is not on its source', server, target)
         self._check(target != source, 'it stays', server, target)
         self._check(servers.fixed[server] == 0, 'it is immovable', server, target)
-        self._check(fleet.allowed[kind, target], 'a filter refuses', server, target)
-        self._check(fleet.destinations[target], 'it is out of scope', server, target)
-        self._check(fleet.sources[source], 'its host is out of scope', server, target)
+        self._check(problem.allowed[kind, target], 'a filter refuses', server, target)
+        self._check(problem.destinations[target], 'it is out of scope', server, target)
+        self._check(problem.sources[source], 'its host is out of scope', server, target)
         if servers.confined[server]:
-            same = fleet.domain[source] == fleet.domain[target]
+            same = problem.domain[source] == problem.domain[target]
             self._check(same, 'it leaves its domain', server, target)
         for family in {int(one) for one in servers.families[server]} - {-1}:
             for other, hosts in self.at.items():
                 if other != server and family in servers.families[other]:
                     self._check(target not in hosts, 'a member is there', server, target)
                     self._check(source not in hosts, 'it leaves a member', server, target)
-        for column, amount in enumerate(map(int, fleet.demand[kind])):
+        for column, amount in enumerate(map(int, problem.demand[kind])):
             self.free[target][column] -= amount
             short = amount and self.free[target][column] < 0
-            self._check(not short, f'no {fleet.columns[column]}', server, target)
+            self._check(not short, f'no {problem.columns[column]}', server, target)
         self.at[server].add(target)
 
     def confirm(self, server, target):
         """The move is done: the source is free."""
-        self._leave(server, int(self.fleet.servers.host[server]))
+        self._leave(server, int(self.problem.servers.host[server]))
         self.moved.add(server)
 
     def fail(self, server, target):
@@ -66,15 +66,15 @@ class Replay:
     def _leave(self, server, host):
         self.at[server].remove(host)
         for column, amount in enumerate(
-            map(int, self.fleet.demand[self.fleet.servers.kind[server]])
+            map(int, self.problem.demand[self.problem.servers.kind[server]])
         ):
             self.free[host][column] += amount
 
     def emptied(self):
         """The hosts that have no server left, and had one."""
         full = {host for hosts in self.at.values() for host in hosts}
-        before = {int(host) for host in self.fleet.servers.host}
-        strange = {row for row, count in enumerate(self.fleet.strangers) if count}
+        before = {int(host) for host in self.problem.servers.host}
+        strange = {row for row, count in enumerate(self.problem.strangers) if count}
         return sorted(before - full - strange)
 
     def _check(self, holds, why, server, target):
@@ -82,11 +82,11 @@ class Replay:
             raise Broken(f'server {server} to host {target}: {why}')
 
 
-def replay(fleet, moves, random=None, in_flight=1, fails=0.0, most=None):
+def replay(problem, moves, random=None, in_flight=1, fails=0.0, most=None):
     """Make the moves: in order, or in a random one; up to ``in_flight`` at once, of which any is
     settled first; each fails with the probability ``fails``; ``most`` of them are begun. Returns
     the Replay. Raises Broken."""
-    state, waiting, moves = Replay(fleet), [], list(moves)
+    state, waiting, moves = Replay(problem), [], list(moves)
     if random is not None:
         random.shuffle(moves)
     for move in moves[:most]:

@@ -9,15 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Bounds of the goal `empty`, on fleets of a few hosts."""
+"""Bounds of the goal `empty`, on problems of a few hosts."""
 
 import pytest
 
 from nova_sched.extensions.optimize.rebalance import bound
 from nova_sched.extensions.optimize.rebalance.bound import PROGRAM, VOLUME, Bound, most_emptied
-from nova_sched.tests.unit.extensions.optimize.rebalance.fleets import fleet
+from nova_sched.tests.unit.extensions.optimize.rebalance.problems import problem
 
-APART = fleet([8, 8, 12], [2], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)])
+APART = problem([8, 8, 12], [2], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)])
 
 
 @pytest.mark.parametrize('most, found', [(1, 1), (2, 1), (3, 2)])
@@ -26,15 +26,15 @@ def test_the_moves_limit(most, found):
 
 
 def test_servers_that_stay_hold_their_hosts():
-    one = fleet([8, 8], [2], [(0, 0, {'fixed': 'devices'}), (1, 0, {'fixed': 'devices'})])
+    one = problem([8, 8], [2], [(0, 0, {'fixed': 'devices'}), (1, 0, {'fixed': 'devices'})])
     assert most_emptied(one, 9).most == 0
 
 
 def test_the_program_sees_what_the_volume_does_not():
     # 4 vCPUs are free in all, but no host takes a server of 3.
-    one = fleet([5, 5], [3], [(0, 0), (1, 0)])
+    one = problem([5, 5], [3], [(0, 0), (1, 0)])
     assert most_emptied(one, 9) == Bound(0, VOLUME)
-    one = fleet([5, 5, 5], [3], [(0, 0), (1, 0), (2, 0)])
+    one = problem([5, 5, 5], [3], [(0, 0), (1, 0), (2, 0)])
     assert most_emptied(one, 9) == Bound(0, PROGRAM)
 
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Plans of random fleets, replayed by a checker that knows nothing of the planner: in order,
+"""Plans of random problems, replayed by a checker that knows nothing of the planner: in order,
 in any order, several at once, with moves that fail, cut off anywhere."""
 
 import numpy as np
@@ -20,7 +20,7 @@ from nova_sched.extensions.optimize.rebalance.greedy import drain, empty, fit, s
 from nova_sched.tests.cases import cases
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.optimize.rebalance.checker import Broken, replay
-from nova_sched.tests.unit.extensions.optimize.rebalance.fleets import fleet, random_fleet
+from nova_sched.tests.unit.extensions.optimize.rebalance.problems import problem, random_problem
 
 STATES = cases(1000)
 BATCHES = 5
@@ -43,7 +43,7 @@ def test_no_rule_breaks(batch):
     made = 0
     for seed in range(batch * STATES // BATCHES, (batch + 1) * STATES // BATCHES):
         random = np.random.default_rng(seed)
-        one = random_fleet(random, fill=random.uniform(0.3, 0.9))
+        one = random_problem(random, fill=random.uniform(0.3, 0.9))
         most, found = plans(one, random)
         for plan in found:
             made += len(plan.moves)
@@ -58,7 +58,7 @@ def test_no_rule_breaks(batch):
 @each('seed', range(60))
 def test_no_plan_empties_more_than_the_bound(seed):
     random = np.random.default_rng(seed)
-    one = random_fleet(random, hosts=10, fill=random.uniform(0.2, 0.8))
+    one = random_problem(random, hosts=10, fill=random.uniform(0.2, 0.8))
     most = int(random.integers(1, 30))
     bound = most_emptied(one, most)
     without = len(empty(one, most).emptied)
@@ -75,16 +75,18 @@ def test_no_plan_empties_more_than_the_bound(seed):
     ],
 )
 def test_the_checker_finds_a_broken_rule(words, why):
-    one = fleet([4, 4], [2], [(0, 0, words), (1, 0, {'families': (1,)})], domain=np.array([0, 1]))
+    one = problem(
+        [4, 4], [2], [(0, 0, words), (1, 0, {'families': (1,)})], domain=np.array([0, 1])
+    )
     with pytest.raises(Broken, match=why):
         replay(one, [(0, 1)])
 
 
 def test_the_checker_counts_both_ends():
-    one = fleet([4, 4], [3, 2], [(0, 0), (1, 1)])
+    one = problem([4, 4], [3, 2], [(0, 0), (1, 1)])
     with pytest.raises(Broken, match='no VCPU'):
         replay(one, [(0, 1)])
-    full = fleet([4, 4, 4], [2], [(0, 0), (0, 0), (1, 0), (1, 0)])
+    full = problem([4, 4, 4], [2], [(0, 0), (0, 0), (1, 0), (1, 0)])
     with pytest.raises(Broken, match='no VCPU'):
         # Host 0 is free for server 2 only when server 0 has left it.
         replay(full, [(0, 2), (2, 0)], in_flight=2)

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Plans of CP-SAT, on fleets of a few hosts, and replayed on random ones."""
+"""Plans of CP-SAT, on problems of a few hosts, and replayed on random ones."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from nova_sched.extensions.optimize.rebalance import exact, greedy
 from nova_sched.extensions.optimize.rebalance.greedy import empty
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.optimize.rebalance.checker import replay
-from nova_sched.tests.unit.extensions.optimize.rebalance.fleets import fleet, random_fleet
+from nova_sched.tests.unit.extensions.optimize.rebalance.problems import problem, random_problem
 
 LARGE = np.array([8, 32, 0])
 SECONDS = 20.0
@@ -28,14 +28,14 @@ def sources(one, moves):
 
 
 def test_the_fewest_moves_of_equal_plans():
-    one = fleet([8, 8, 8], [1], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)])
+    one = problem([8, 8, 8], [1], [(0, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)])
     moves, bound = exact.empty(one, 3, [], SECONDS)
     assert (len(sources(one, moves)), bound) == (2, 2)
     assert len(moves) == 3
 
 
 def test_nothing_to_do():
-    one = fleet([8, 8], [1], [(0, 0, {'fixed': 'devices'}), (1, 0, {'fixed': 'devices'})])
+    one = problem([8, 8], [1], [(0, 0, {'fixed': 'devices'}), (1, 0, {'fixed': 'devices'})])
     assert exact.empty(one, 9, [], SECONDS) == (None, 0)
     assert exact.fit(one, np.array([7, 0, 0]), np.ones(2, dtype=bool), 9, [], SECONDS) == (None, 2)
 
@@ -43,7 +43,7 @@ def test_nothing_to_do():
 def test_places_by_moves_of_a_few_servers():
     # A place needs one server less on host 0, or two on host 1.
     servers = [(0, 0), (1, 0), (1, 0), (2, 1)]
-    one = fleet([8, 8, 8], [1, 6], servers)
+    one = problem([8, 8, 8], [1, 6], servers)
     everywhere = np.ones(3, dtype=bool)
     moves, bound = exact.fit(one, np.array([8, 0, 0]), everywhere, 9, [], SECONDS)
     assert (len(moves), bound) == (1, 1)
@@ -51,7 +51,7 @@ def test_places_by_moves_of_a_few_servers():
 
 
 def test_an_oversubscribed_host_is_no_contradiction():
-    one = fleet([8, 8, 8], [4, 1], [(0, 0), (0, 0), (1, 1), (2, 1)])
+    one = problem([8, 8, 8], [4, 1], [(0, 0), (0, 0), (1, 1), (2, 1)])
     one.free[0, 0] = -2
     size, everywhere = np.array([8, 0, 0]), np.ones(3, dtype=bool)
     moves, bound = exact.fit(one, size, everywhere, 9, [], SECONDS)
@@ -67,7 +67,7 @@ def test_no_rule_breaks(monkeypatch, seed, largest):
     order, in any order, several at once, with moves that fail, cut off anywhere."""
     monkeypatch.setattr(exact, 'MAX_VARIABLES', largest)
     random = np.random.default_rng(seed)
-    one = random_fleet(random, fill=random.uniform(0.3, 0.9))
+    one = random_problem(random, fill=random.uniform(0.3, 0.9))
     most = int(random.integers(1, 20))
     everywhere = np.ones(len(one), dtype=bool)
     made, fits = empty(one, most), greedy.fit(one, LARGE, everywhere, most)

@@ -31,7 +31,7 @@ class SimulatedBroker(MemoryBroker):
     def consumer(self, deliver, name):
         return SimulatedConsumer(self, deliver, name)
 
-    def look(self):
+    def schedule_expiry(self):
         until_s = self.core.next_deadline_s()
         if until_s is not None and until_s < self._due_s:
             self._due_s = until_s
@@ -40,7 +40,7 @@ class SimulatedBroker(MemoryBroker):
     def _expire(self):
         self._due_s = math.inf
         self.core.expire()
-        self.look()
+        self.schedule_expiry()
 
 
 class SimulatedConsumer(MemoryConsumer):

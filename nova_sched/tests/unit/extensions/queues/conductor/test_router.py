@@ -47,7 +47,7 @@ class RoutedQueues(ManagedQueues):
     def __init__(self, folder, *hosts, script=(), limits=None, job_table=SqlJobTable, **settings):
         super().__init__(folder, *hosts, script=script)
         self.job_table = job_table(self.engine)
-        usual = {'timeout_s': 5.0, 'look_s': 0.05, 'joined_look_s': 0.05}
+        usual = {'timeout_s': 5.0, 'query_s': 0.05, 'joined_query_s': 0.05}
         self.settings = router.RouterSettings(cell_uuid=CELL, **usual | settings)
         self.router = router.Router(
             self.job_table,
@@ -69,7 +69,7 @@ class RoutedQueues(ManagedQueues):
 
     def set_timeout(self, timeout_s):
         self.settings = router.RouterSettings(
-            cell_uuid=CELL, timeout_s=timeout_s, look_s=0.05, joined_look_s=0.05
+            cell_uuid=CELL, timeout_s=timeout_s, query_s=0.05, joined_query_s=0.05
         )
 
 

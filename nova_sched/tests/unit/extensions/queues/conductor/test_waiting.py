@@ -49,10 +49,10 @@ def answer(broker, replies, of=JOB, **fields):
     broker.publish(replies.queue, messages.to_bytes(result(of, **fields)))
 
 
-def outcomes(replies, find=lambda uuid: None, unsent=(), timeout_s=LONG_S, look_s=LONG_S):
+def outcomes(replies, find=lambda uuid: None, unsent=(), timeout_s=LONG_S, query_s=LONG_S):
     waiting, unsent = Waiting(replies, find), list(unsent)
     with waiting.expecting([JOB.uuid]):
-        found = list(waiting.each([JOB.uuid], unsent, timeout_s, look_s))
+        found = list(waiting.each([JOB.uuid], unsent, timeout_s, query_s))
     return [(one.job_uuid, one.is_done, one.host) for one in found], unsent
 
 
@@ -78,12 +78,12 @@ def test_an_answer_that_is_not_awaited_or_cannot_be_read_is_ignored(broker, repl
     answer(broker, replies, of=job(name='other'))
     broker.publish(replies.queue, b'no JSON')
     answer(broker, replies)
-    found, _ = outcomes(replies, lambda uuid: done(), look_s=SHORT_S)
+    found, _ = outcomes(replies, lambda uuid: done(), query_s=SHORT_S)
     assert found == [(JOB.uuid, True, 'a')]
 
 
 def test_without_an_answer_the_row_has_the_outcome(replies):
-    found, _ = outcomes(replies, lambda uuid: done(host='c'), look_s=SHORT_S)
+    found, _ = outcomes(replies, lambda uuid: done(host='c'), query_s=SHORT_S)
     assert found == [(JOB.uuid, True, 'c')]
 
 
@@ -115,7 +115,7 @@ def test_only_the_row_denies_a_job(broker, replies, rows, expected):
     answer(broker, replies, outcome='failed', why='no')
     with Waiting(replies, find).expecting([JOB.uuid]):
         answer(broker, replies, outcome='failed', why='no')
-        found, _ = outcomes(replies, find, look_s=SHORT_S)
+        found, _ = outcomes(replies, find, query_s=SHORT_S)
     assert (found, len(rows)) == (expected, 1)
 
 
@@ -128,7 +128,7 @@ def test_a_table_that_is_away_is_read_again(replies):
             raise found
         return found
 
-    found, _ = outcomes(replies, find, look_s=SHORT_S)
+    found, _ = outcomes(replies, find, query_s=SHORT_S)
     assert (found, script) == ([(JOB.uuid, True, 'a')], [])
 
 
@@ -141,7 +141,7 @@ def test_what_was_not_sent_is_sent_again(broker, replies):
             raise error
         answer(broker, replies)
 
-    found, unsent = outcomes(replies, unsent=[send], look_s=SHORT_S)
+    found, unsent = outcomes(replies, unsent=[send], query_s=SHORT_S)
     assert (found, unsent, script) == ([(JOB.uuid, True, 'a')], [], [])
 
 

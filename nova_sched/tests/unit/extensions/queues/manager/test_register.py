@@ -35,7 +35,9 @@ class World:
         self.told, self.changes, self.deaf = [], Changes(), 0
 
     def register(self, *specials):
-        return Register(SqlFlavors(self.engine), specials, self.queues, self.tell, self.look)
+        return Register(
+            SqlFlavors(self.engine), specials, self.queues, self.tell, self.read_changes
+        )
 
     def tell(self, version):
         if self.deaf:
@@ -46,7 +48,7 @@ class World:
     def offered(self):
         return sorted(name for name in self.queues.there if name.startswith('flavor.'))
 
-    def look(self):
+    def read_changes(self):
         found, self.changes = self.changes, Changes()
         return found
 

@@ -37,9 +37,9 @@ def managed(tmp_path):
     made.engine.dispose()
 
 
-def look(managed, after_s):
+def check(managed, after_s):
     managed.now_s += after_s
-    managed.upkeep.look()
+    managed.upkeep.check()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_create(managed, after_s, claim, waits, found):
         managed.claims.put('a', claim)
     if waits:
         managed.queues.publish(waits, messages.to_bytes(job(name='other')))
-    look(managed, after_s)
+    check(managed, after_s)
     if found is not None:
         assert managed.queues.all_jobs() == found
     else:
@@ -70,18 +70,18 @@ def test_a_create(managed, after_s, claim, waits, found):
 
 def test_what_was_seen_to_is_not_overdue(managed):
     managed.add_job(job())
-    look(managed, LATER_S)
+    check(managed, LATER_S)
     managed.queues.there['fallback'].clear()
-    look(managed, 100)
+    check(managed, 100)
     assert managed.queues.all_jobs() == {}
-    look(managed, LATER_S)
+    check(managed, LATER_S)
     assert managed.queues.all_jobs() == {'fallback': ['create']}
 
 
 def test_a_create_whose_result_was_lost_is_done(managed):
     one = managed.add_job(job())
     managed.claims.put('a')
-    look(managed, LATER_S)
+    check(managed, LATER_S)
     assert (managed.state(one), managed.answer()) == ('done', ('done', 'a', None))
 
 
@@ -90,7 +90,7 @@ def test_a_delete_is_sent_again_unless_it_waits_for_its_node(managed, waits):
     delete = managed.add_job(job('delete'), amounts=None, host='a')
     if waits:
         managed.queues.publish('host.a', messages.to_bytes(delete))
-    look(managed, LATER_S)
+    check(managed, LATER_S)
     assert managed.queues.all_jobs() == {'host.a': ['delete']}
     assert managed.state(delete) == 'queued'
 
@@ -111,16 +111,16 @@ def test_a_resize(managed, after_s, vcpus, state, held):
     }
     managed.claims.put('a', **resources)
     asked = managed.add_job(job('resize', asked=spec('large'), source='a'), LARGE, host='a')
-    look(managed, after_s)
+    check(managed, after_s)
     assert (managed.state(asked), managed.used) == (state, held)
 
 
 def test_a_create_that_was_cancelled_and_came_nowhere(managed):
     one = managed.add_job(job())
     managed.job_table.cancel(one.instance_uuid, managed.now_s)
-    look(managed, 100)
+    check(managed, 100)
     assert managed.used == TINY
-    look(managed, 100)
+    check(managed, 100)
     assert managed.used == {}
 
 
@@ -129,7 +129,7 @@ def test_a_create_that_was_cancelled_and_built_is_deleted(managed):
     managed.job_table.cancel(one.instance_uuid, managed.now_s)
     managed.claims.put('a')
     for _ in range(3):
-        look(managed, LATER_S)
+        check(managed, LATER_S)
     assert managed.queues.all_jobs() == {'host.a': ['delete']}
     assert managed.used == TINY
 
@@ -144,7 +144,7 @@ def test_one_that_cannot_be_read_keeps_no_other_waiting(managed, caplog, cancell
     if cancelled:
         for one in (spoilt, other):
             managed.job_table.cancel(one.instance_uuid, managed.now_s)
-    look(managed, LATER_S)
+    check(managed, LATER_S)
     if cancelled:
         assert managed.used == TINY  # that of the one that cannot be read
     else:
@@ -152,27 +152,27 @@ def test_one_that_cannot_be_read_keeps_no_other_waiting(managed, caplog, cancell
     assert f'Job {spoilt.uuid} cannot be read' in caplog.text
 
 
-def test_cancelled_creates_are_looked_at_once(managed):
+def test_cancelled_creates_are_checked_once(managed):
     for name in 'uvw':
         one = managed.add_job(job(name=name))
         managed.job_table.cancel(one.instance_uuid, managed.now_s)
     for after_s in (LATER_S, LATER_S, MUCH_LATER_S, LATER_S):
-        look(managed, after_s)
+        check(managed, after_s)
     assert len(managed.claims.shown) == 3
     assert managed.used == {}
 
 
-def test_a_create_that_is_cancelled_late_is_looked_at(managed):
+def test_a_create_that_is_cancelled_late_is_checked(managed):
     """Others that were made after it were cancelled long ago."""
     old = managed.add_job(job(name='old'))
     managed.now_s += 1
     other = managed.add_job(job(name='other'))
     managed.job_table.cancel(other.instance_uuid, managed.now_s)
     for _ in range(3):
-        look(managed, MUCH_LATER_S)
+        check(managed, MUCH_LATER_S)
         managed.queues.there['fallback'].clear()
     managed.job_table.cancel(old.instance_uuid, managed.now_s)
-    look(managed, LATER_S)
+    check(managed, LATER_S)
     assert managed.used == {}
 
 
@@ -180,20 +180,20 @@ def test_a_cancelled_create_is_not_forgotten_while_its_quota_is_held(managed):
     one = managed.add_job(job())
     managed.claims.put('a')
     managed.job_table.cancel(one.instance_uuid, managed.now_s)
-    look(managed, LATER_S)
+    check(managed, LATER_S)
     (delete,) = managed.queues.jobs('host.a')
     managed.report_result(result(delete, outcome='failed', why='it is stuck'))
     for _ in range(3):
-        look(managed, 86_401)
+        check(managed, 86_401)
     assert (managed.state(one), managed.used) == ('cancelled', TINY)
 
 
 def test_ended_jobs_are_forgotten_in_the_end(managed):
     one = managed.add_job(job())
     managed.report_result(result(one))
-    look(managed, 86_399)
+    check(managed, 86_399)
     assert managed.state(one) == 'done'
-    look(managed, 2)
+    check(managed, 2)
     assert managed.job_table.find(one.uuid) is None
 
 
@@ -201,6 +201,6 @@ def test_a_database_or_broker_that_is_away_leaves_the_rest_for_the_next_time(man
     managed.add_job(job())
     managed.queues.away = 1
     with pytest.raises(errors.BrokerUnavailable):
-        look(managed, LATER_S)
-    look(managed, 0)
+        check(managed, LATER_S)
+    check(managed, 0)
     assert managed.queues.all_jobs() == {'fallback': ['create']}

@@ -383,7 +383,7 @@ class Cloud:
         self.done = []  # by all drivers
         self.settled = []  # host, and what was hidden there by then
         self.view = View()
-        self.look = lambda: self.view
+        self.read_catalogue = lambda: self.view
         self._numbers = itertools.count()
 
     def after(self, seconds, call):
@@ -420,7 +420,7 @@ class Cloud:
             self.claims,
             broker or self.broker,
             driver,
-            lambda: self.look(),
+            lambda: self.read_catalogue(),
             read,
             settled,
         )

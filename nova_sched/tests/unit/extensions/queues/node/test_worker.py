@@ -152,13 +152,13 @@ def test_the_same_catalogue_changes_nothing(cloud):
 
 
 def test_without_a_catalogue_a_worker_hears_its_own_queue(cloud):
-    cloud.look = _no_manager
+    cloud.read_catalogue = _no_manager
     a = cloud.start('a')
     a.node_api.put('server')
     cloud.send(job(kind='delete'), HERE)
     cloud.run(1.0)
     assert (cloud.subscribers(), cloud.broker.facts(HERE).consumers) == ((0, 0, 0), 1)
-    cloud.look = lambda: cloud.view
+    cloud.read_catalogue = lambda: cloud.view
     cloud.run(BUILD_S + 5.0)
     assert cloud.results() == [('delete', 'done', 'a')]
     assert cloud.subscribers() == (1, 1, 1)

@@ -168,11 +168,11 @@ def test_a_moved_server_has_one_claim():
 
 def test_the_cluster_as_the_planner_reads_it():
     replayed, _, _ = half_full(0.0)
-    fleet = run.fleet_of(replayed._cluster)
-    assert sorted(fleet.columns) == sorted([VCPU, MEMORY_MB])
-    assert fleet.counts.tolist() == [1, 1, 1]
-    assert fleet.free[:, fleet.columns.index(VCPU)].tolist() == [2, 2, 2]
-    assert fleet.demand[:, fleet.columns.index(VCPU)].tolist() == [2]
+    problem = run.problem_of(replayed._cluster)
+    assert sorted(problem.columns) == sorted([VCPU, MEMORY_MB])
+    assert problem.counts.tolist() == [1, 1, 1]
+    assert problem.free[:, problem.columns.index(VCPU)].tolist() == [2, 2, 2]
+    assert problem.demand[:, problem.columns.index(VCPU)].tolist() == [2]
 
 
 @pytest.fixture

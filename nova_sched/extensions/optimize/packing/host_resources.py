@@ -28,7 +28,7 @@ BY_DEVICE = 'milli', 'models', 'distinct'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fleet:
+class HostResources:
     """Hosts, a line each. ``free`` and ``capacity``: units by resource class of the node itself.
 
     ``trees``: the child providers of each host, or None; ``machines``: its NUMA cells and PCI
@@ -48,7 +48,7 @@ class Fleet:
 
     def some(self, lines):
         """Return these lines of it, a list of numbers, without capacities."""
-        return Fleet(
+        return HostResources(
             {name: units[lines] for name, units in self.free.items()},
             {},
             [self.trees[line] for line in lines],
@@ -59,31 +59,31 @@ class Fleet:
 
     def picked(self, classes):
         """Return the free units of these resource classes, of shape (hosts, classes)."""
-        found = np.zeros((len(self), len(classes)))
+        units = np.zeros((len(self), len(classes)))
         for place, name in enumerate(classes):
             if name in self.free:
-                found[:, place] = self.free[name]
-        return found
+                units[:, place] = self.free[name]
+        return units
 
 
-def read_fleet(hosts: Any, rows: Any = slice(None), classes: Any = None) -> Fleet:
-    """Return the Fleet of these rows of a ``state.hosts.Hosts``, or of a view of it.
+def read_resources(hosts: Any, rows: Any = slice(None), classes: Any = None) -> HostResources:
+    """Return the HostResources of these rows of a ``state.hosts.Hosts``, or of a view of it.
 
     With ``classes``, it has only these resource classes, and no capacities.
     """
     trees, machines = hosts.interned['shape'].values, hosts.interned['machine'].values
     names = list(getattr(hosts, 'real', hosts).resources) if classes is None else classes
-    found = {name: hosts.resources[name] for name in names}
+    columns = {name: hosts.resources[name] for name in names}
     capacity = (
         {}
         if classes is not None
         else {
-            name: ((one.total - one.reserved) * one.ratio)[rows].astype(np.int64)
-            for name, one in found.items()
+            name: ((column.total - column.reserved) * column.ratio)[rows].astype(np.int64)
+            for name, column in columns.items()
         }
     )
-    return Fleet(
-        {name: np.array(one.free[rows]) for name, one in found.items()},
+    return HostResources(
+        {name: np.array(column.free[rows]) for name, column in columns.items()},
         capacity,
         [trees[slot] for slot in hosts.shape[rows].tolist()],
         hosts.num_instances[rows] == 0,
@@ -118,11 +118,11 @@ class HostStates:
         """Return these states with ``new`` ones from line ``start`` on; the arrays may have more
         lines than that."""
         lines, devices = start + len(new), new.milli.shape[1]
-        made = self
+        states = self
         if lines > len(self) or devices > self.milli.shape[1]:
             space = max(lines, len(self), 2 * start)
             most = max(devices, self.milli.shape[1])
-            made = HostStates(
+            states = HostStates(
                 **{name: resized(getattr(self, name), space) for name in BY_HOST},
                 milli=resized(self.milli, space, most),
                 models=resized(self.models, space, most, NO_MODEL),
@@ -130,15 +130,15 @@ class HostStates:
             )
         rows = slice(start, lines)
         for name in BY_HOST:
-            getattr(made, name)[rows] = getattr(new, name)
+            getattr(states, name)[rows] = getattr(new, name)
         for name in BY_DEVICE:
-            getattr(made, name)[rows, :devices] = getattr(new, name)
-        return made
+            getattr(states, name)[rows, :devices] = getattr(new, name)
+        return states
 
 
 def resized(array, lines, columns=None, fill=0):
     """Return a copy with so many lines, and columns if given; new ones are ``fill``."""
     shape = (lines, *array.shape[1:]) if columns is None else (lines, columns)
-    made = np.full(shape, fill, dtype=array.dtype)
-    made[tuple(slice(size) for size in array.shape)] = array
-    return made
+    copy = np.full(shape, fill, dtype=array.dtype)
+    copy[tuple(slice(size) for size in array.shape)] = array
+    return copy

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Fleets for the tests: hosts with a few GPUs, each a child provider of 1000 units."""
+"""Hosts for the tests, with a few GPUs, each a child provider of 1000 units."""
 
 import numpy as np
 
-from nova_sched.extensions.optimize.packing.fleet import Fleet
+from nova_sched.extensions.optimize.packing.host_resources import HostResources
 from nova_sched.extensions.optimize.packing.mix import DeviceDemand, Size
 from nova_sched.hardware.providers import Provider, ProviderTree, Stock
 
@@ -29,12 +29,12 @@ def tree(*free, traits=(), total=1000, name=GPU):
     return ProviderTree('0', (Provider('0'), *devices)) if devices else None
 
 
-def fleet(trees, empty=None, machines=None, **free):
+def host_resources(trees, empty=None, machines=None, **free):
     """Hosts with these trees and machines; a word has the free units of a class, by host."""
     columns = {name: np.array(units) for name, units in free.items()}
     capacity = {name: np.full(len(trees), max(units)) for name, units in free.items()}
     has = np.zeros(len(trees), bool) if empty is None else np.array(empty)
-    return Fleet(columns, capacity, list(trees), has, 0, machines)
+    return HostResources(columns, capacity, list(trees), has, 0, machines)
 
 
 def size(vcpus=0, milli=0, count=1, required=(), name=GPU):

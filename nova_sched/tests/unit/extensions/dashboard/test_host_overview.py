@@ -20,8 +20,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claims.values import ServiceFacts
-from nova_sched.extensions.dashboard import fleet
-from nova_sched.extensions.dashboard.fleet import HEADS_S, OLD_S, REFRESH_S, Fleet
+from nova_sched.extensions.dashboard import host_overview
+from nova_sched.extensions.dashboard.host_overview import HEADS_S, OLD_S, REFRESH_S, HostOverview
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory, Report
@@ -39,7 +39,7 @@ class World:
         self.now_s = 0.0
         self.store = MemoryClaimStore()
         self.store.clock = lambda: 1000.0 + self.now_s
-        self.fleet = Fleet(
+        self.overview = HostOverview(
             self.store, DomainTopology(), 60, 'nova', clock=lambda: self.now_s, **words
         )
 
@@ -56,7 +56,7 @@ def world():
 
 def test_a_board(world):
     world.store.set_aggregate(1, HostAggregate(1, 'fast', frozenset('a'), {'rack': 'r1'}))
-    found = world.fleet.board()
+    found = world.overview.board()
     assert found['hosts'] == ['a', 'b']
     assert found['resources'] == ['VCPU', 'CUSTOM_X']
     assert [found['racks'][number] for number in found['rack']] == ['r1', '']
@@ -66,21 +66,21 @@ def test_a_board(world):
 
 
 def test_only_what_has_changed(world):
-    version = world.fleet.board()['version']
+    version = world.overview.board()['version']
     world.store.report([report('b', 9)])
-    assert world.fleet.changes(version) == (version, [])  # it has just looked
+    assert world.overview.changes(version) == (version, [])  # it has just polled
     world.later()
-    after, changed = world.fleet.changes(version)
+    after, changed = world.overview.changes(version)
     assert changed == [[1, 0, 0, [90, 0]]]
-    assert world.fleet.changes(after) == (after, [])
+    assert world.overview.changes(after) == (after, [])
 
 
 def test_what_lasts_is_not_drawn_again_for_usage(world, monkeypatch):
-    version = world.fleet.board()['version']
-    monkeypatch.setattr(world.fleet._drawing, 'lasting', None)  # not called
+    version = world.overview.board()['version']
+    monkeypatch.setattr(world.overview._drawing, 'lasting', None)  # not called
     world.store.report([report('b', 9, stats={'servers': '3'})])
     world.later()
-    assert world.fleet.changes(version)[1] == [[1, 0, 0, [90, 0]]]
+    assert world.overview.changes(version)[1] == [[1, 0, 0, [90, 0]]]
 
 
 @pytest.mark.parametrize(
@@ -94,46 +94,46 @@ def test_what_lasts_is_not_drawn_again_for_usage(world, monkeypatch):
     ids=['trait', 'rack', 'name', 'resource class'],
 )
 def test_a_node_whose_place_changes_makes_a_new_board(world, changed):
-    before = world.fleet.board()
+    before = world.overview.board()
     world.store.report([changed])
     world.later()
-    assert world.fleet.changes(before['version'])[1] is None
-    assert world.fleet.board() != before
+    assert world.overview.changes(before['version'])[1] is None
+    assert world.overview.board() != before
 
 
 def test_several_pages_are_told_the_same(world):
-    first = world.fleet.board()['version']
+    first = world.overview.board()['version']
     world.store.report([report('b', 9)])
     world.later()
-    second, changed = world.fleet.changes(first)
-    assert world.fleet.changes(first)[1] is changed
+    second, changed = world.overview.changes(first)
+    assert world.overview.changes(first)[1] is changed
     world.store.report([report('a', 1, traits=frozenset(['T']))])
     world.later()
-    assert [row for row, *_ in world.fleet.changes(second)[1]] == [0]
-    assert [row for row, *_ in world.fleet.changes(first)[1]] == [0, 1]
+    assert [row for row, *_ in world.overview.changes(second)[1]] == [0]
+    assert [row for row, *_ in world.overview.changes(first)[1]] == [0, 1]
 
 
 def test_a_host_is_disabled(world):
-    version = world.fleet.board()['version']
+    version = world.overview.board()['version']
     world.store.set_service(ServiceFacts('a', disabled=True))
-    assert world.fleet.facts_now().service('a').disabled
-    state = world.fleet.board()['states'].index('disabled')
-    assert world.fleet.changes(version)[1] == [[0, state, 0, [50, 0]]]
+    assert world.overview.facts_now().service('a').disabled
+    state = world.overview.board()['states'].index('disabled')
+    assert world.overview.changes(version)[1] == [[0, state, 0, [50, 0]]]
 
 
-def test_a_change_during_the_look_of_another_thread(world):
+def test_a_change_during_the_poll_of_another_thread(world):
     """Its answer shows it, and so do the next pages."""
-    world.fleet.facts()
+    world.overview.facts()
     world.later()
-    look, told = world.store.look, []
+    read_nodes, told = world.store.read_nodes, []
 
     def change():
         world.store.set_service(ServiceFacts('a', disabled=True))
-        told.append(world.fleet.facts_now().service('a').disabled)
+        told.append(world.overview.facts_now().service('a').disabled)
 
     def slow(nodes):
-        found = look(nodes)
-        world.store.look = look
+        found = read_nodes(nodes)
+        world.store.read_nodes = read_nodes
         changing.start()
         while not world.store.changes({}).services[0].disabled:
             time.sleep(0.001)
@@ -141,98 +141,98 @@ def test_a_change_during_the_look_of_another_thread(world):
 
     changing = threading.Thread(target=change)
     world.store.set_service(ServiceFacts('a'))
-    world.store.look = slow
-    world.fleet.facts()
+    world.store.read_nodes = slow
+    world.overview.facts()
     changing.join()
     assert told == [True]
-    assert world.fleet.facts().service('a').disabled
+    assert world.overview.facts().service('a').disabled
 
 
 def test_a_host_falls_silent(world):
-    version = world.fleet.board()['version']
+    version = world.overview.board()['version']
     world.later(120)
-    changed = world.fleet.changes(version)[1]
-    assert [world.fleet.board()['states'][cell[1]] for cell in changed] == ['down', 'down']
+    changed = world.overview.changes(version)[1]
+    assert [world.overview.board()['states'][cell[1]] for cell in changed] == ['down', 'down']
 
 
 def test_hosts_that_are_read_from_nova():
     """Only Nova knows their states; a node is stored again when a scheduler reads it."""
     world = World(reads_nova=True)
     world.store.report([report('a')])
-    board = world.fleet.board()
+    board = world.overview.board()
     assert [board['states'][cell[0]] for cell in board['cells']] == ['unknown']
     world.later(120)
-    assert world.fleet.changes(board['version'])[1] == []
-    assert world.fleet.facts().seen_s('a') is None
+    assert world.overview.changes(board['version'])[1] == []
+    assert world.overview.facts().seen_s('a') is None
 
 
 @pytest.mark.parametrize('version', [None, '', 'x-1', 'nonsense', '-'])
 def test_an_unknown_version(world, version):
-    assert world.fleet.changes(version)[1] is None
+    assert world.overview.changes(version)[1] is None
 
 
 def test_a_new_host_makes_a_new_board(world):
-    version = world.fleet.board()['version']
+    version = world.overview.board()['version']
     world.store.report([report('c')])
     world.later()
-    assert world.fleet.changes(version)[1] is None
-    assert world.fleet.board()['hosts'] == ['a', 'b', 'c']
+    assert world.overview.changes(version)[1] is None
+    assert world.overview.board()['hosts'] == ['a', 'b', 'c']
 
 
 def test_a_host_that_left(world):
-    world.fleet.board()
+    world.overview.board()
     world.store.remove_node(uuid_of('a'))
     world.later()
-    assert [one.report.host for one in world.fleet.facts().nodes] == ['b']
-    assert world.fleet.board()['hosts'] == ['b']
+    assert [one.report.host for one in world.overview.facts().nodes] == ['b']
+    assert world.overview.board()['hosts'] == ['b']
 
 
-def test_a_new_page_does_not_wait_for_a_look(world):
-    before = world.fleet.board()
+def test_a_new_page_does_not_wait_for_a_poll(world):
+    before = world.overview.board()
     world.store.report([report('c')])
     world.later()
-    assert world.fleet.board() == before
+    assert world.overview.board() == before
     world.later(OLD_S)
-    assert world.fleet.board()['hosts'] == ['a', 'b', 'c']
+    assert world.overview.board()['hosts'] == ['a', 'b', 'c']
 
 
-def test_a_page_does_not_wait_for_the_look_of_another(world):
-    version = world.fleet.board()['version']
+def test_a_page_does_not_wait_for_the_poll_of_another(world):
+    version = world.overview.board()['version']
     world.store.report([report('b', 9)])
     world.later()
-    with world.fleet._lock:  # another thread looks
-        assert world.fleet.changes(version) == (version, [])
-    assert world.fleet.changes(version)[1] == [[1, 0, 0, [90, 0]]]
+    with world.overview._lock:  # another thread polls
+        assert world.overview.changes(version) == (version, [])
+    assert world.overview.changes(version)[1] == [[1, 0, 0, [90, 0]]]
 
 
 def test_nothing_is_made_again_in_a_quiet_cloud(world):
-    before = world.fleet.facts()
+    before = world.overview.facts()
     world.later()
-    assert world.fleet.facts() is before
+    assert world.overview.facts() is before
     world.later(HEADS_S)
-    assert world.fleet.facts() is not before
+    assert world.overview.facts() is not before
 
 
 @pytest.mark.parametrize('method', ['changes', 'now_s'])
 def test_a_look_that_fails_loses_no_change(world, monkeypatch, method):
-    world.fleet.board()
+    world.overview.board()
     world.store.report([report('c')])
     world.later()
     with monkeypatch.context() as patch:
         patch.setattr(world.store, method, unavailable)
         with pytest.raises(errors.StoreUnavailable):
-            world.fleet.facts()
-    assert len(world.fleet.facts().nodes) == 3
-    assert world.fleet.board()['hosts'] == ['a', 'b', 'c']
-    assert len(world.fleet.board()['cells']) == 3
+            world.overview.facts()
+    assert len(world.overview.facts().nodes) == 3
+    assert world.overview.board()['hosts'] == ['a', 'b', 'c']
+    assert len(world.overview.board()['cells']) == 3
 
 
 def unavailable(*_):
     raise errors.StoreUnavailable('the database is away')
 
 
-def test_a_page_does_not_wait_for_ever_for_the_first_look(world, monkeypatch):
-    monkeypatch.setattr(fleet, 'FIRST_S', 0.01)
-    with world.fleet._lock, pytest.raises(errors.StoreUnavailable, match='not read'):
-        world.fleet.board()  # another thread looks
-    assert world.fleet.board()['hosts'] == ['a', 'b']
+def test_a_page_does_not_wait_for_ever_for_the_first_poll(world, monkeypatch):
+    monkeypatch.setattr(host_overview, 'FIRST_S', 0.01)
+    with world.overview._lock, pytest.raises(errors.StoreUnavailable, match='not read'):
+        world.overview.board()  # another thread polls
+    assert world.overview.board()['hosts'] == ['a', 'b']

@@ -46,7 +46,7 @@ CAST_TIMEOUT_S = 30.0
 SMALLEST = TraceFlavor('smallest', 1, 64)
 
 
-class Fleet:
+class SimulatedHosts:
     """Nodes on a bus. The pool of threads sends their reports in parallel."""
 
     def __init__(self, members, bus, pool):
@@ -90,8 +90,8 @@ class Fleet:
 
     def leave(self):
         """Remove all simulated nodes and aggregates from the scheduler."""
-        told = [node for node in self.nodes.values() if node.reports]
-        self._pool.each(self._remove, told)
+        reported = [node for node in self.nodes.values() if node.reports]
+        self._pool.each(self._remove, reported)
         for aggregate in self.aggregates():
             self._casts.delete_aggregate(aggregate)
 
@@ -101,7 +101,7 @@ class Fleet:
 
     def build(self, request, selection):
         """Build on the chosen host. Raise ComputeResourcesUnavailable, always for a host outside
-        this fleet."""
+        these hosts."""
         node = self.nodes.get(selection.service_host)
         if node is None:
             raise errors.ComputeResourcesUnavailable(

@@ -34,10 +34,10 @@ from nova_sched.claims.cloud_facts import (
 from nova_sched.claims.values import Changes
 from nova_sched.groups.topology import ZONE
 
-REFRESH_S = 1.0  # seconds between two looks at the database, however many pages ask
-REST = 9  # a look takes at most a tenth of the time, however many hosts there are
-HEADS_S = 10.0  # seconds between two looks at the last sign of life of all nodes
-FIRST_S = 20.0  # seconds that a page waits for the first look of another one
+REFRESH_S = 1.0  # seconds between two polls of the database, however many pages ask
+REST = 9  # a poll takes at most a tenth of the time, however many hosts there are
+HEADS_S = 10.0  # seconds between two reads of the last heartbeat of all nodes
+FIRST_S = 20.0  # seconds that a page waits for the first poll of another one
 OLD_S = 60.0  # seconds for which the board of a new page may be old: changes follow it
 STATES = (UP, DISABLED, DOWN, FORCED_DOWN, UNKNOWN)
 USUAL = (VCPU, PCPU, MEMORY_MB, DISK_GB)
@@ -48,7 +48,7 @@ COLUMNS = ('hosts', 'names', 'zone', 'rack', 'aggregates_of', 'traits_of')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """The hosts at one look. ``changed`` has for each row the version at which its cell changed
+    """The hosts at one poll. ``changed`` has for each row the version at which its cell changed
     last; the board as a whole (``lasting``) is from version ``made``."""
 
     facts: CloudFacts
@@ -57,14 +57,14 @@ class View:
     changed: Sequence[int]
     made: int
     version: int
-    looked_s: float
+    polled_s: float
 
 
-class Fleet:
+class HostOverview:
     """The cloud, some seconds old at most. Its methods may be called from any thread, and raise
     StoreUnavailable.
 
-    One thread looks at the database; the others have what it saw last. ``store`` is a claim store
+    One thread polls the database; the others have what it saw last. ``store`` is a claim store
     of its own; ``clock`` counts seconds; ``reads_nova`` as for CloudFacts.
     """
 
@@ -93,20 +93,20 @@ class Fleet:
 
     def facts(self):
         """All facts about hosts: CloudFacts."""
-        return self._looked().facts
+        return self._current().facts
 
     def board(self):
         """All hosts for the map, as plain values: what lasts (see Drawing), with ``cells``
         and the ``version`` of all."""
         view = self._view
-        if view is None or self._clock() - view.looked_s > OLD_S:
-            view = self._looked()
+        if view is None or self._clock() - view.polled_s > OLD_S:
+            view = self._current()
         return {**view.lasting, 'cells': view.cells, 'version': self._at(view)}
 
     def changes(self, version):
         """The version now and the cells that have changed since another one, by row; None in place
         of the cells if the whole board has to be read again."""
-        view = self._looked()
+        view = self._current()
         name, _, number = (version or '').partition('-')
         try:
             seen = words.whole(number, view.made)
@@ -117,22 +117,22 @@ class Fleet:
         return self._at(view), self._cells_since(view, seen)
 
     def _cells_since(self, view, version):
-        """Streams ask nearly all for the same: the cells from one look to the next."""
+        """Streams ask nearly all for the same: the cells from one poll to the next."""
         if version >= view.version:
             return []
-        told = self._told
-        if told[:2] != (view.version, version):
+        last = self._told
+        if last[:2] != (view.version, version):
             rows = [row for row, at in enumerate(view.changed) if at > version]
-            told = view.version, version, [[row, *view.cells[row]] for row in rows]
-            self._told = told
-        return told[2]
+            last = view.version, version, [[row, *view.cells[row]] for row in rows]
+            self._told = last
+        return last[2]
 
     def facts_now(self):
-        """As ``facts``, from a look that begins now: what the caller has changed is in them."""
+        """As ``facts``, from a poll that begins now: what the caller has changed is in them."""
         if not self._lock.acquire(timeout=FIRST_S):
             raise errors.StoreUnavailable(f'all hosts are not read after {FIRST_S:.0f} s')
         try:
-            self._look_timed()
+            self._poll_timed()
             return self._view.facts
         finally:
             self._lock.release()
@@ -140,34 +140,34 @@ class Fleet:
     def _at(self, view):
         return f'{self._name}-{view.version}'
 
-    def _looked(self):
+    def _current(self):
         """The present view."""
         if self._view is not None and self._clock() < self._due_s:
             return self._view
-        # While one thread looks, other threads use the view from before, if there is one.
+        # While one thread polls, other threads use the view from before, if there is one.
         if not self._lock.acquire(timeout=FIRST_S if self._view is None else 0):
             if self._view is None:
                 raise errors.StoreUnavailable(f'all hosts are not read after {FIRST_S:.0f} s')
             return self._view
         try:
             if self._view is None or self._clock() >= self._due_s:
-                self._look_timed()
+                self._poll_timed()
             return self._view
         finally:
             self._lock.release()
 
-    def _look_timed(self):
+    def _poll_timed(self):
         begun_s = self._clock()
-        self._look()
+        self._poll()
         took_s = self._clock() - begun_s
         self._due_s = self._clock() + max(REFRESH_S, REST * took_s)
 
-    def _look(self):
+    def _poll(self):
         now_s = self._clock()
         self._merge(self._read(now_s))
         before = self._view
         if self._is_current:
-            self._view = dataclasses.replace(before, looked_s=now_s)
+            self._view = dataclasses.replace(before, polled_s=now_s)
             return
         known = dataclasses.replace(self._tables, nodes=tuple(self._nodes.values()))
         facts = CloudFacts(
@@ -188,33 +188,33 @@ class Fleet:
         which nodes are silent."""
         digest = self._store.digest()
         if digest == self._digest and now_s < self._heads_due_s:
-            return self._store.look([])
-        known = {uuid: one.generation for uuid, one in self._nodes.items()}
-        found = self._store.changes(known)
+            return self._store.read_nodes([])
+        known = {uuid: node.generation for uuid, node in self._nodes.items()}
+        changes = self._store.changes(known)
         self._digest, self._heads_due_s = digest, now_s + HEADS_S
-        return found
+        return changes
 
-    def _merge(self, found):
-        """Keep what has changed. A look may fail after this: the next one makes the view and draws
+    def _merge(self, changes):
+        """Keep what has changed. A poll may fail after this: the next one makes the view and draws
         the board then."""
         if (
-            found.gone
-            or found.aggregates not in (None, self._tables.aggregates)
-            or not all(map(self._drawing.is_placed, found.nodes))
+            changes.gone
+            or changes.aggregates not in (None, self._tables.aggregates)
+            or not all(map(self._drawing.is_placed, changes.nodes))
         ):
             self._is_redrawn = False
-        self._nodes.update((one.report.node_uuid, one) for one in found.nodes)
-        for gone in found.gone:
+        self._nodes.update((node.report.node_uuid, node) for node in changes.nodes)
+        for gone in changes.gone:
             self._nodes.pop(gone, None)
             self._seen.pop(gone, None)
-        self._seen.update(found.seen)
+        self._seen.update(changes.seen)
         known = self._tables
         self._tables = Changes(
-            services=known.services if found.services is None else found.services,
-            aggregates=known.aggregates if found.aggregates is None else found.aggregates,
-            instances=known.instances if found.instances is None else found.instances,
+            services=known.services if changes.services is None else changes.services,
+            aggregates=known.aggregates if changes.aggregates is None else changes.aggregates,
+            instances=known.instances if changes.instances is None else changes.instances,
         )
-        if found.nodes or found.gone or found.seen or self._tables != known:
+        if changes.nodes or changes.gone or changes.seen or self._tables != known:
             self._is_current = False
 
 
@@ -252,12 +252,12 @@ class Drawing:
         aggregate_sets, trait_sets = Numbers(), Numbers()
         columns = {name: [] for name in COLUMNS}
         before, self._places = self._places, {}
-        for one in facts.nodes:
-            report, mine = one.report, of_host[one.report.host]
-            key = report.host, report.nodename, report.stats, report.traits, mine
+        for node in facts.nodes:
+            report, of_its_host = node.report, of_host[node.report.host]
+            key = report.host, report.nodename, report.stats, report.traits, of_its_host
             kept = before.get(report.node_uuid)
             if kept is None or kept[0] != key:
-                kept = key, self._place(report, mine), report.inventories.keys()
+                kept = key, self._place(report, of_its_host), report.inventories.keys()
             self._places[report.node_uuid] = kept
             zone, rack, aggregates, traits = kept[1]
             columns['hosts'].append(report.host)
@@ -266,28 +266,30 @@ class Drawing:
             columns['rack'].append(racks.of(rack))
             columns['aggregates_of'].append(aggregate_sets.of(aggregates))
             columns['traits_of'].append(trait_sets.of(traits))
-        names = sorted({one.name for one in facts.aggregates})
+        names = sorted({aggregate.name for aggregate in facts.aggregates})
         return {
             **columns,
             'zones': list(zones.known),
             'racks': list(racks.known),
             'aggregates': names,
-            'aggregate_sets': [list(map(names.index, found)) for found in aggregate_sets.known],
-            'trait_sets': [[words.of(name) for name in found] for found in trait_sets.known],
+            'aggregate_sets': [
+                list(map(names.index, numbers)) for numbers in aggregate_sets.known
+            ],
+            'trait_sets': [[words.of(name) for name in numbers] for numbers in trait_sets.known],
             'traits': list(words.known),
             'resources': resources(facts),
             'states': list(STATES),
         }
 
-    def is_placed(self, one):
+    def is_placed(self, node):
         """Whether what lasts about a node is as it is drawn, in the same aggregates."""
-        report, kept = one.report, self._places.get(one.report.node_uuid)
+        report, kept = node.report, self._places.get(node.report.node_uuid)
         if kept is None:
             return False
-        (host, name, _, _, mine), place, classes = kept
+        (host, name, _, _, aggregates), place, classes = kept
         if (report.host, report.nodename, report.inventories.keys()) != (host, name, classes):
             return False
-        return self._place(report, mine) == place
+        return self._place(report, aggregates) == place
 
     def _place(self, report, aggregates):
         """Zone, rack, names of aggregates, and traits of a node."""
@@ -297,22 +299,22 @@ class Drawing:
         # A node without a rack is its own domain at that level: no block of its own on the map.
         rack = domains.get(RACK, '')
         rack = '' if rack in (report.host, report.nodename) else rack
-        names = tuple(one.name for one in aggregates)
+        names = tuple(aggregate.name for aggregate in aggregates)
         return domains.get(ZONE, self._default_zone), rack, names, tuple(sorted(report.traits))
 
     def cells(self, facts, names):
         """What changes often, for each row: the number of its state, its claims, and the used
         share of each of the resources ``names`` in percent of its capacity."""
         before, self._shares = self._shares, {}
-        found = []
-        for one in facts.nodes:
-            report = one.report
+        cells = []
+        for node in facts.nodes:
+            report = node.report
             kept = before.get(report.node_uuid)
-            if kept is None or kept[0] is not one or kept[1] != names:
-                kept = one, names, _shares(one, names)
+            if kept is None or kept[0] is not node or kept[1] != names:
+                kept = node, names, _shares(node, names)
             self._shares[report.node_uuid] = kept
-            found.append([STATES.index(facts.state(report.host)), len(one.claims), kept[2]])
-        return found
+            cells.append([STATES.index(facts.state(report.host)), len(node.claims), kept[2]])
+        return cells
 
 
 class Numbers:
@@ -327,17 +329,17 @@ class Numbers:
 
 def resources(facts):
     """The resource classes of all nodes, the usual ones first."""
-    found = set()
-    for one in facts.nodes:
-        found.update(one.report.inventories)
-    return sorted(found, key=lambda name: (USUAL.index(name) if name in USUAL else 9, name))
+    classes = set()
+    for node in facts.nodes:
+        classes.update(node.report.inventories)
+    return sorted(classes, key=lambda name: (USUAL.index(name) if name in USUAL else 9, name))
 
 
-def _shares(one, names):
-    used = collections.Counter(one.foreign)
-    for claim in one.claims:
+def _shares(node, names):
+    used = collections.Counter(node.foreign)
+    for claim in node.claims:
         used.update(claim.resources)
-    return [_share(one.report.inventories.get(name), used[name]) for name in names]
+    return [_share(node.report.inventories.get(name), used[name]) for name in names]
 
 
 def _share(inventory, used):

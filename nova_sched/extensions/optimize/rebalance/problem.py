@@ -16,7 +16,7 @@ import functools
 
 import numpy as np
 
-MOVABLE = 0  # of ``Fleet.fixed``
+MOVABLE = 0  # of ``Servers.fixed``
 WEIGHED = ('VCPU', 'MEMORY_MB')  # columns that say how full a host is, where there are any
 
 
@@ -26,10 +26,10 @@ class Servers:
 
     ``uuids``; ``host`` (int32) is the row of each server's host, ``kind`` (int32) the number of
     its kind: servers of one kind are equal for all rules but those on families. ``fixed`` (int16)
-    is MOVABLE, or the position in ``Fleet.reasons`` of why the server stays. ``families`` (int32
-    [server, n]) are the numbers of the groups that it is a member of, -1 for none: a member may
-    not go to a host where another member is or was. ``confined`` (bool): it stays within the
-    domain of its host. ``created_s``: seconds since the epoch.
+    is MOVABLE, or the position in ``RebalanceProblem.reasons`` of why the server stays.
+    ``families`` (int32 [server, n]) are the numbers of the groups that it is a member of, -1 for
+    none: a member may not go to a host where another member is or was. ``confined`` (bool): it
+    stays within the domain of its host. ``created_s``: seconds since the epoch.
     """
 
     uuids: list[str]
@@ -42,7 +42,7 @@ class Servers:
 
 
 @dataclasses.dataclass
-class Fleet:
+class RebalanceProblem:
     """The hosts, and the servers on them.
 
     ``nodes`` are UUIDs, ``names`` the names of the hosts. ``columns`` names what a server takes
@@ -113,12 +113,12 @@ class Fleet:
     @functools.cached_property
     def joined(self):
         """Which servers have another member of a family on their host (bool)."""
-        found = np.zeros(len(self.servers.uuids), dtype=bool)
+        is_joined = np.zeros(len(self.servers.uuids), dtype=bool)
         for families in self.servers.families.T:
             pairs = (families.astype(np.int64) + 1) * len(self) + self.servers.host
             _, places, counts = np.unique(pairs, return_inverse=True, return_counts=True)
-            found |= (families >= 0) & (counts[places.ravel()] > 1)
-        return found
+            is_joined |= (families >= 0) & (counts[places.ravel()] > 1)
+        return is_joined
 
     @functools.cached_property
     def stays(self):

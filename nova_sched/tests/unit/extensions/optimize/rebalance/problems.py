@@ -9,19 +9,19 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Small fleets for the tests of plans: built by hand, and random ones."""
+"""Small problems for the tests of plans: built by hand, and random ones."""
 
 import numpy as np
 
-from nova_sched.extensions.optimize.rebalance.fleet import Fleet, Servers
+from nova_sched.extensions.optimize.rebalance.problem import RebalanceProblem, Servers
 
 COLUMNS = ['VCPU', 'MEMORY_MB', 'DISK_GB']
 
 
-def fleet(hosts, kinds, servers, **fields):
-    """A Fleet. ``hosts``: the total of each host, ``kinds``: the demand of each kind (a row of
-    COLUMNS, or the vCPUs alone, each with 1 of the rest). ``servers``: (host, kind) of each, or
-    (host, kind, fields), where ``fixed`` is a reason, and ``families`` are numbers."""
+def problem(hosts, kinds, servers, **fields):
+    """A RebalanceProblem. ``hosts``: the total of each host, ``kinds``: the demand of each kind (a
+    row of COLUMNS, or the vCPUs alone, each with 1 of the rest). ``servers``: (host, kind) of
+    each, or (host, kind, fields), where ``fixed`` is a reason, and ``families`` are numbers."""
     total = np.array([_row(one, 1000) for one in hosts], dtype=np.int64).reshape(len(hosts), 3)
     demand = np.array([_row(one, 1) for one in kinds], dtype=np.int64)
     reasons, rows = [''], []
@@ -36,7 +36,7 @@ def fleet(hosts, kinds, servers, **fields):
     host, kind = np.array(host, dtype=np.int32), np.array(kind, dtype=np.int32)
     free = total.copy()
     np.subtract.at(free, host, demand[kind])
-    return Fleet(
+    return RebalanceProblem(
         nodes=[f'node-{row}' for row in range(len(hosts))],
         names=[f'host-{row}' for row in range(len(hosts))],
         columns=COLUMNS,
@@ -66,8 +66,8 @@ def _row(one, rest):
     return one if isinstance(one, tuple) else (one, rest, rest)
 
 
-def random_fleet(random, hosts=12, fill=0.6):
-    """A fleet with zones (``domain``, and kinds that may go to one only), families of members on
+def random_problem(random, hosts=12, fill=0.6):
+    """A problem with zones (``domain``, and kinds that may go to one only), families of members on
     different hosts, and servers that stay."""
     domain = random.integers(0, 3, hosts).astype(np.int32)
     sizes = [(1, 2, 1), (2, 2, 5), (2, 8, 1), (4, 4, 10), (4, 16, 0), (8, 16, 20)]
@@ -95,7 +95,7 @@ def random_fleet(random, hosts=12, fill=0.6):
             words = {'fixed': 'devices of its own'}
         free[host] -= kinds[kind]
         servers.append((host, kind, words))
-    return fleet(
+    return problem(
         total,
         kinds,
         servers,

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Builds the fleet of a plan from a snapshot: servers of equal claims are one kind."""
+"""Builds the problem that a plan solves from a snapshot: servers of equal claims are one kind."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ import numpy as np
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, PLANNED, VCPU
 from nova_sched.engine.decide import chain, survivors
 from nova_sched.extensions.optimize.planning.snapshot import SERVERS
-from nova_sched.extensions.optimize.rebalance.fleet import Fleet, Servers
+from nova_sched.extensions.optimize.rebalance.problem import RebalanceProblem, Servers
 from nova_sched.state.facts import fact_of
 from nova_sched.state.request import Request
 
@@ -42,7 +42,7 @@ IMMOVABLE = 0  # the kind of all servers that stay: what they take is of no conc
 
 
 @dataclasses.dataclass(slots=True)
-class Kind:
+class ServerKind:
     """Servers that are equal for the rules: a ``request`` for one more such server, and the
     ``surroundings`` that they come from."""
 
@@ -50,12 +50,12 @@ class Kind:
     surroundings: int
 
 
-class FleetBuilder:
-    """Builds a Fleet from a Snapshot. ``pause`` is called now and then."""
+class RebalanceProblemBuilder:
+    """Builds a RebalanceProblem from a Snapshot. ``pause`` is called now and then."""
 
     def __init__(self, snapshot, scope, pause=lambda: None):
         self.snapshot, self._scope = snapshot, scope
-        self.kinds: list[Kind | None] = [None]
+        self.kinds: list[ServerKind | None] = [None]
         self._numbers: dict[tuple, int] = {}
         self._families: dict[str, int] = {}
         self.servers = self._read(pause)
@@ -123,7 +123,7 @@ class FleetBuilder:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.kinds)
-            self.kinds.append(Kind(_request(claim), surroundings))
+            self.kinds.append(ServerKind(_request(claim), surroundings))
         return number
 
     def _family(self, group):
@@ -153,11 +153,11 @@ class FleetBuilder:
             self._closed_by.append(SURROUNDINGS if (mask & ~allowed).any() else closed_by)
         return self._numbers_of_facts[key]
 
-    def fleet(self):
-        """The Fleet, when all kinds are judged."""
+    def problem(self):
+        """The RebalanceProblem, when all kinds are judged."""
         snapshot = self.snapshot
-        asked = {name for request in self.requests for name in request.resources}
-        names = [name for name in snapshot.total if name in asked or name == SERVERS]
+        classes = {name for request in self.requests for name in request.resources}
+        names = [name for name in snapshot.total if name in classes or name == SERVERS]
         demand = np.stack([demand_of(request, names) for request in self.requests])
         demand[IMMOVABLE] = 0
         servers = dataclasses.replace(
@@ -166,7 +166,7 @@ class FleetBuilder:
         empty = np.zeros((len(snapshot.nodes), 0), dtype=np.int64)
         sources = snapshot.inside & ~snapshot.closed
         draining = snapshot.wanted.any()
-        return Fleet(
+        return RebalanceProblem(
             nodes=list(snapshot.nodes),
             names=list(snapshot.names),
             columns=names,
@@ -186,8 +186,8 @@ class FleetBuilder:
     def _strangers(self):
         """The number of instances without a claim on each host, as far as reports say."""
         unclaimed = [
-            len(told.difference([claim.consumer_uuid for claim in claims])) if told else 0
-            for told, claims in zip(self.snapshot.told, self.snapshot.claims, strict=True)
+            len(listed.difference([claim.consumer_uuid for claim in claims])) if listed else 0
+            for listed, claims in zip(self.snapshot.told, self.snapshot.claims, strict=True)
         ]
         return np.maximum(self.snapshot.foreign, np.array(unclaimed, dtype=np.int64))
 
@@ -223,14 +223,14 @@ def _request(claim):
 
 def _facts(rules, hosts, request):
     """The facts of a request that the verdicts of the rules depend on: hashable."""
-    found: list = [tuple(request.resources.items())]
+    facts: list = [tuple(request.resources.items())]
     for rule in chain(rules, request):
         value = rule.depends_on(request)
         if value is not None:
-            found.append(value)
+            facts.append(value)
             continue
         names = rule.request_facts_for(hosts, request)
         if names is None:  # it may read everything
             names = 'resources', 'project_id', 'user_id', 'image_properties'
-        found.append(tuple(fact_of(request, name) for name in names))
-    return tuple(found)
+        facts.append(tuple(fact_of(request, name) for name in names))
+    return tuple(facts)
