@@ -150,6 +150,7 @@ class ClaimService:
         """The claim; None if it was lost, and the host state knows more now."""
         request = self._resolve_member(node, request)
         lifetime_s, ended = self._settings().pending_ttl_s, self._of_member(request)
+        unnamed: list = []
         for claim in self._cluster.claims_of(request.instance_uuid):
             is_named = claim.name == selector.claim_uuid
             if claim.node_uuid == node.uuid or (
@@ -159,7 +160,7 @@ class ClaimService:
             if is_named:
                 move = move or claim.move or (RESIZE if claim.resizing else None)
             else:
-                self._check_move(claim, request_id, move)
+                unnamed.append(claim)
             ended.append(claim)  # the store ends it: only one claim may be pending
         for claim in ended:
             if claim.resizing:
@@ -177,27 +178,23 @@ class ClaimService:
                 return self._renewed(before, node)
             self._check_policy(node, request)
             consumption = self._cluster.consume(node, request, lifetime_s, move, **marks)
-            if (
-                before is not None
-                and before.resizing
-                and before.name not in (consumption.held.name, selector.claim_uuid)
-            ):
-                # The instance may have its new size already.
-                raise errors.Outdated(
-                    f'A resize of instance {before.consumer_uuid}',
-                    'another one is open: name that, or revert it',
-                )
-            if (
-                before is not None
-                and not before.is_confirmed
-                and before.name != selector.claim_uuid
-            ):
-                is_for_it = before.is_for(consumption.claim) and before.move in (None, move)
+            if before is not None and before.name != selector.claim_uuid:
+                if before.resizing and before.name == consumption.held.name:
+                    self._undo(consumption, ended)
+                    return self._renewed(before, node)
+                if before.resizing:  # the instance may have its new size already
+                    raise errors.Outdated(
+                        f'A resize of instance {before.consumer_uuid}',
+                        'another one is open: name that, or revert it',
+                    )
+                is_same = before.is_for(consumption.claim) and before.move in (None, move)
                 is_own = before.request_id == request_id is not None
-                if is_for_it and not is_own:
+                if is_same and not is_own:
                     consumption = self._shared(before, consumption)
-                elif not is_for_it:  # the instance may run already
+                elif not (is_same or before.is_confirmed):  # the instance may run already
                     self._check_move(before, request_id, move)
+            for claim in unnamed:
+                self._check_move(claim, request_id, move)
             placement = self._state_sync.placement(
                 [consumption.claim], [request], ended, [before] if before else ()
             )
@@ -226,8 +223,8 @@ class ClaimService:
         return Consumption(both, both, pending)
 
     def _renewed(self, pending, node):
-        """The pending claim on the node, renewed: it is what the call asks for. None if it is not
-        pending any more: the host state has the present one then."""
+        """The pending claim or open resize on the node, renewed: it is what the call asks for.
+        None if it is neither any more: the host state has the present one then."""
         is_kept = self.renew_claim(pending)
         return node.claims.get(pending.consumer_uuid) if is_kept else None
 

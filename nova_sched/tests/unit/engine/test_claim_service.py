@@ -565,6 +565,19 @@ class TestConfirmAndAbort:
         assert made.expires_s == pytest.approx(before.expires_s + 5)
         assert [made] == world.store.claims()
 
+    def test_an_open_resize_that_is_asked_for_again_ends_nothing_elsewhere(self, world):
+        """A late request for another host has made the pending claim there meanwhile."""
+        commit(world.store, claim(A, node(), state=CONFIRMED))
+        place = asks(A, vcpus=2), 'host-0', 'host-0', 'req-2', None, 'resize'
+        resized = world.call(world.claim_service.claim, *place)
+        commit(world.store, claim(A, node('host-1'), vcpus=2, request_id='req-1'))
+        world.state_sync.refresh()
+        world.now_s += 5
+        again = world.call(world.claim_service.claim, *place)
+        assert again.name == resized.name
+        assert again.expires_s == pytest.approx(resized.expires_s + 5)
+        assert [one.node_uuid for one in world.store.claims(A)] == [node(), node('host-1')]
+
     def test_a_pending_claim_that_two_requests_ask_for_is_of_neither(self, world):
         """A late call of either one must not end it as its own."""
 
