@@ -52,7 +52,7 @@ from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
-from nova_sched.rpc.failures import NovaNoValidHost, known
+from nova_sched.rpc.messages import NovaNoValidHost, known
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.request import ANTI_AFFINITY
 from nova_sched.weighers.ram import RAMWeigher

@@ -19,9 +19,9 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine.deferred import Deferred
-from nova_sched.rpc.dispatcher import DirectDispatcher, Dispatcher
-from nova_sched.rpc.failures import begins, expected, once
-from nova_sched.rpc.serializer import ServerSerializer
+from nova_sched.rpc.messages import DirectDispatcher, Dispatcher
+from nova_sched.rpc.messages import begins, expected, once
+from nova_sched.rpc.messages import ServerSerializer
 from nova_sched.tracing import KEY, TRACER, Parent
 
 

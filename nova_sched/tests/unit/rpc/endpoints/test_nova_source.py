@@ -23,7 +23,7 @@ from nova_sched import errors, objects
 from nova_sched.engine.deferred import Deferred
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.endpoints import nova_source
-from nova_sched.rpc.failures import answered
+from nova_sched.rpc.messages import answered
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import told_all
 from nova_sched.tests.reference import scenario

@@ -9,20 +9,175 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Dispatchers of messages to the methods of the endpoints, for both kinds of server."""
+"""Messages of the bus: read with their objects, dispatched to the methods of the endpoints, and
+answered; errors as RPC failures of the class that the caller knows, without a traceback in the
+log."""
 
 import contextlib
+import functools
+import inspect
+import logging
 import re
 
 import oslo_messaging as messaging
+from oslo_context.context import RequestContext
 from oslo_messaging.rpc.dispatcher import PingEndpoint
 
-from nova_sched import errors, words
+from nova_sched import errors, objects, words
 from nova_sched.engine.clock import NOW, handling
 from nova_sched.engine.deferred import Deferred
-from nova_sched.rpc.failures import answered, begins
-from nova_sched.rpc.serializer import TIMEOUT_KEY
-from nova_sched.tracing import TRACER, read
+from nova_sched.tracing import KEY, OSPROFILER, TRACER, read
+
+LOG = logging.getLogger(__name__)
+
+NOT_FOUND = 'No valid host was found. '
+SHOWN = 255  # characters of a text that repeats what the caller sent
+
+
+class NovaNoValidHost(Exception):
+    """Nova's exception of that name. Nova's client rebuilds it from class, module, arguments and
+    kwargs."""
+
+    def __init__(self, reason):
+        super().__init__(NOT_FOUND + reason)
+        self.kwargs = {'reason': reason, 'code': 500}
+
+
+NovaNoValidHost.__module__ = 'nova.exception'
+NovaNoValidHost.__name__ = NovaNoValidHost.__qualname__ = 'NoValidHost'
+
+
+@contextlib.contextmanager
+def answered(what):
+    """Turns a SchedError into a failure of the call ``what``: Nova's class for a refusal, the
+    class of this package otherwise."""
+    try:
+        try:
+            yield
+        except errors.NoValidHost as refusal:
+            raise NovaNoValidHost(refusal.reason) from None
+        except errors.SchedError as error:
+            # A caller may name an object that it expects to be gone, to make sure of that: INFO is
+            # enough.
+            level = logging.INFO if isinstance(error, errors.NotFound) else logging.WARNING
+            LOG.log(level, '%s refused: %s', what, error)
+            raise
+    except (errors.SchedError, NovaNoValidHost):
+        raise messaging.ExpectedException from None
+
+
+def expected(method):
+    """Decorates an endpoint's method: its errors become RPC failures, and a missing or unknown
+    argument is named."""
+    signature = inspect.signature(method)
+    _, _, *parameters = signature.parameters.values()
+    names = {one.name for one in parameters}
+    required = {one.name for one in parameters if one.default is one.empty}
+
+    @functools.wraps(method)
+    def answer(*args, **kwargs):
+        with answered(method.__name__):
+            # Binding arguments takes longer than to compare their names with those that there are.
+            if len(args) != 2 or not required <= kwargs.keys() <= names:
+                try:
+                    signature.bind(*args, **kwargs)
+                except TypeError as error:
+                    why = str(error)[:SHOWN]  # it names the argument, which may be of any length
+                    raise errors.InvalidRequest(f'arguments of {method.__name__}', why) from None
+            return method(*args, **kwargs)
+
+    return messaging.expose(answer)
+
+
+def begins(method):
+    """Decorator for a method of an endpoint that never waits: it returns its result at once, or a
+    Deferred."""
+    method.begins = True
+    return method
+
+
+def once(method):
+    """Decorator for a method of an endpoint that must not be repeated.
+
+    Its message is acknowledged before it is handled, so that the bus never delivers it again. If
+    the process ends meanwhile, its caller gets no answer.
+    """
+    method.once = True
+    return method
+
+
+def known(error):
+    """Returns the class of this package for a failure that came back over the bus; other failures
+    are returned unchanged."""
+    if isinstance(error, NovaNoValidHost):  # a bus inside this process passes the error itself
+        return errors.NoValidHost(error.kwargs['reason'])
+    if isinstance(error, errors.SchedError):
+        return _plain(error)
+    if error.exc_type == 'NoValidHost':
+        return errors.NoValidHost(str(error.value).removeprefix(NOT_FOUND))
+    return error
+
+
+def _plain(error):
+    """Returns the error without the server's traceback, which the bus adds by a subclass."""
+    own = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    return own(*error.args)
+
+
+# The key of a context of this package for the seconds that its caller waits for an answer.
+TIMEOUT_KEY = 'nova_sched_patience_s'
+# Keys that a context of this package sends; Nova's sends more, and all of them are accepted.
+IGNORED = frozenset(['user_identity', 'service_catalog', TIMEOUT_KEY, KEY, OSPROFILER])
+
+
+class Serializer(messaging.Serializer):
+    """Versioned objects in any nest of plain values, and the request context.
+
+    A context is made once for each message and stays with its thread, so that oslo.log shows the
+    request id on every line. Its token is never logged. ``timeout_s`` is how many seconds a
+    client waits.
+    """
+
+    def __init__(self, timeout_s=None):
+        super().__init__()
+        self._more = {} if timeout_s is None else {TIMEOUT_KEY: timeout_s}
+
+    def serialize_entity(self, ctxt, entity):
+        return objects.to_primitive(entity)
+
+    def deserialize_entity(self, ctxt, entity):
+        return objects.from_primitive(entity)
+
+    def serialize_context(self, ctxt):
+        plain = ctxt.to_dict() if isinstance(ctxt, RequestContext) else dict(ctxt or {})
+        parent = TRACER.parent
+        return {**plain, **self._more, **({} if parent is None else {KEY: parent.text})}
+
+    def deserialize_context(self, ctxt):
+        known = {name: value for name, value in (ctxt or {}).items() if name not in IGNORED}
+        if not words.is_name(known.get('request_id')):
+            known['request_id'] = None  # one is generated
+        made = RequestContext.from_dict(known)
+        made.timestamp = known.get('timestamp')  # of Nova's contexts, by the clock of its API
+        return made
+
+
+class PlainSerializer(Serializer):
+    """The same for messages that have no objects. It takes a third of the time."""
+
+    def serialize_entity(self, ctxt, entity):
+        return entity
+
+
+class ServerSerializer(Serializer):
+    """The serializer of a server: reports an argument that cannot be read as an error of the
+    sender."""
+
+    def deserialize_entity(self, ctxt, entity):
+        with answered('A message'):
+            words.check_text(entity)
+            return objects.from_primitive(entity)
+
 
 VERSION = re.compile(r'[0-9]{1,9}(\.[0-9]{1,9}){1,2}')
 UNTRACED = contextlib.nullcontext()
