@@ -24,9 +24,8 @@ from nova_sched import errors
 from nova_sched.claims import ClaimSelector, PlacementOutcome
 from nova_sched.engine import measuring, slices
 from nova_sched.engine.answer import Answers, selections
-from nova_sched.engine.deferred import LookRequired
 from nova_sched.engine.groups.member_resolver import ReplanRequired, member_of
-from nova_sched.engine.loop import Message
+from nova_sched.engine.loop import Message, WorkRequired
 from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of
@@ -43,6 +42,15 @@ LOSSES = 3  # after this many lost claims a request is decided after a new read 
 PLACE, WRITTEN = 'place', 'written'  # kinds of messages
 NOT_WRITTEN = 'Placement did not take the allocations.'  # what a tenant reads of a refusal
 UNANSWERED = 'Request %s was placed, but its answer cannot be built'
+
+
+class LookRequired(WorkRequired):
+    """No host was found, but hosts may have changed: ``refusal`` (NoValidHost) stands only if none
+    is found after a look at them."""
+
+    def __init__(self, refusal):
+        super().__init__(str(refusal))
+        self.refusal = refusal
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

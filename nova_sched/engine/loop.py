@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """The single thread that owns the host state: every read or change of it is a message to this
-loop."""
+loop. Its answers come later, and its work on the store is repeated until the store accepts it."""
 
 import contextlib
 import itertools
@@ -22,12 +22,23 @@ from concurrent.futures import Future
 
 from nova_sched import errors
 from nova_sched.engine.clock import NOW, current
+from nova_sched.logs import Problems
 
 LOG = logging.getLogger(__name__)
 
 IDLE_S = 0.5  # until a loop without work shows that it lives
 UNAWAITED = 'its caller has stopped waiting for the answer'
 STORE = (errors.StoreUnavailable, errors.StoreFull)  # not caused by a message
+# A transaction that another one stops is attempted this often. The n-th pause is up to n times
+# that long, in seconds.
+BUSY, BUSY_PAUSE_S = 20, 0.002
+AWAY = 'away'  # the kind of problem
+
+
+class WorkRequired(Exception):
+    """What the loop decides instead of an answer: what is to be done first takes time, and the
+    thread of the caller does it."""
+
 
 
 class Message:
@@ -254,3 +265,68 @@ class Loop:
                     message.fail(RuntimeError('the scheduler has stopped'))
         except queue.Empty:
             pass
+
+
+class Deferred:
+    """The answer of a call, which may not be there yet.
+
+    ``future`` ends when the loop has decided; ``finish()`` then makes the answer, or raises.
+    ``is_slow``: that waits for something else too, even if the loop has decided.
+    """
+
+    def __init__(self, future, finish, is_slow=False):
+        self.future = future
+        self._finish = finish
+        self._is_slow = is_slow
+
+    def waits(self):
+        """Whether ``result`` would wait now."""
+        if self._is_slow or not self.future.done():
+            return True
+        return isinstance(self.future.exception(), WorkRequired)
+
+    def then(self, finish):
+        """The Deferred of what ``finish`` makes once this answer can be had."""
+        return Deferred(self.future, finish, self._is_slow)
+
+    def result(self):
+        """The answer. Waits for it."""
+        return self._finish()
+
+
+class StoreRetry:
+    """Waits for the store in the ``loop``; ``Loop.hurry`` ends the wait."""
+
+    def __init__(self, loop, context):
+        self._loop = loop
+        self._settings, self._random = context.settings, context.random
+        self._figures = context.figures
+        self._problems = Problems(LOG)
+
+    def until_done(self, work, *args):
+        """Run work on the store. While the database is down: log it, wait, and run the work again.
+
+        After a deadlock, the work is repeated after a short random pause, so that the same
+        transactions do not collide again. Raises StoreBusy after BUSY deadlocks, and
+        StoreUnavailable if the loop must not wait.
+        """
+        failures = busy = 0
+        while True:
+            try:
+                found = work(*args)
+                self._problems.end(AWAY, 'The database answers again')
+                return found
+            except errors.StoreBusy:
+                busy += 1
+                if busy == BUSY:
+                    raise
+                self._figures.busy += 1
+                self._loop.pause(self._random.uniform(0, BUSY_PAUSE_S * busy))
+            except errors.StoreUnavailable as error:
+                failures, busy = failures + 1, 0  # deadlocks before the outage do not count
+                if failures == 1:
+                    continue  # a connection that had timed out
+                if self._loop.hurried:
+                    raise
+                self._problems.begin(AWAY, '%s; requests wait until it does', error)
+                self._loop.pause(self._settings().retry_interval_s)

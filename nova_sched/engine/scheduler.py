@@ -25,8 +25,7 @@ from nova_sched.engine.calls import Calls
 from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, StoreClock
-from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
-from nova_sched.engine.deferred import WORK, Deferred, LookRequired
+from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, LookRequired, Order
 from nova_sched.engine.explain import callers, capacity, reasons
 from nova_sched.engine.explain.decision_log import REFUSED, pass_on
 from nova_sched.engine.explain.questions import Questions
@@ -36,13 +35,12 @@ from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequi
 from nova_sched.engine.groups.member_state import Library
 from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
-from nova_sched.engine.loop import Loop
+from nova_sched.engine.loop import Deferred, Loop, StoreRetry, WorkRequired
 from nova_sched.engine.place import Placer
 from nova_sched.engine.room_figures import RoomFigures
 from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
-from nova_sched.engine.sync.store_retry import StoreRetry
 from nova_sched.extension import Part, Seams
 from nova_sched.groups.topology import DomainLocator
 from nova_sched.measures.catalogue import MEASURES
@@ -226,7 +224,7 @@ class Scheduler:
         """The answer to an order, after the work that the loop has left to its caller's thread."""
         try:
             return future.result()
-        except WORK as error:
+        except WorkRequired as error:
             required = error
         if not isinstance(required, LookRequired):
             return self._place_replanned(order, required.request)

@@ -25,7 +25,7 @@ from oslo_messaging.rpc.dispatcher import PingEndpoint
 
 from nova_sched import errors, objects, words
 from nova_sched.engine.clock import NOW, handling
-from nova_sched.engine.deferred import Deferred
+from nova_sched.engine.loop import Deferred
 from nova_sched.tracing import KEY, OSPROFILER, TRACER, read
 
 LOG = logging.getLogger(__name__)

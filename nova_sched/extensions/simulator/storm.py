@@ -38,7 +38,7 @@ from nova_sched.db import schema
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.clock import Pauses, StoreClock, handling
 from nova_sched.engine.context import Context
-from nova_sched.engine.deferred import Deferred
+from nova_sched.engine.loop import Deferred
 from nova_sched.engine.scheduler import CALL, Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.engine.sync.store_poller import StorePoller

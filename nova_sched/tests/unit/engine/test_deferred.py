@@ -17,8 +17,9 @@ from concurrent.futures import Future
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.deferred import Deferred, LookRequired
+from nova_sched.engine.cycle import LookRequired
 from nova_sched.engine.groups.member_resolver import ReplanRequired
+from nova_sched.engine.loop import Deferred
 
 
 def decided(result=None, error=None):

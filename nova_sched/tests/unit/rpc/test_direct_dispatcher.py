@@ -18,7 +18,7 @@ import oslo_messaging as messaging
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.deferred import Deferred
+from nova_sched.engine.loop import Deferred
 from nova_sched.rpc.messages import DirectDispatcher, Dispatcher
 from nova_sched.rpc.messages import begins, expected, once
 from nova_sched.rpc.messages import ServerSerializer

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine import Settings
-from nova_sched.engine.sync.store_retry import BUSY, StoreRetry
+from nova_sched.engine.loop import BUSY, StoreRetry
 
 AWAY, TAKEN = errors.StoreUnavailable('away'), errors.StoreBusy('a deadlock')
 
