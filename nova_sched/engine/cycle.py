@@ -22,8 +22,9 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.claims import ClaimSelector, PlacementOutcome
-from nova_sched.engine import measuring, slices
+from nova_sched.engine import measuring
 from nova_sched.engine.answer import Answers, selections
+from nova_sched.engine.decide import settings_for
 from nova_sched.engine.groups.member_resolver import ReplanRequired, member_of
 from nova_sched.engine.loop import Message, WorkRequired
 from nova_sched.engine.place import Decision
@@ -192,7 +193,7 @@ class Cycle:
                 self._slice.hold()
             decision = self._placer.decide(
                 requests,
-                slices.settings_for(settings, position_and_count, message.attempts),
+                settings_for(settings, position_and_count, message.attempts),
                 want_alternates=order.alternates,
                 request_id=order.request_id,
                 noted=self._context.decision_log.sampled(

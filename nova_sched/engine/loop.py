@@ -40,7 +40,6 @@ class WorkRequired(Exception):
     thread of the caller does it."""
 
 
-
 class Message:
     """Work for the loop. ``kind`` selects the handler, which gets adjacent messages of one kind
     together.

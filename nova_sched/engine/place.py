@@ -20,10 +20,17 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.claim import PENDING
-from nova_sched.engine import slices
-from nova_sched.engine.decide import CandidateSet, best, narrow, survivors, weigh
+from nova_sched.engine.decide import (
+    CandidateSet,
+    WinnerWeights,
+    best,
+    narrow,
+    own_slice,
+    places_in_slice,
+    survivors,
+    weigh,
+)
 from nova_sched.engine.explain import reasons
-from nova_sched.engine.explain.winners import WinnerWeights
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.kinds import KindState, RequestKinds
 from nova_sched.engine.rule_times import RuleTimes
@@ -297,7 +304,7 @@ class Placer:
         """The row, and the rows to rank after it, from the kept weights of the decision's
         kind."""
         kind, hosts = decision.kind.kind, self.cluster.hosts
-        of_slice = slices.mine(hosts, settings)
+        of_slice = own_slice(hosts, settings)
         most = (
             settings.subset_size if of_slice is not None else max(settings.subset_size, 1 + spare)
         )
@@ -416,7 +423,7 @@ class Placer:
     def _pick(self, rows, weights, request, settings, left):
         """The position of the host to take: one in this scheduler's own slice, if there are
         any. ``rows`` are the best of ``left``."""
-        own = slices.own(
+        own = places_in_slice(
             self.rules.weighers, self.cluster.hosts, rows, weights, request, settings, left
         )
         among = weights if own is None else weights[own]

@@ -17,8 +17,8 @@ import logging
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.engine.loop import WorkRequired
 from nova_sched.engine.groups.member_state import member_states, rules
+from nova_sched.engine.loop import WorkRequired
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.members import member_spec
