@@ -35,7 +35,7 @@ from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequi
 from nova_sched.engine.groups.member_state import Library
 from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
-from nova_sched.engine.loop import Deferred, Loop, StoreRetry, WorkRequired
+from nova_sched.engine.loop import Deferred, Loop, StoreRetry
 from nova_sched.engine.place import Placer
 from nova_sched.engine.room_figures import RoomFigures
 from nova_sched.engine.sync.nova_hosts import NovaHosts
@@ -97,8 +97,10 @@ class Scheduler:
         )
         self._minute = MinuteLog(context.figures)
         self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
+        context.seams = Seams()
         self.parts = dict(self._begin_parts(extensions))
-        context.seams = Seams(self.parts)
+        for name, part in self.parts.items():
+            context.seams.join(name, part)
 
     def _begin_parts(self, extensions):
         for name, one in extensions.items():
@@ -224,11 +226,13 @@ class Scheduler:
         """The answer to an order, after the work that the loop has left to its caller's thread."""
         try:
             return future.result()
-        except WorkRequired as error:
-            required = error
-        if not isinstance(required, LookRequired):
-            return self._place_replanned(order, required.request)
-        requests = self.context.before_refusal(order.requests, required.refusal)
+        except ReplanRequired as error:
+            request, refusal = error.request, None
+        except LookRequired as error:
+            request, refusal = None, error.refusal
+        if request is not None:
+            return self._place_replanned(order, request)
+        requests = self.context.before_refusal(order.requests, refusal)
         order = dataclasses.replace(order, requests=requests, look_due=False)
         return self._wait_for(order, self._send_again(order))
 
