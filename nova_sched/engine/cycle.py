@@ -123,10 +123,10 @@ class Cycle:
             measuring.begun(now)
         self._slice.end_s = None
         self._has_waiting = len(now) > 1
-        attempts = [
-            self._decide(message, requests, settings)
-            for message, requests in self._resolve_members(now)
-        ]
+        orders = [(message, message.work.requests) for message in now]
+        if any(request.is_member for _, requests in orders for request in requests):
+            orders = self._members.resolve_batch(now)
+        attempts = [self._decide(message, requests, settings) for message, requests in orders]
         if MEASURES.is_on:
             self._slice.hold()
         won, lost = self._commit([one for one in attempts if one.decision])
@@ -157,22 +157,25 @@ class Cycle:
 
         A request that has lost LOSSES times is decided alone, right after a read of the store. In
         a whole batch it would be committed later, and other schedulers would claim its hosts
-        first.
+        first. Otherwise those are decided that share no instance and no group member with an
+        earlier message. Paused messages of earlier batches are earlier than these.
         """
         unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
-        if unlucky is None:
-            self._paused = {message for message in self._paused if not message.future.done()}
-            return _split_by_instance(messages, self._paused)
-        self._until_done(self._state_sync.look_again)
-        return [unlucky], [message for message in messages if message is not unlucky]
-
-    def _resolve_members(self, messages):
-        """(message, requests) of the messages that can be decided; requests of group members have
-        their placement."""
-        orders = [(message, message.work.requests) for message in messages]
-        if any(request.is_member for _, requests in orders for request in requests):
-            return self._members.resolve_batch(messages)
-        return orders
+        if unlucky is not None:
+            self._until_done(self._state_sync.look_again)
+            return [unlucky], [message for message in messages if message is not unlucky]
+        self._paused = {message for message in self._paused if not message.future.done()}
+        seen, now, later = set[object](), list[Message](), list[Message]()
+        waiting = self._paused.difference(messages)
+        for message in (*waiting, *messages):
+            requests = message.work.requests
+            instances = {request.instance_uuid for request in requests}
+            instances |= {member_of(request) for request in requests if request.is_member}
+            if message not in waiting:
+                is_ready = message.rest is None and seen.isdisjoint(instances)
+                (now if is_ready else later).append(message)
+            seen |= instances
+        return now, later
 
     # The decision.
 
@@ -184,6 +187,8 @@ class Cycle:
         order, begin_s = message.work, time.perf_counter()
         attempt, hosts = Attempt(message), self._cluster.hosts
         position_and_count = self._context.membership.position_and_count
+        if message.attempts or position_and_count[1] > 1:
+            settings = settings_for(settings, position_and_count, message.attempts)
         try:
             # A request that lost often is alone in its batch: a pause would delay the next ones.
             may_pause = message.attempts < LOSSES and message.pauses < PAUSES
@@ -193,7 +198,7 @@ class Cycle:
                 self._slice.hold()
             decision = self._placer.decide(
                 requests,
-                settings_for(settings, position_and_count, message.attempts),
+                settings,
                 want_alternates=order.alternates,
                 request_id=order.request_id,
                 noted=self._context.decision_log.sampled(
@@ -270,11 +275,21 @@ class Cycle:
         """The attempts that won, and those that lost. If the store fails, all are undone."""
         if not attempts:
             return [], []
-        begin_s = time.perf_counter()
+        begin_s, placements = time.perf_counter(), []
         try:
-            outcomes = self._until_done(
-                self._context.store.commit, [self._placement(one.decision) for one in attempts]
-            )
+            for attempt in attempts:
+                decision = attempt.decision
+                known = (self._cluster.claims_of(one.instance_uuid) for one in decision.requests)
+                placements.append(
+                    self._state_sync.placement(
+                        decision.claims,
+                        decision.requests,
+                        decision.replaced,
+                        [one.before for one in decision.consumptions if one.before],
+                        unplaced=not any(one.is_confirmed for one in itertools.chain(*known)),
+                    )
+                )
+            outcomes = self._until_done(self._context.store.commit, placements)
             outcomes = [
                 outcome
                 if not one.decision.replaced or self._lives_on(one.decision, outcome)
@@ -308,17 +323,6 @@ class Cycle:
             self._until_done(self._context.store.renew_claim, claim, lifetime_s)
             or any(claim.uuid == one.uuid and one.is_confirmed for one in outcome.claims)
             for claim in decision.repeated
-        )
-
-    def _placement(self, decision):
-        known = (self._cluster.claims_of(request.instance_uuid) for request in decision.requests)
-        unplaced = not any(claim.is_confirmed for claim in itertools.chain(*known))
-        return self._state_sync.placement(
-            decision.claims,
-            decision.requests,
-            decision.replaced,
-            [one.before for one in decision.consumptions if one.before],
-            unplaced=unplaced,
         )
 
     # After the commit.
@@ -509,18 +513,3 @@ class Cycle:
             message.fail(LookRequired(refusal))
         else:
             self._answers.refused(message, refusal, settings)
-
-
-def _split_by_instance(messages, paused):
-    """Messages that share no instance and no group member, and those that must wait for an earlier
-    message about the same one. ``paused`` messages of earlier batches are earlier than these."""
-    seen, now, later = set[object](), list[Message](), list[Message]()
-    waiting = paused.difference(messages)
-    for message in (*waiting, *messages):
-        instances = {request.instance_uuid for request in message.work.requests}
-        instances |= {member_of(request) for request in message.work.requests if request.is_member}
-        if message not in waiting:
-            is_ready = message.rest is None and seen.isdisjoint(instances)
-            (now if is_ready else later).append(message)
-        seen |= instances
-    return now, later

@@ -297,7 +297,10 @@ class WinnerWeights:
             [[some.item(place) for place in places] for some in raw],
             low,
             [upper - lower for lower, upper in zip(low, high, strict=True)],
-            [_at(multiplier, places) for multiplier in multipliers],
+            [
+                multiplier.take(places) if isinstance(multiplier, np.ndarray) else multiplier
+                for multiplier in multipliers
+            ],
         )
 
     def told(self):
@@ -333,10 +336,6 @@ class WinnerWeights:
         for host in told:
             host['weight'] = _figure(host['weight'])
         return told
-
-
-def _at(multiplier, places):
-    return multiplier.take(places) if isinstance(multiplier, np.ndarray) else multiplier
 
 
 def _plain(some):

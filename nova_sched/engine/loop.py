@@ -13,16 +13,18 @@
 loop. Its answers come later, and its work on the store is repeated until the store accepts it."""
 
 import contextlib
+import dataclasses
 import itertools
 import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 from nova_sched import errors
-from nova_sched.engine.clock import NOW, current
-from nova_sched.logs import Problems
+from nova_sched.engine.clock import CURRENT, NOW, Received
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +34,6 @@ STORE = (errors.StoreUnavailable, errors.StoreFull)  # not caused by a message
 # A transaction that another one stops is attempted this often. The n-th pause is up to n times
 # that long, in seconds.
 BUSY, BUSY_PAUSE_S = 20, 0.002
-AWAY = 'away'  # the kind of problem
 
 
 class WorkRequired(Exception):
@@ -40,6 +41,7 @@ class WorkRequired(Exception):
     thread of the caller does it."""
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Message:
     """Work for the loop. ``kind`` selects the handler, which gets adjacent messages of one kind
     together.
@@ -50,28 +52,16 @@ class Message:
     measured. ``received`` is the bus message that asks for the work.
     """
 
-    __slots__ = (
-        'attempts',
-        'future',
-        'is_begun',
-        'is_store_read',
-        'kind',
-        'pauses',
-        'received',
-        'rest',
-        'since_s',
-        'work',
-    )
-
-    def __init__(self, kind, work, received=NOW):
-        self.kind = kind
-        self.work = work
-        self.received = received
-        self.future: Future = Future()
-        self.attempts = 0
-        self.is_store_read = self.is_begun = False
-        self.rest, self.pauses = None, 0
-        self.since_s = time.monotonic()
+    kind: str
+    work: Any
+    received: Received = NOW
+    future: Future = dataclasses.field(default_factory=Future)
+    attempts: int = 0
+    is_store_read: bool = False
+    is_begun: bool = False
+    rest: Any = None
+    pauses: int = 0
+    since_s: float = dataclasses.field(default_factory=lambda: time.monotonic())
 
     def answer(self, result):
         self.future.set_result(result)
@@ -151,12 +141,14 @@ class Loop:
 
     def send(self, kind, work):
         """Put a message into the queue and return its Future."""
-        message = Message(kind, work, current())
+        message = Message(kind, work, CURRENT.get())
         gathered = getattr(self._gathering, 'messages', None)
         if gathered is not None:
             gathered.append(message)
         else:
-            self._put([message])
+            self._queue.put(message)
+            if self._ended.is_set():
+                self._refuse_rest()
         return message.future
 
     @contextlib.contextmanager
@@ -168,13 +160,10 @@ class Loop:
             yield
         finally:
             gathered, self._gathering.messages = self._gathering.messages, None
-            self._put(gathered)
-
-    def _put(self, messages):
-        for message in messages:
-            self._queue.put(message)
-        if self._ended.is_set():
-            self._refuse_rest()
+            for message in gathered:
+                self._queue.put(message)
+            if self._ended.is_set():
+                self._refuse_rest()
 
     def turn(self, timeout_s=0.0):
         """Handle one batch. Waits ``timeout_s`` seconds for its first message."""
@@ -183,7 +172,14 @@ class Loop:
         self._is_busy = True
         try:
             if batch:
-                self._prepare()
+                # The messages are handled whatever comes of it: the store judges what is made of
+                # an old state.
+                try:
+                    self._before()
+                except Exception:
+                    LOG.exception(
+                        'The engine is not ready for a batch; it goes on with what it knows'
+                    )
             awaited = []
             for message in batch:
                 if message.received.is_over():
@@ -194,14 +190,6 @@ class Loop:
         finally:
             self._is_busy = bool(self._again)
             self._after()
-
-    def _prepare(self):
-        """Call ``before``. The messages are handled whatever comes of it: the store judges what is
-        made of an old state."""
-        try:
-            self._before()
-        except Exception:
-            LOG.exception('The engine is not ready for a batch; it goes on with what it knows')
 
     def _run(self):
         while not self._stopping.is_set() or self._again or not self._queue.empty():
@@ -266,31 +254,27 @@ class Loop:
             pass
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Deferred:
     """The answer of a call, which may not be there yet.
 
-    ``future`` ends when the loop has decided; ``finish()`` then makes the answer, or raises.
-    ``is_slow``: that waits for something else too, even if the loop has decided.
+    ``future`` ends when the loop has decided; ``result()`` waits for that, and returns the answer
+    or raises. ``is_slow``: that waits for something else too, even if the loop has decided.
     """
 
-    def __init__(self, future, finish, is_slow=False):
-        self.future = future
-        self._finish = finish
-        self._is_slow = is_slow
+    future: Future
+    result: Callable[[], Any]
+    is_slow: bool = False
 
     def waits(self):
         """Whether ``result`` would wait now."""
-        if self._is_slow or not self.future.done():
+        if self.is_slow or not self.future.done():
             return True
         return isinstance(self.future.exception(), WorkRequired)
 
     def then(self, finish):
         """The Deferred of what ``finish`` makes once this answer can be had."""
-        return Deferred(self.future, finish, self._is_slow)
-
-    def result(self):
-        """The answer. Waits for it."""
-        return self._finish()
+        return Deferred(self.future, finish, self.is_slow)
 
 
 class StoreRetry:
@@ -300,7 +284,7 @@ class StoreRetry:
         self._loop = loop
         self._settings, self._random = context.settings, context.random
         self._figures = context.figures
-        self._problems = Problems(LOG)
+        self._is_away = False  # the database, and the log says so
 
     def until_done(self, work, *args):
         """Run work on the store. While the database is down: log it, wait, and run the work again.
@@ -313,7 +297,9 @@ class StoreRetry:
         while True:
             try:
                 found = work(*args)
-                self._problems.end(AWAY, 'The database answers again')
+                if self._is_away:
+                    self._is_away = False
+                    LOG.info('The database answers again')
                 return found
             except errors.StoreBusy:
                 busy += 1
@@ -327,5 +313,7 @@ class StoreRetry:
                     continue  # a connection that had timed out
                 if self._loop.hurried:
                     raise
-                self._problems.begin(AWAY, '%s; requests wait until it does', error)
+                if not self._is_away:
+                    self._is_away = True
+                    LOG.error('%s; requests wait until it does', error)
                 self._loop.pause(self._settings().retry_interval_s)

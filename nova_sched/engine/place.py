@@ -205,11 +205,16 @@ class Placer:
         is unchanged."""
         before = None
         try:
-            if decision.claiming:
-                self._check_moves(requests, decision.marks['request_id'])
-            self._remove_unconfirmed(decision, requests)
+            if any(
+                request.member_placement or self.cluster.claims_of(request.instance_uuid)
+                for request in requests
+            ):
+                if decision.claiming:
+                    self._check_moves(requests, decision.marks['request_id'])
+                self._remove_unconfirmed(decision, requests)
             for index, request in enumerate(requests):
-                request = self.grouped(request, decision.instances)
+                if request.group is not None or request.groups:
+                    request = self.grouped(request, decision.instances)
                 if self._is_kept(decision, request, index):
                     row, beside = self._choose_kept(decision, request, spare, settings)
                 else:
@@ -341,7 +346,7 @@ class Placer:
             rows = self._with_room_for_all(rows, request, decision)
         notes: list | None = [] if decision.noted and index < NOTED else None
         weights = weigh(rules.weighers, hosts, rows, request, notes)
-        pick = self._pending_position(decision, request, rows)
+        pick = self._pending_position(decision, request, rows) if decision.replaced else None
         if request.member_placement is not None and request.member_placement.row is not None:
             pick = int(np.searchsorted(rows, request.member_placement.row))
         if pick is None:
@@ -423,9 +428,11 @@ class Placer:
     def _pick(self, rows, weights, request, settings, left):
         """The position of the host to take: one in this scheduler's own slice, if there are
         any. ``rows`` are the best of ``left``."""
-        own = places_in_slice(
-            self.rules.weighers, self.cluster.hosts, rows, weights, request, settings, left
-        )
+        own = None
+        if settings.schedulers > 1:
+            own = places_in_slice(
+                self.rules.weighers, self.cluster.hosts, rows, weights, request, settings, left
+            )
         among = weights if own is None else weights[own]
         order = best(among, settings.subset_size, self._random if settings.shuffle else None)
         pick = order[self._random.randrange(len(order))] if len(order) > 1 else order[0]

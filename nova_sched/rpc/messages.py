@@ -218,7 +218,15 @@ class Dispatcher(messaging.RPCDispatcher):
         with answered('A message'):
             _check(incoming)
         received = getattr(incoming, 'received', None) or self.received(incoming)
-        if not self._is_served(incoming.message):
+        message = incoming.message
+        method, version = message.get('method'), message.get('version', '1.0')
+        if not any(
+            self._is_namespace(endpoint.target, message.get('namespace'))
+            and self._is_compatible(endpoint.target, version)
+            and hasattr(endpoint, method)
+            and self.access_policy.is_allowed(endpoint, method)
+            for endpoint in self.endpoints
+        ):
             incoming.client_timeout = None  # it is refused at once: no heartbeats are needed
         with handling(received):
             return super().dispatch(incoming)
@@ -248,16 +256,6 @@ class Dispatcher(messaging.RPCDispatcher):
         if is_call and silence_s is None and timeout_s is None:
             timeout_s = self._timeout_s
         return self._pauses.received(timeout_s, silence_s)
-
-    def _is_served(self, message):
-        method, version = message.get('method'), message.get('version', '1.0')
-        return any(
-            self._is_namespace(endpoint.target, message.get('namespace'))
-            and self._is_compatible(endpoint.target, version)
-            and hasattr(endpoint, method)
-            and self.access_policy.is_allowed(endpoint, method)
-            for endpoint in self.endpoints
-        )
 
 
 def _seconds(value):

@@ -287,12 +287,18 @@ def _uuids(spec_obj, given):
     if not isinstance(given or (), (list, tuple)):
         raise errors.InvalidRequest('instance_uuids', f'{words.short(given)} is no list of UUIDs')
     if given:
-        uuids = list(given)
-        _check_count('instance_uuids', len(uuids))
+        where, count = 'instance_uuids', len(given)
     else:
+        where = 'num_instances'
         count = spec_obj.num_instances if 'num_instances' in spec_obj else 1
+    most = CONF.scheduler.max_instances_per_request
+    if not 1 <= count <= most:
+        why = f'{words.short(count)} instances in one request; 1 to {most} are accepted'
+        raise errors.InvalidRequest(where, why)
+    if given:
+        uuids = list(given)
+    else:
         own = spec_obj.instance_uuid if 'instance_uuid' in spec_obj else None
-        _check_count('num_instances', count)
         uuids = [
             own or uuidutils.generate_uuid(),
             *(uuidutils.generate_uuid() for _ in range(count - 1)),
@@ -303,13 +309,6 @@ def _uuids(spec_obj, given):
             raise errors.InvalidRequest('instance_uuids', f'{uuid} is given twice')
         seen.add(uuid)
     return uuids
-
-
-def _check_count(where, count):
-    most = CONF.scheduler.max_instances_per_request
-    if not 1 <= count <= most:
-        why = f'{words.short(count)} instances in one request; 1 to {most} are accepted'
-        raise errors.InvalidRequest(where, why)
 
 
 def selections(placed, as_objects):

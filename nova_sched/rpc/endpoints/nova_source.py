@@ -24,8 +24,8 @@ from oslo_utils import timeutils
 
 from nova_sched import errors, words
 from nova_sched.conf import CONF
-from nova_sched.engine.loop import Deferred
 from nova_sched.engine.explain import callers
+from nova_sched.engine.loop import Deferred
 from nova_sched.rpc import translate
 from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint

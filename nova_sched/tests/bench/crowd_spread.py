@@ -25,9 +25,9 @@ import uuid
 
 from nova_sched import errors, service
 from nova_sched.conf import CONF
-from nova_sched.engine.decide import settings_for
 from nova_sched.engine.context import Context
 from nova_sched.engine.cycle import LOSSES
+from nova_sched.engine.decide import settings_for
 from nova_sched.engine.place import Placer
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.extensions.simulator import trace

@@ -27,8 +27,7 @@ import trustme
 
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
-from nova_sched.engine.loop import Deferred
-from nova_sched.engine.loop import Loop
+from nova_sched.engine.loop import Deferred, Loop
 from nova_sched.rpc import rabbit, servers
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.messages import begins, expected, once

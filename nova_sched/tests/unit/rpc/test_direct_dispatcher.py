@@ -19,9 +19,14 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine.loop import Deferred
-from nova_sched.rpc.messages import DirectDispatcher, Dispatcher
-from nova_sched.rpc.messages import begins, expected, once
-from nova_sched.rpc.messages import ServerSerializer
+from nova_sched.rpc.messages import (
+    DirectDispatcher,
+    Dispatcher,
+    ServerSerializer,
+    begins,
+    expected,
+    once,
+)
 from nova_sched.tracing import KEY, TRACER, Parent
 
 
