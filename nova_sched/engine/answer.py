@@ -140,16 +140,37 @@ def selections(placer, decision, settings, want_alternates):
 
     They are plain values: rows may change later.
     """
+    hosts, answer = placer.cluster.hosts, []
     beside = decision.ranked or [()] * len(decision.rows)
     if want_alternates and len(decision.rows) > 1:
         beside = _rank_again(placer, decision, settings.alternates)
+    # What a request added to its row; None: it only checks.
     consumptions = decision.consumptions or [None] * len(decision.rows)
-    return [
-        _describe(placer, row, rest, request, consumption, settings)
-        for row, rest, request, consumption in zip(
-            decision.rows, beside, decision.requests, consumptions, strict=True
+    for chosen, rest, request, consumption in zip(
+        decision.rows, beside, decision.requests, consumptions, strict=True
+    ):
+        plain = None if consumption is None else json.dumps(request.resources)
+        # Whether the amounts that a claim takes depend on the node, and not on the request alone.
+        varies = consumption is not None and (
+            bool(request.groups or request.fallback_vcpus)
+            or not hosts.child_classes.isdisjoint(request.resources)
         )
-    ]
+        described = []
+        for row in (chosen, *rest):
+            resources, allotted = plain, ()
+            if varies:
+                try:
+                    resources, allotted = _taken(
+                        hosts, row, request, consumption if row == chosen else None
+                    )
+                except Overdrawn:
+                    continue  # another request has taken this alternate
+            limits = _limits(placer, row, request) if request.pieces else None
+            described.append(
+                select(hosts, row, request, settings.default_zone, resources, limits, allotted)
+            )
+        answer.append(described)
+    return answer
 
 
 def _rank_again(placer, decision, count):
@@ -178,42 +199,6 @@ def _ranking(placer, decision, count, cell):
     in_cell = hosts.cell[rows] == cell
     rows, weights = rows[in_cell], weights[in_cell]
     return rows[best(weights, count)].tolist()
-
-
-def _describe(placer, chosen, alternates, request, consumption, settings):
-    """The chosen row and its alternates as a list of Selected.
-
-    ``consumption`` is what the request added to the chosen row; None: the request only checks.
-    """
-    hosts = placer.cluster.hosts
-    plain = None if consumption is None else json.dumps(request.resources)
-    # Whether the amounts that a claim takes depend on the node, and not on the request alone.
-    varies = consumption is not None and (
-        bool(request.groups or request.fallback_vcpus)
-        or not hosts.child_classes.isdisjoint(request.resources)
-    )
-    found = []
-    for row in (chosen, *alternates):
-        resources, allotted = plain, ()
-        if varies:
-            try:
-                resources, allotted = _taken(
-                    hosts, row, request, consumption if row == chosen else None
-                )
-            except Overdrawn:
-                continue  # another request has taken this alternate
-        found.append(
-            select(
-                hosts,
-                row,
-                request,
-                settings.default_zone,
-                resources,
-                _limits(placer, row, request) if request.pieces else None,
-                allotted,
-            )
-        )
-    return found
 
 
 def _taken(hosts, row, request, consumption):

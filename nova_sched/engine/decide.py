@@ -55,8 +55,16 @@ class CandidateSet:
     def __post_init__(self):
         self.left = self.size
 
-    def keep(self, name, verdict):
-        """Remove the rows that the verdict does not keep (True keeps all), and record the step."""
+    def keep(self, name, verdict, rows=None):
+        """Remove the rows that the verdict does not keep (True keeps all), and record the step.
+
+        ``rows`` are those that the verdict is about, if it is not about all of them: the other
+        ones are removed.
+        """
+        if rows is not None and verdict is not True:
+            mask = np.zeros(self.size, dtype=bool)
+            mask[rows[verdict]] = True
+            verdict = mask
         seen = self.left
         if verdict is not True:
             self.alive = verdict if self.alive is None else self.alive & verdict
@@ -65,14 +73,6 @@ class CandidateSet:
 
     def rows(self):
         return np.arange(self.size) if self.alive is None else np.flatnonzero(self.alive)
-
-    def keep_rows(self, name, rows, verdict):
-        """Remove the rows whose verdict is false, and all rows that are not in ``rows``."""
-        if verdict is not True:
-            mask = np.zeros(self.size, dtype=bool)
-            mask[rows[verdict]] = True
-            verdict = mask
-        self.keep(name, verdict)
 
 
 def narrow(candidates, hosts, request):
@@ -141,7 +141,7 @@ def ask(rule, candidates, hosts, request):
             )
     else:
         rows = candidates.rows()
-        candidates.keep_rows(rule.name, rows, rule.judge(hosts, request, rows))
+        candidates.keep(rule.name, rule.judge(hosts, request, rows), rows)
 
 
 def _or_true(verdict):

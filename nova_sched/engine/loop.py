@@ -180,13 +180,19 @@ class Loop:
                     LOG.exception(
                         'The engine is not ready for a batch; it goes on with what it knows'
                     )
-            awaited = []
+            awaited, again = [], list[Message]()
             for message in batch:
                 if message.received.is_over():
                     message.fail(errors.Outdated('The call', UNAWAITED))
                 else:
                     awaited.append(message)
-            self._again = self._handle(awaited)
+            # In their order, except that those that are only to go on come last.
+            runs = [list(run) for _, run in itertools.groupby(awaited, lambda one: one.kind)]
+            self._left = len(awaited)
+            for run in sorted(runs, key=lambda run: all(one.rest is not None for one in run)):
+                self._left -= len(run)
+                again += self._run_handler(run[0].kind, run)
+            self._again = again
         finally:
             self._is_busy = bool(self._again)
             self._after()
@@ -211,16 +217,6 @@ class Loop:
         except queue.Empty:
             pass
         return [message for message in batch if message is not None]
-
-    def _handle(self, batch):
-        """Handle the messages in their order, except that those that are only to go on come
-        last."""
-        again, self._left = [], len(batch)
-        runs = [list(run) for _, run in itertools.groupby(batch, lambda message: message.kind)]
-        for run in sorted(runs, key=lambda run: all(one.rest is not None for one in run)):
-            self._left -= len(run)
-            again += self._run_handler(run[0].kind, run)
-        return again
 
     def _run_handler(self, kind, messages):
         try:

@@ -195,7 +195,7 @@ class Placer:
         )
         made = functools.partial(Decision, len(requests), claiming, repeatable, noted, marks=marks)
         is_measured = MEASURES.is_on and self._times.is_due()
-        if not is_measured:
+        if not is_measured and len(self.cluster.hosts) >= self.kinds.fewest:
             with contextlib.suppress(NotKept):
                 return self._attempt(made(kept=True), requests, spare, settings)
         return self._attempt(made(is_measured=is_measured), requests, spare, settings)
@@ -215,7 +215,7 @@ class Placer:
             for index, request in enumerate(requests):
                 if request.group is not None or request.groups:
                     request = self.grouped(request, decision.instances)
-                if self._is_kept(decision, request, index):
+                if decision.kept and self._is_kept(decision, request, index):
                     row, beside = self._choose_kept(decision, request, spare, settings)
                 else:
                     row, beside, before = self._choose(
@@ -291,7 +291,7 @@ class Placer:
         Raises NotKept for a later instance of another kind than the first, and where no host is
         left.
         """
-        if not decision.kept or decision.replaced or (index and decision.kind is None):
+        if decision.replaced or (index and decision.kind is None):
             return False
         kind = self.kinds.find(request)
         if index and (kind is None or kind is not decision.kind.kind):

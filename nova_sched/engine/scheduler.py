@@ -205,22 +205,19 @@ class Scheduler:
         if TRACER.sink is not None:
             trace = TRACER.begin(SELECT, instances=len(requests))
         order = Order(requests, alternates, claim, context, ranked, look_due=look_due, trace=trace)
+        future = self.loop.send(PLACE, order)
         if trace is not None:
             trace.attributes['request_id'] = order.request_id or ''
-        future = self._send(order)
+            trace.end_with(future)
         return Deferred(future, lambda: self._wait_for(order, future))
 
-    def _send(self, order):
-        """Send the loop an order. Returns its Future."""
-        future = self.loop.send(PLACE, order)
-        if order.trace is not None:
-            order.trace.end_with(future)
-        return future
-
     def _send_again(self, order):
-        if order.trace is not None:
-            order = dataclasses.replace(order, trace=order.trace.again())
-        return self._send(order)
+        """Send the loop an order once more, with a trace of its own. Returns its Future."""
+        trace = order.trace and order.trace.again()
+        future = self.loop.send(PLACE, dataclasses.replace(order, trace=trace))
+        if trace is not None:
+            trace.end_with(future)
+        return future
 
     def _wait_for(self, order, future):
         """The answer to an order, after the work that the loop has left to its caller's thread."""

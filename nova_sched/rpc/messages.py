@@ -202,7 +202,10 @@ class Dispatcher(messaging.RPCDispatcher):
     The original compares names that may not be text. It starts a thread that sends heartbeats
     before it selects an endpoint, ends that thread only if it found one, and fails if the timeout
     is not a number. ``pauses`` (engine.clock) tell how long the callers of messages wait.
+    ``waits``: for an answer that the loop has still to decide.
     """
+
+    waits = True
 
     def __init__(self, endpoints, serializer, access_policy, pauses=None, timeout_s=60.0):
         super().__init__(endpoints, serializer, access_policy)
@@ -232,19 +235,27 @@ class Dispatcher(messaging.RPCDispatcher):
             return super().dispatch(incoming)
 
     def _do_dispatch(self, endpoint, method, ctxt, args):
-        context, given = self._read(ctxt, args)
+        context = self.serializer.deserialize_context(ctxt)
+        read_entity = self.serializer.deserialize_entity
+        given = {name: read_entity(context, value) for name, value in args.items()}
         with continued(ctxt) if TRACER.sink else UNTRACED:
             found = getattr(endpoint, method)(context, **given)
             if isinstance(found, Deferred):
+                if not self.waits:
+                    return self._later(found, method, context, ctxt)
                 with answered(method):
                     found = found.result()
         return self.serializer.serialize_entity(context, found)
 
-    def _read(self, ctxt, args):
-        """The context of a message, and its arguments by name."""
-        context = self.serializer.deserialize_context(ctxt)
-        read = self.serializer.deserialize_entity
-        return context, {name: read(context, value) for name, value in args.items()}
+    def _later(self, deferred, method, context, ctxt):
+        """The Deferred of the serialized answer."""
+
+        def finish():
+            context.update_store()  # for the log of the thread that runs this
+            with continued(ctxt) if TRACER.sink else UNTRACED, answered(method):
+                return self.serializer.serialize_entity(context, deferred.result())
+
+        return deferred.then(finish)
 
     def received(self, incoming):
         """The Received of a message: its caller sends how long it waits, or waits as Nova does."""
@@ -290,6 +301,8 @@ def continued(ctxt):
 class DirectDispatcher(Dispatcher):
     """``dispatch`` returns the answer, or a Deferred of it."""
 
+    waits = False
+
     def dispatch(self, incoming):
         # The server sends the heartbeats; the original would start a thread for them.
         incoming.client_timeout = None
@@ -311,17 +324,3 @@ class DirectDispatcher(Dispatcher):
             for endpoint in self.endpoints
             if hasattr(endpoint, 'target')
         )
-
-    def _do_dispatch(self, endpoint, method, ctxt, args):
-        context, given = self._read(ctxt, args)
-        with continued(ctxt) if TRACER.sink else UNTRACED:
-            found = getattr(endpoint, method)(context, **given)
-        if not isinstance(found, Deferred):
-            return self.serializer.serialize_entity(context, found)
-
-        def finish():
-            context.update_store()  # for the log of the thread that runs this
-            with continued(ctxt) if TRACER.sink else UNTRACED, answered(method):
-                return self.serializer.serialize_entity(context, found.result())
-
-        return found.then(finish)

@@ -59,10 +59,8 @@ UNUSUAL = (*REFUSALS, AttributeError, KeyError, RecursionError, errors.SchedErro
 
 
 class Kind:
-    """The properties of requests (``KIND_READERS``) that calls of one kind share.
-
-    ``facts`` is None until they are read for the first time.
-    """
+    """What calls of one kind share: ``facts`` are properties of requests (``KIND_READERS``) by
+    name, None until they are read for the first time."""
 
     __slots__ = ('facts',)
 
@@ -71,12 +69,12 @@ class Kind:
 
 
 class ReceivedSpec:
-    """A RequestSpec of a message: the set fields of the call are attributes, and those of its kind
-    are not read again."""
+    """A RequestSpec of a message: the set fields of the call are attributes, and those of its
+    ``kind`` are not read again."""
 
     def __init__(self, primitive, fields, kind):
         self.__dict__.update(fields)
-        self._primitive, self._kind, self._whole = primitive, kind, None
+        self._primitive, self.kind, self._whole = primitive, kind, None
 
     def __contains__(self, name):
         return name in self.__dict__
@@ -91,13 +89,6 @@ class ReceivedSpec:
         if self._whole is None:
             self._whole = objects.from_primitive(self._primitive)
         return self._whole
-
-    def facts(self, read):
-        """The properties of the kind, by name. If they are not known, ``read`` reads them from the
-        RequestSpec."""
-        if self._kind.facts is None:
-            self._kind.facts = read(self.whole())
-        return self._kind.facts
 
 
 class SpecKinds:
@@ -231,7 +222,10 @@ def requests(spec_obj, instance_uuids=None):
     """
     uuids = _uuids(spec_obj, instance_uuids)
     if isinstance(spec_obj, ReceivedSpec):
-        facts, spec = dict(spec_obj.facts(_kind_facts)), spec_obj.whole
+        kind, spec = spec_obj.kind, spec_obj.whole
+        if kind.facts is None:
+            kind.facts = _kind_facts(spec())
+        facts = dict(kind.facts)
     else:
         facts, spec = _kind_facts(spec_obj), spec_obj
     for name, (field, reader) in CALL_READERS.items():

@@ -185,7 +185,7 @@ class _Verdicts(CandidateSet):
         super().__init__(size)
         self.row, self.told = row, []
 
-    def keep(self, name, verdict):
+    def keep(self, name, verdict, rows=None):
         self.told.append((name, verdict is True or bool(verdict[self.row])))
 
 
