@@ -22,11 +22,11 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.claims import ClaimSelector, PlacementOutcome
-from nova_sched.engine import measuring
 from nova_sched.engine.answer import Answers, selections
 from nova_sched.engine.decide import settings_for
 from nova_sched.engine.groups.member_resolver import ReplanRequired, member_of
 from nova_sched.engine.loop import Message, WorkRequired
+from nova_sched.engine.measuring import Watch
 from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of
@@ -34,7 +34,7 @@ from nova_sched.measures import catalogue
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.request import RequestedDestination
 from nova_sched.state.vocab import Unfinished
-from nova_sched.tracing import Trace
+from nova_sched.tracing import TRACER, Trace
 
 LOG = logging.getLogger(__name__)
 
@@ -111,6 +111,9 @@ class Cycle:
         self._answers = Answers(context)
         self._slice = TimeSlice(self._others_wait, context.monotonic)
         self._has_waiting, self._paused = False, set[Message]()
+        self._watch = Watch(self._slice)
+        # (watch,) while metrics are shown or requests may be traced; else nothing is called.
+        self._watching: tuple[Watch, ...] = ()
 
     def run(self, messages):
         """Decide each order on the state that the earlier ones left, commit all claims at once,
@@ -119,16 +122,17 @@ class Cycle:
         self._cluster.hosts.now_s = self._context.clock()
         figures.batches += 1
         now, later = self._select(messages)
-        if MEASURES.is_on:
-            measuring.begun(now)
+        self._watching = (self._watch,) if MEASURES.is_on or TRACER.sink else ()
+        for watch in self._watching:
+            watch.begun(now)
         self._slice.end_s = None
         self._has_waiting = len(now) > 1
         orders = [(message, message.work.requests) for message in now]
         if any(request.is_member for _, requests in orders for request in requests):
             orders = self._members.resolve_batch(now)
         attempts = [self._decide(message, requests, settings) for message, requests in orders]
-        if MEASURES.is_on:
-            self._slice.hold()
+        for watch in self._watching:
+            watch.hold()
         won, lost = self._commit([one for one in attempts if one.decision])
         for one in lost:
             self._placer.undo(one.decision)
@@ -146,8 +150,8 @@ class Cycle:
             self._judge_rest(later)
         paused = [one.message for one in attempts if one.message.rest is not None]
         self._paused.update(paused)
-        if MEASURES.is_on:
-            measuring.held(PLACE, self._slice.held_s() / len(messages))
+        for watch in self._watching:
+            watch.held(PLACE, len(messages))
         return again + paused + later
 
     # Before the decision.
@@ -194,8 +198,8 @@ class Cycle:
             may_pause = message.attempts < LOSSES and message.pauses < PAUSES
             hosts.pause = self._slice.is_over if may_pause else None
             hosts.asked_s = message.since_s
-            if MEASURES.is_on:
-                self._slice.hold()
+            for watch in self._watching:
+                watch.hold()
             decision = self._placer.decide(
                 requests,
                 settings,
@@ -232,15 +236,12 @@ class Cycle:
             message.fail(error)
         finally:
             hosts.pause = hosts.asked_s = None
-            took_s = time.perf_counter() - begin_s
-            if MEASURES.is_on:
-                measuring.held(PLACE, self._slice.held_s())
+            end_s = time.perf_counter()
             if message.rest is None:
-                self._context.figures.decided_s.append(took_s)
-                if MEASURES.is_on:
-                    measuring.stage(measuring.DECIDE, took_s)
-                if order.trace is not None:
-                    measuring.trace_decision(message, attempt, begin_s, begin_s + took_s)
+                self._context.figures.decided_s.append(end_s - begin_s)
+            for watch in self._watching:
+                watch.held(PLACE)
+                watch.decided(attempt, begin_s, end_s)
         return attempt
 
     def _judge_rest(self, messages):
@@ -301,16 +302,12 @@ class Cycle:
                 self._placer.undo(one.decision)
             raise
         end_s = time.perf_counter()
-        if MEASURES.is_on:
-            measuring.stage(measuring.COMMIT, end_s - begin_s)
         for one, outcome in zip(attempts, outcomes, strict=True):
             one.outcome = outcome
             for tell in self._context.seams.committed:
                 tell(one.message.work, outcome)
-            if (trace := one.message.work.trace) is not None:
-                trace.add(
-                    measuring.COMMIT, begin_s, end_s, requests=len(attempts), won=outcome.won
-                )
+        for watch in self._watching:
+            watch.committed(attempts, begin_s, end_s)
         return [one for one in attempts if one.outcome.won], [
             one for one in attempts if not one.outcome.won
         ]
@@ -333,18 +330,15 @@ class Cycle:
         begin_s = time.perf_counter()
         try:
             answer = selections(self._placer, decision, settings, message.work.alternates)
-            end_s = time.perf_counter()
-            if MEASURES.is_on:
-                measuring.stage(measuring.ANSWER, end_s - begin_s)
-            if (trace := message.work.trace) is not None:
-                trace.add(measuring.ANSWER, begin_s, end_s)
+            for watch in self._watching:
+                watch.built(message, begin_s, time.perf_counter())
             writing = self._writer and self._writer.write(decision, answer, message)
             if writing is None:
                 self._answers.placed(message, decision, answer, settings)
             else:
                 attempt.answer = answer
-                if trace is not None:
-                    writing.add_done_callback(measuring.trace_writing(trace))
+                for watch in self._watching:
+                    watch.writing(message, writing)
                 writing.add_done_callback(lambda done: self._send_written(attempt, done))
         except Exception as error:
             LOG.exception(UNANSWERED, message.work.request_id)
@@ -368,8 +362,9 @@ class Cycle:
         Returns the messages to decide again.
         """
         settings, again, answered = self._context.settings(), [], []
-        if MEASURES.is_on:
-            self._slice.hold()
+        self._watching = (self._watch,) if MEASURES.is_on else ()
+        for watch in self._watching:
+            watch.hold()
         for message in messages:
             attempt, outcome = message.work
             try:
@@ -389,8 +384,8 @@ class Cycle:
                     attempt.message.fail(error)
             message.answer(None)
         self._confirm(answered)
-        if MEASURES.is_on:
-            measuring.held(WRITTEN, self._slice.held_s() / len(messages))
+        for watch in self._watching:
+            watch.held(WRITTEN, len(messages))
         return again
 
     def _confirm(self, claims):

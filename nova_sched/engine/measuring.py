@@ -15,6 +15,7 @@ import collections
 import time
 
 from nova_sched.measures import catalogue
+from nova_sched.measures.catalogue import MEASURES
 
 WAIT, DECIDE, COMMIT, ANSWER, WHOLE = 'wait', 'decide', 'commit', 'answer', 'whole'
 PLACEMENT = 'placement'
@@ -23,19 +24,70 @@ WAITING = 100_000  # steps of decisions that wait to be counted; further ones re
 _steps: collections.deque = collections.deque(maxlen=WAITING)
 
 
-def stage(name, seconds):
-    """A request has spent so long in a stage."""
-    catalogue.CALL_SECONDS.observe(seconds, name)
+class Watch:
+    """Watches the cycle, for the metrics while they are shown, and for the traces of orders that
+    have one. ``time_slice`` is the cycle's TimeSlice. Runs in the loop only; times are those of
+    ``time.perf_counter``."""
 
+    def __init__(self, time_slice):
+        self._slice = time_slice
 
-def begun(messages):
-    """The loop decides these messages as a batch."""
-    catalogue.BATCH_ORDERS.observe(len(messages))
-    now_s = time.monotonic()
-    for message in messages:
-        if not message.is_begun:
-            message.is_begun = True
-            catalogue.CALL_SECONDS.observe(now_s - message.since_s, WAIT)
+    def begun(self, messages):
+        """The loop decides these messages as a batch."""
+        if not MEASURES.is_on:
+            return
+        catalogue.BATCH_ORDERS.observe(len(messages))
+        now_s = time.monotonic()
+        for message in messages:
+            if not message.is_begun:
+                message.is_begun = True
+                catalogue.CALL_SECONDS.observe(now_s - message.since_s, WAIT)
+
+    def hold(self):
+        """From now on, others that come have to wait."""
+        self._slice.hold()
+
+    def held(self, kind, messages=1):
+        """So many messages of this kind have kept all others waiting since ``hold``."""
+        if MEASURES.is_on:
+            held(kind, self._slice.held_s() / messages)
+
+    def decided(self, attempt, begin_s, end_s):
+        """An order was decided, or its decision was paused. In a trace, each filter is an event;
+        before the first decision is the wait for it."""
+        message = attempt.message
+        if message.rest is not None:
+            return
+        if MEASURES.is_on:
+            catalogue.CALL_SECONDS.observe(end_s - begin_s, DECIDE)
+        if (trace := message.work.trace) is not None:
+            if not trace.spans:
+                trace.add(WAIT, trace.begin_s, begin_s)
+            ended = attempt.decision or attempt.refusal
+            steps = () if ended is None else ended.steps or ()
+            trace.add(DECIDE, begin_s, end_s, steps, attempt=message.attempts + 1)
+
+    def committed(self, attempts, begin_s, end_s):
+        """The claims of these attempts were tried in one transaction."""
+        if MEASURES.is_on:
+            catalogue.CALL_SECONDS.observe(end_s - begin_s, COMMIT)
+        for attempt in attempts:
+            if (trace := attempt.message.work.trace) is not None:
+                won = attempt.outcome.won
+                trace.add(COMMIT, begin_s, end_s, requests=len(attempts), won=won)
+
+    def built(self, message, begin_s, end_s):
+        """The answer to an order was built."""
+        if MEASURES.is_on:
+            catalogue.CALL_SECONDS.observe(end_s - begin_s, ANSWER)
+        if (trace := message.work.trace) is not None:
+            trace.add(ANSWER, begin_s, end_s)
+
+    def writing(self, message, future):
+        """The decision of an order is being written elsewhere, until the future ends."""
+        if (trace := message.work.trace) is not None:
+            begin_s = time.perf_counter()
+            future.add_done_callback(lambda _: trace.add(PLACEMENT, begin_s, time.perf_counter()))
 
 
 def held(kind, seconds):
@@ -52,23 +104,6 @@ def answered(outcome, steps, seconds, instances=0):
     if instances:
         catalogue.INSTANCES_PLACED.add(by=instances)
     _steps.append(steps)
-
-
-def trace_decision(message, attempt, begin_s, end_s):
-    """Add a decision to the trace of its order, with an event for each filter; before the first
-    one, the wait for it."""
-    trace = message.work.trace
-    if not trace.spans:
-        trace.add(WAIT, trace.begin_s, begin_s)
-    ended = attempt.decision or attempt.refusal
-    steps = () if ended is None else ended.steps or ()
-    trace.add(DECIDE, begin_s, end_s, steps, attempt=message.attempts + 1)
-
-
-def trace_writing(trace):
-    """Returns a callback that adds the write of a decision, which begins now, to its trace."""
-    begin_s = time.perf_counter()
-    return lambda _: trace.add(PLACEMENT, begin_s, time.perf_counter())
 
 
 def count_steps():
