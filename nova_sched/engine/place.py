@@ -33,7 +33,7 @@ from nova_sched.engine.decide import (
 from nova_sched.engine.explain import reasons
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.kinds import KindState, RequestKinds
-from nova_sched.engine.rule_times import RuleTimes
+from nova_sched.engine.measuring import RuleTimes
 from nova_sched.hardware import Overdrawn
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.cluster import Consumption
