@@ -15,7 +15,6 @@ Orders that wait at the same time share a batch.
 """
 
 import dataclasses
-import itertools
 import logging
 import time
 from typing import Any
@@ -280,14 +279,18 @@ class Cycle:
         try:
             for attempt in attempts:
                 decision = attempt.decision
-                known = (self._cluster.claims_of(one.instance_uuid) for one in decision.requests)
+                known = [
+                    claim
+                    for request in decision.requests
+                    for claim in self._cluster.claims_of(request.instance_uuid)
+                ]
                 placements.append(
                     self._state_sync.placement(
                         decision.claims,
                         decision.requests,
                         decision.replaced,
                         [one.before for one in decision.consumptions if one.before],
-                        unplaced=not any(one.is_confirmed for one in itertools.chain(*known)),
+                        unplaced=not any(claim.is_confirmed for claim in known),
                     )
                 )
             outcomes = self._until_done(self._context.store.commit, placements)

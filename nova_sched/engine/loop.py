@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import itertools
 import logging
+import operator
 import queue
 import threading
 import time
@@ -187,9 +188,11 @@ class Loop:
                 else:
                     awaited.append(message)
             # In their order, except that those that are only to go on come last.
-            runs = [list(run) for _, run in itertools.groupby(awaited, lambda one: one.kind)]
+            by_kind = itertools.groupby(awaited, operator.attrgetter('kind'))
+            runs = [list(run) for _, run in by_kind]
+            runs.sort(key=lambda run: all(message.rest is not None for message in run))
             self._left = len(awaited)
-            for run in sorted(runs, key=lambda run: all(one.rest is not None for one in run)):
+            for run in runs:
                 self._left -= len(run)
                 again += self._run_handler(run[0].kind, run)
             self._again = again
