@@ -18,6 +18,8 @@ it. It ends with a placement of its group, or when ``swept``. A claim that ends 
 import dataclasses
 from typing import NamedTuple
 
+from nova_sched.claims.judge import enters
+
 
 class Change(NamedTuple):
     """A change of exclusive domains: ``tenants`` (see ExclusiveDomains), and ``marks``: node UUID
@@ -58,7 +60,7 @@ class ExclusiveDomains:
                     if self._has_outsiders(tenants, node, closed.token):
                         return None
                     marks[node] = marks.get(node, self._usages[node].fences) | {closed.token}
-        return Change(tenants, marks) if self._enters(changes, marks) else None
+        return Change(tenants, marks) if enters(changes, self._usages, marks) else None
 
     def spread(self, closed):
         """Returns the Change if all nodes of an exclusive domain carry its token, whichever claims
@@ -138,21 +140,6 @@ class ExclusiveDomains:
         return bool(self._usages[node].foreign_instances) or any(
             token not in tokens for tokens in there
         )
-
-    def _enters(self, changes, marks):
-        """Whether each claim that enters a node, or changes its tokens, has exactly the node's
-        tokens."""
-        for (_, node), (old, new) in changes.items():
-            if (
-                new is None
-                or (old is not None and old.fences == new.fences)
-                or node not in self._usages
-            ):
-                continue
-            carries = marks.get(node, self._usages[node].fences)
-            if (carries or new.fences) and carries != frozenset(new.fences):
-                return False
-        return True
 
 
 def _tokens(tenants):

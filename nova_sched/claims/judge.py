@@ -9,16 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Validates a batch of placements against the nodes' current state. Pure."""
+"""Validates a batch of placements against the nodes' current state. Pure.
+
+What only placements with guards are validated by is in claims.guards.
+"""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
 
-from nova_sched import errors
-from nova_sched.claim import PENDING, PLANNED, TO_ANOTHER_HOST, Claim
-from nova_sched.claims import PlacementOutcome, ServerGroupPolicy, plan_quota
-from nova_sched.claims.exclusive_domains import put
-from nova_sched.state.request import AFFINITY
+from nova_sched.claim import PENDING, TO_ANOTHER_HOST, Claim
+from nova_sched.claims import PlacementOutcome
 
 
 @dataclasses.dataclass(slots=True)
@@ -49,13 +48,9 @@ class NodeUsage:
         return True
 
     def take(self, resources, sign=1):
-        add(self.used, resources, sign)
-
-
-def add(sums, resources, sign=1):
-    """Add amounts by resource class to their sums; ``sign`` -1 subtracts them."""
-    for name, amount in resources.items():
-        sums[name] = sums.get(name, 0) + sign * amount
+        """Add amounts by resource class to the usage; ``sign`` -1 subtracts them."""
+        for name, amount in resources.items():
+            self.used[name] = self.used.get(name, 0) + sign * amount
 
 
 class Held:
@@ -111,96 +106,122 @@ class Held:
             usages[node].changed = True
 
 
-class ServerGroupMembers:
-    """The members of a server group: the nodes of each member's claims, node UUID -> host."""
-
-    def __init__(self, policy: ServerGroupPolicy, members: Iterable[Sequence[str]] = ()):
-        """``members``: (consumer, node UUID, host) of each claim."""
-        self.policy = policy
-        self._nodes: dict[str, dict[str, str]] = {}
-        for consumer, node, host in members:
-            self._nodes.setdefault(consumer, {})[node] = host
-
-    @property
-    def nodes(self):
-        """UUIDs of all nodes with members."""
-        return {node for mine in self._nodes.values() for node in mine}
-
-    def holds(self, consumer, node):
-        return node in self._nodes.get(consumer, ())
-
-    def after(self, moves):
-        """The members after moves: (consumer, node UUID, host); the host is None for a claim that
-        ends."""
-        made = ServerGroupMembers(self.policy)
-        made._nodes = dict(self._nodes)
-        for consumer, node, host in moves:
-            mine = {one: at for one, at in made._nodes.get(consumer, {}).items() if one != node}
-            made._nodes[consumer] = mine if host is None else mine | {node: host}
-            if not made._nodes[consumer]:
-                del made._nodes[consumer]
-        return made
-
-    def admits(self, consumer, node, host):
-        """Whether the policy is kept with the consumer there.
-
-        In an affinity group, the host must be certain for each other member. One of two hosts that
-        another member moves between is not certain.
-        """
-        others = [nodes for other, nodes in self._nodes.items() if other != consumer]
-        if self.policy.kind == AFFINITY:
-            return all(set(nodes.values()) == {host} for nodes in others)
-        return sum(node in nodes for nodes in others) < self.policy.most
-
-
-def judge(placements, usages, held, members, records, exclusive_domains, now_s, plans=None):
+def judge(placements, usages, held, now_s, guards=None):
     """Validate placements one after the other; returns a PlacementOutcome for each.
 
-    ``usages`` (node UUID to NodeUsage), ``held`` (Held), ``members`` (group UUID to
-    ServerGroupMembers) and ``records`` (UUID to GroupRecord, None where there is none) cover every
-    node, consumer, policy and record that the placements name, and every node where such a
-    consumer holds a claim. ``exclusive_domains`` (ExclusiveDomains) cover the domains that the
-    placements close or end. ``plans`` has the usage of their plans by resource, for each project
-    of a placement with ``limits``. All of them are updated to the state after the batch; ``now_s``
-    is the time of that state.
+    ``usages`` (node UUID to NodeUsage) and ``held`` (Held) cover every node and consumer that the
+    placements name, and every node where such a consumer holds a claim. ``guards`` (Guards) cover
+    what the placements' guards name; a batch in which none has a guard needs none. All of them are
+    updated to the state after the batch; ``now_s`` is the time of that state.
     """
-    validator = _BatchValidator(usages, held, members, records, exclusive_domains, plans or {})
-    won = [validator.judge(placement) for placement in placements]
+    won, not_freed = [], set[str]()
+    for placement in placements:
+        changes = changes_by(placement, held)
+        is_won = _apply(placement, changes, usages, held, guards, not_freed)
+        won.append(is_won)
+        if not is_won:
+            # Later placements may have picked the CPUs or devices that it would have freed.
+            not_freed |= {
+                node
+                for (_, node), (old, _) in changes.items()
+                if old is not None and old.all_parts
+            }
     held.stamp(now_s, usages)
-    tokens = {node: usages[node].fences for node in exclusive_domains.changed}
+    closed = guards.exclusive_domains.changed if guards else ()
+    tokens = {node: usages[node].fences for node in closed}
     return [
-        _outcome(placement, one, usages, held, validator.records, tokens, validator.exceeded)
-        for placement, one in zip(placements, won, strict=True)
+        _outcome(placement, is_won, usages, held, tokens, guards)
+        for placement, is_won in zip(placements, won, strict=True)
     ]
 
 
-def stale(placement, members, held):
-    """Nodes whose data may have been outdated for a placement that lost."""
-    others = unknown(placement, held, changes_by(placement, held))
-    nodes = {claim.node_uuid for claim in (*placement.claims, *others)}
-    nodes |= {old.node_uuid for old in elsewhere(placement, held)}
-    if (guard := placement.guard) is None:
-        return nodes
-    nodes |= {node for _, node in guard.planned_releases}
-    of_groups = (members[policy.group_uuid].nodes for policy in guard.policies)
-    return nodes.union(*of_groups, *(closed.nodes for closed in guard.closed_domains))
+def _apply(placement, changes, usages, held, guards, not_freed):
+    """Apply the changes of a placement if the rules allow them; return whether they do.
+
+    ``not_freed``: nodes where placements have lost that would have freed CPUs or devices.
+    """
+    if elsewhere(placement, held):
+        return False
+    # Is nothing left to do, because its claims exist?
+    if guards.was_done(placement, changes) if placement.guard else not changes:
+        return True
+    # Does the state that it was decided from still hold?
+    if (
+        (placement.guard and not guards.admit(placement, held))
+        or unknown(placement, held, changes)
+        or (placement.replaces and repeats_ended(placement, held))
+        or (placement.generations and not _is_current(placement, usages, not_freed))
+    ):
+        return False
+    # Does it keep policies, exclusive domains, quotas and capacity?
+    if guards is None:
+        return enters(changes, usages, {}) and _consume(changes, usages, held)
+    change = guards.change(placement, changes, usages)
+    if change is None or not _consume(changes, usages, held):
+        return False
+    guards.adopt(placement, change)
+    return True
 
 
-def only_short(placement, usages, held):
-    """Whether a placement that lost did so because its amounts do not fit, and nothing else can be
-    the reason: then the usage of its nodes tells its scheduler all that it has to know."""
-    return (
-        placement.guard is None
-        and not placement.releases
-        and not placement.generations
-        and not repeats_ended(placement, held)
-        and all(
-            claim.node_uuid in usages
-            and not (claim.group_uuid or claim.fences or usages[claim.node_uuid].fences)
-            and not held.of(claim.consumer_uuid)
-            for claim in placement.claims
-        )
+def _is_current(placement, usages, not_freed):
+    """Whether no other claim has taken CPUs or devices on the nodes since they were picked.
+
+    Changes by the batch itself do not count: its placements were made one after the other. The
+    exceptions are the nodes in ``not_freed``: there a lost placement has not freed what later
+    placements count on. A removed node is left to the check of the amounts.
+    """
+    return all(
+        node not in usages or (usages[node].pieces_at <= generation and node not in not_freed)
+        for node, generation in placement.generations.items()
     )
+
+
+def _consume(changes, usages, held):
+    """Apply the changes if they fit; return whether they did."""
+    consumed = []
+    for (_, node), (old, _) in changes.items():
+        if old is not None:
+            usages[node].take(old.resources, -1)
+            consumed.append((node, old.resources, 1))
+    for (_, node), (_, new) in changes.items():
+        if new is None:
+            continue
+        if node not in usages or not usages[node].fits(new.resources):
+            for undone, resources, sign in consumed:
+                usages[undone].take(resources, sign)
+            return False
+        usages[node].take(new.resources)
+        consumed.append((node, new.resources, -1))
+    for key, (_, new) in changes.items():
+        held.put(key, new)
+    return True
+
+
+def _outcome(placement, won, usages, held, tokens, guards):
+    nodes = {claim.node_uuid for claim in placement.claims} | {
+        node for _, node in placement.releases
+    }
+    known = {node: usages[node] for node in nodes if node in usages}
+    if won:
+        raised = {
+            node: (one.generation, one.generation + one.changed)
+            for node, one in known.items()
+            if node not in tokens
+        }
+        there = (held.of(claim.consumer_uuid).get(claim.node_uuid) for claim in placement.claims)
+        return PlacementOutcome(
+            True, tuple(one for one in there if one is not None), raised, tokens=tokens
+        )
+    outcome = PlacementOutcome(
+        False,
+        used={node: dict(one.used) for node, one in known.items()},
+        gone=tuple(sorted({claim.node_uuid for claim in placement.claims} - known.keys())),
+        tokens=tokens,
+    )
+    return guards.explain(placement, outcome) if placement.guard else outcome
+
+
+# What a placement changes, and what it must not.
 
 
 def changes_by(placement, held):
@@ -217,8 +238,17 @@ def changes_by(placement, held):
         for node, other in held.of(claim.consumer_uuid).items():
             if node != claim.node_uuid and not other.is_confirmed:
                 changes[claim.consumer_uuid, node] = (other, None)
-        changes[claim.key] = (old, _after(old, claim, claim.key in placement.releases))
+        new = claim if old is None else _after(old, claim, claim.key in placement.releases)
+        changes[claim.key] = (old, new)
     return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
+
+
+def _after(old, claim, released):
+    """The claim on a node after a new claim there, beside the consumer's ``old`` one; ``released``
+    is whether that one ends."""
+    if released and not old.is_confirmed and old.uuid != claim.uuid:
+        return claim if claim.top_group else claim.in_group_of(old)
+    return (old.reverted() if released and old.resizing else old).merged_with(claim)
 
 
 def has_arrived(here, confirmed, move):
@@ -292,211 +322,49 @@ def elsewhere(placement, held):
     ]
 
 
-class _BatchValidator:
-    """The state that one batch is validated against; each placement that wins updates it."""
+def enters(changes, usages, marks):
+    """Whether each claim that enters a node, or changes its tokens, has exactly the tokens of
+    exclusive domains that the node carries: so no outsider enters one.
 
-    def __init__(self, usages, held, members, records, exclusive_domains, plans):
-        self._usages, self._held = usages, held
-        self._members, self._plans = members, plans
-        self.records = records
-        self.exceeded = {}  # id of a placement -> the QuotaExceeded by which it lost
-        self._exclusive_domains = exclusive_domains
-        self._not_freed = set[str]()
-
-    def judge(self, placement):
-        """Returns whether the placement wins, and applies it if so."""
-        changes = changes_by(placement, self._held)
-        if not elsewhere(placement, self._held):
-            if self._was_done(placement, changes):
-                return True
-            if self._is_as_seen(placement, changes) and self._settle(placement, changes):
-                return True
-        # Placements after this one may have picked the CPUs or devices that it would have freed.
-        self._not_freed |= {
-            node for (_, node), (old, _) in changes.items() if old is not None and old.all_parts
-        }
-        return False
-
-    def _was_done(self, placement, changes):
-        """Whether there is nothing left to do: its claims exist, or it changed only a record."""
-        uuid = placement.record_uuid
-        if uuid is None or changes:
-            return not changes
-        stored = self.records[uuid]
-        if _serial(stored) == placement.guard.serial:
-            return False
-        return bool(placement.claims) or (
-            stored is not None and _same(stored, _next(placement, stored))
-        )
-
-    def _is_as_seen(self, placement, changes):
-        """Whether the state that the placement was decided from still holds."""
-        return (
-            (placement.guard is None or self._admits(placement))
-            and not unknown(placement, self._held, changes)
-            and not (placement.replaces and repeats_ended(placement, self._held))
-            and self._is_current(placement)
-        )
-
-    def _admits(self, placement):
-        """Whether the group is at the serial, and the planned claims exist, that the guard
-        names."""
-        guard, uuid = placement.guard, placement.record_uuid
-        if uuid is not None and _serial(self.records[uuid]) != guard.serial:
-            return False
-        return all(self._is_planned(*key) for key in guard.planned_releases)
-
-    def _is_planned(self, consumer, node):
-        claim = self._held.of(consumer).get(node)
-        return claim is not None and claim.state == PLANNED
-
-    def _settle(self, placement, changes):
-        """Apply the placement if it keeps policies, exclusive domains and capacity; return whether
-        it does."""
-        members = self._regrouped(changes)
-        if members is None:
-            return False
-        domains = self._exclusive_domains.after(changes, put(placement))
-        if domains is None:
-            return False
-        more = self._added(placement, changes, domains)
-        if more is None or not self._consume(changes):
-            return False
-        if placement.guard is not None and placement.guard.limits:
-            self._plans[placement.guard.record.project_id].update(more)
-        self._members.update(members)
-        self._exclusive_domains.adopt(domains)
-        if (uuid := placement.record_uuid) is not None:
-            self.records[uuid] = _next(placement, self.records[uuid])
-        return True
-
-    def _added(self, placement, changes, domains):
-        """The usage that the placement adds to the plans of its project, if that has limits; None
-        if it would exceed one."""
-        guard = placement.guard
-        if guard is None or not guard.limits:
-            return {}
-        record = _next(placement, self.records[guard.record.uuid])
-        more = plan_quota.added(
-            changes.values(),
-            self.records[record.uuid],
-            record,
-            self._exclusive_domains.growth(domains),
-        )
-        try:
-            project = record.project_id
-            plan_quota.check(project, self._plans[project], more, guard.limits)
-        except errors.QuotaExceeded as error:
-            self.exceeded[id(placement)] = error
-            return None
-        return more
-
-    def _regrouped(self, changes):
-        """Group UUID -> its members after the changes; None if that would break a policy."""
-        moves: dict[str, list] = {}
-        for (consumer, node), (old, new) in changes.items():
-            left, entered = (one and one.group_uuid for one in (old, new))
-            if left in self._members and left != entered:
-                moves.setdefault(left, []).append((consumer, node, None))
-            if entered in self._members and left != entered and node in self._usages:
-                moves.setdefault(entered, []).append((consumer, node, self._usages[node].host))
-        after = {group: self._members[group].after(some) for group, some in moves.items()}
-        for group, some in moves.items():
-            for consumer, node, host in some:
-                there = host is None or self._members[group].holds(consumer, node)
-                if not there and not after[group].admits(consumer, node, host):
-                    return None
-        return after
-
-    def _is_current(self, placement):
-        """Whether no other claim has taken CPUs or devices on the nodes since they were picked.
-
-        Changes by the batch itself do not count: its placements were made one after the other. The
-        exceptions are the nodes in ``_not_freed``: there a lost placement has not freed what later
-        placements count on. A removed node is left to the check of the amounts.
-        """
-        return all(
-            node not in self._usages
-            or (self._usages[node].pieces_at <= generation and node not in self._not_freed)
-            for node, generation in placement.generations.items()
-        )
-
-    def _consume(self, changes):
-        """Apply the changes if they fit; return whether they did."""
-        usages, consumed = self._usages, []
-        for (_, node), (old, _) in changes.items():
-            if old is not None:
-                usages[node].take(old.resources, -1)
-                consumed.append((node, old.resources, 1))
-        for (_, node), (_, new) in changes.items():
-            if new is None:
-                continue
-            if node not in usages or not usages[node].fits(new.resources):
-                for undone, resources, sign in consumed:
-                    usages[undone].take(resources, sign)
-                return False
-            usages[node].take(new.resources)
-            consumed.append((node, new.resources, -1))
-        for key, (_, new) in changes.items():
-            self._held.put(key, new)
-        return True
-
-
-def _after(old, claim, released):
-    """The claim on a node after a new claim there.
-
-    ``old`` is the consumer's older claim there; ``released`` is whether that one ends.
+    ``marks``: node UUID -> the tokens that it carries after the changes, if not those of its
+    usage.
     """
-    if old is None:
-        return claim
-    if released and not old.is_confirmed and old.uuid != claim.uuid:
-        return claim if claim.top_group else claim.in_group_of(old)
-    return (old.reverted() if released and old.resizing else old).merged_with(claim)
+    for (_, node), (old, new) in changes.items():
+        if new is None or node not in usages or (old is not None and old.fences == new.fences):
+            continue
+        carries = marks.get(node, usages[node].fences)
+        if (carries or new.fences) and carries != frozenset(new.fences):
+            return False
+    return True
 
 
-def _serial(record):
-    return 0 if record is None else record.serial
+# After a placement was lost.
 
 
-def _next(placement, stored):
-    """The record that the placement makes of the stored one; a definition of None keeps the stored
-    one."""
-    record = stored if placement.guard.record is None else placement.guard.record
-    definition = record.definition
-    if definition is None and stored is not None:
-        definition = stored.definition
-    return dataclasses.replace(record, serial=placement.guard.serial + 1, definition=definition)
+def stale(placement, held, guards):
+    """Nodes whose data may have been outdated for a placement that lost."""
+    others = unknown(placement, held, changes_by(placement, held))
+    nodes = {claim.node_uuid for claim in (*placement.claims, *others)}
+    nodes |= {old.node_uuid for old in elsewhere(placement, held)}
+    if (guard := placement.guard) is None:
+        return nodes
+    nodes |= {node for _, node in guard.planned_releases}
+    of_groups = (guards.members[policy.group_uuid].nodes for policy in guard.policies)
+    return nodes.union(*of_groups, *(closed.nodes for closed in guard.closed_domains))
 
 
-def _same(one, other):
-    """Whether two records are equal except for their definitions, which may not have been read."""
-    return dataclasses.replace(one, definition=None) == dataclasses.replace(other, definition=None)
-
-
-def _outcome(placement, won, usages, held, records, tokens, exceeded):
-    nodes = {claim.node_uuid for claim in placement.claims} | {
-        node for _, node in placement.releases
-    }
-    known = {node: usages[node] for node in nodes if node in usages}
-    if won:
-        raised = {
-            node: (one.generation, one.generation + one.changed)
-            for node, one in known.items()
-            if node not in tokens
-        }
-        there = (held.of(claim.consumer_uuid).get(claim.node_uuid) for claim in placement.claims)
-        return PlacementOutcome(
-            True, tuple(one for one in there if one is not None), raised, tokens=tokens
+def only_short(placement, usages, held):
+    """Whether a placement that lost did so because its amounts do not fit, and nothing else can be
+    the reason: then the usage of its nodes tells its scheduler all that it has to know."""
+    return (
+        placement.guard is None
+        and not placement.releases
+        and not placement.generations
+        and not repeats_ended(placement, held)
+        and all(
+            claim.node_uuid in usages
+            and not (claim.group_uuid or claim.fences or usages[claim.node_uuid].fences)
+            and not held.of(claim.consumer_uuid)
+            for claim in placement.claims
         )
-    gone = tuple(sorted({claim.node_uuid for claim in placement.claims} - known.keys()))
-    outcome = PlacementOutcome(
-        False,
-        used={node: dict(one.used) for node, one in known.items()},
-        gone=gone,
-        tokens=tokens,
-        exceeded=exceeded.get(id(placement)),
     )
-    uuid = placement.record_uuid
-    if uuid is None or _serial(records[uuid]) == placement.guard.serial:
-        return outcome
-    return dataclasses.replace(outcome, record=records[uuid], record_gone=records[uuid] is None)

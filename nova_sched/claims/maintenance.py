@@ -23,14 +23,13 @@ from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED, Claim
-from nova_sched.claims import ServerGroupPolicy, findings, sql_domains, sql_nodes
+from nova_sched.claims import ServerGroupPolicy, findings, sql_domains
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.findings import AuditedMove, AuditedNode, Snapshot
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.values import sums
 from nova_sched.db import rebalances
-from nova_sched.db.engine import Sessions
 from nova_sched.db.rebalances import IN_FLIGHT
 from nova_sched.db.tables import (
     CLAIMS,
@@ -41,6 +40,7 @@ from nova_sched.db.tables import (
     SERVER_GROUPS,
     SERVICES,
 )
+from nova_sched.db.transactions import Sessions
 from nova_sched.state.report import Inventory, Report
 
 # Schedulers need each statement to see data committed before it. Here all statements must see the
@@ -174,7 +174,7 @@ class ClaimMaintenance:
             claims = sql.read_claims(connection, sql.CLAIMS_ON, node_uuids)
             if claims and not force:
                 raise HasClaims(host, len(claims))
-            sql_nodes.forget(connection, NODES.c.uuid.in_(node_uuids))
+            sql.forget_nodes(connection, NODES.c.uuid.in_(node_uuids))
             for table, name in ((SERVICES, 'services'), (HOST_INSTANCES, 'host_instances')):
                 connection.execute(sql.RAISE_REVISION, {'table': name})
                 connection.execute(sa.delete(table).where(table.c.host == host))

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.claim import PLANNED
+from nova_sched.claim import CONFIRMED, PENDING, PLANNED
 from nova_sched.claims import (
     ANY,
     Changes,
@@ -35,9 +35,6 @@ from nova_sched.claims import (
     ServiceFacts,
     changed_claims,
     sql_domains,
-    sql_new,
-    sql_nodes,
-    sql_plans,
     sql_reports,
 )
 from nova_sched.claims import sql_groups as groups
@@ -53,8 +50,7 @@ from nova_sched.claims.lifecycle import (
     reverting,
 )
 from nova_sched.claims.reconcile import newest
-from nova_sched.db import clock, quotas
-from nova_sched.db import engine as db_engine
+from nova_sched.db import clock, quotas, transactions
 from nova_sched.db.tables import (
     AGGREGATES,
     CLAIMS,
@@ -64,12 +60,20 @@ from nova_sched.db.tables import (
     SERVICES,
     TOP_GROUPS,
 )
+from nova_sched.db.transactions import MarkRows
 
 LOG = logging.getLogger(__name__)
 
 
 class _Lost(Exception):
     """A placement was lost, and the final decision needs more data than was read."""
+
+
+def _may_move(placement):
+    """Whether a pending claim of the placement may be the target of a move."""
+    return not (placement.new or placement.unplaced) and any(
+        claim.state == PENDING for claim in placement.claims
+    )
 
 
 def _by_key(claims):
@@ -91,127 +95,131 @@ class SqlClaimStore(ClaimStore):
     """Claims and node facts in the tables of nova_sched.db."""
 
     def __init__(self, engine, clock=None):
-        self._sessions = db_engine.sessions(engine)
+        self._sessions = transactions.sessions(engine)
         self.clock = clock
         self._seen_revisions = {}
 
     # Claims.
 
     def commit(self, placements):
-        try:
-            return self._commit_once(placements)
-        except quotas.NoRows as missing:
-            quotas.make_rows(self._sessions, missing.projects)
-            return self._commit_once(placements)
-
-    def _commit_once(self, placements):
+        is_guarded = any(placement.guard for placement in placements)
+        commit = self._commit_guarded if is_guarded else self._commit
         # Nearly every consumer is new, and no query is needed to find that out: the table rejects
         # a second claim of a consumer. A placement may also lose because of its consumer's own
         # older claim.
         try:
-            if not any(one.releases or one.replaces or one.may_move for one in placements):
-                return sql_domains.repeated(lambda: self._commit(placements, ask=False))
+            if not any(
+                placement.releases or placement.replaces or _may_move(placement)
+                for placement in placements
+            ):
+                return commit(placements, ask=False)
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass
         try:
-            return sql_domains.repeated(lambda: self._commit(placements, ask=True))
+            return commit(placements, ask=True)
         except (db_error.DBDuplicateEntry, _Lost) as error:
             raise errors.StoreBusy(
                 'another scheduler claims for the same instance or group now'
             ) from error
 
+    def _commit_guarded(self, placements, ask):
+        """``_commit`` for a batch with guards: again while other schedulers change the nodes of
+        its exclusive domains, and once the usage of its projects has rows."""
+
+        def commit():
+            return self._commit(placements, ask)
+
+        try:
+            return sql_domains.repeated(commit)
+        except quotas.NoRows as missing:
+            quotas.make_rows(self._sessions, missing.projects)
+            return sql_domains.repeated(commit)
+
     def _commit(self, placements, ask):
         """Validate and write placements; ``ask`` whether their consumers hold claims already."""
-        nodes = {claim.node_uuid for one in placements for claim in one.claims}
-        consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
-        consumers |= {consumer for one in placements for consumer, _ in one.releases}
-        brief = not ask and not any(
-            one.guard and (one.guard.policies or one.guard.closed_domains or one.guard.limits)
-            for one in placements
+        wanted = [claim for placement in placements for claim in placement.claims]
+        nodes = {claim.node_uuid for claim in wanted}
+        consumers = {claim.consumer_uuid for claim in wanted}
+        consumers |= {consumer for placement in placements for consumer, _ in placement.releases}
+        given = [placement.guard for placement in placements if placement.guard]
+        is_brief = not ask and not any(
+            guard.policies or guard.closed_domains or guard.limits for guard in given
         )
-        with self._sessions.brief() if brief else self._sessions.transaction() as connection:
+        with (self._sessions.brief if is_brief else self._sessions.transaction)() as connection:
             known = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             nodes |= {claim.node_uuid for claim in known}
-            steps = None
-            if any(one.guard for one in placements):
+            steps = guards = None
+            if given:
                 steps = groups.Steps(connection, self.locator, placements, known)
-                nodes |= steps.domains.nodes
-            usages, now_s = self._lock(connection, nodes)
+                nodes |= steps.nodes
+            usages, now_s = sql.lock_nodes(connection, nodes, self.clock)
             # Read after the lock, so that changes by other schedulers before it count.
-            found = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
+            claims = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             # Not claims made since the first read on nodes that are not locked: those nodes exist,
             # and the table refuses a second claim of the consumers.
             before = {claim.uuid for claim in known}
             orphans = [
-                claim for claim in found if claim.uuid in before and claim.node_uuid not in usages
+                claim for claim in claims if claim.uuid in before and claim.node_uuid not in usages
             ]
-            # They would block new claims of their consumers.
-            sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in orphans))
-            held = Held(claim for claim in found if claim.node_uuid in usages)
-            members, records, plans = {}, {}, {}
-            exclusive_domains = ExclusiveDomains(usages)
+            if orphans:  # they would block new claims of their consumers
+                sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in orphans))
+            held = Held(claim for claim in claims if claim.node_uuid in usages)
             if steps:
-                placements, members, records = (
-                    steps.domains.placements,
-                    steps.members,
-                    steps.records,
-                )
-                exclusive_domains = steps.domains.exclusive_domains(connection, usages)
-                plans = sql_plans.hold(connection, placements)
-            outcomes = judge(
-                placements, usages, held, members, records, exclusive_domains, now_s, plans
-            )
+                placements = steps.placements
+                guards = steps.guards(connection, usages)
+            outcomes = judge(placements, usages, held, now_s, guards)
             lost = {
                 claim.consumer_uuid
-                for one, outcome in zip(placements, outcomes, strict=True)
+                for placement, outcome in zip(placements, outcomes, strict=True)
                 if not outcome.won
-                for claim in one.claims
+                for claim in placement.claims
             }
             if lost and not ask and sql.CONSUMERS_WITH_CLAIMS.run(connection, lost):
                 raise _Lost
-            sql_nodes.write(connection, usages, held)
-            sql_new.refuse_confirmed(connection, placements, held)
+            sql.write_changes(connection, usages, held)
+            refuse_confirmed(connection, placements, held)
             if steps:
-                sql_domains.write(connection, usages, exclusive_domains)
-                steps.write(connection, held)
+                steps.write(connection, usages, held, guards)
         if self.on_changes is not None:
             self._tell(changed_claims.REMOVAL, _by_key(orphans), {}, now_s, {})
             self._tell_held(changed_claims.REQUEST, held, now_s, usages)
-        wanted = [
-            set() if outcome.won or only_short(one, usages, held) else stale(one, members, held)
-            for one, outcome in zip(placements, outcomes, strict=True)
+        if all(outcome.won for outcome in outcomes):
+            return outcomes
+        outdated = [
+            set()
+            if outcome.won or only_short(placement, usages, held)
+            else stale(placement, held, guards)
+            for placement, outcome in zip(placements, outcomes, strict=True)
         ]
-        return self._refreshed(placements, outcomes, wanted)
+        return self._refreshed(placements, outcomes, outdated)
+
+    def _refreshed(self, placements, outcomes, outdated):
+        """The outcomes, with the data of the nodes that are ``outdated`` for each of them, and
+        with records that have changed."""
+        nodes = set().union(*outdated)
+        changed = {placement.record_uuid
+                   for placement, outcome in zip(placements, outcomes, strict=True)
+                   if outcome.record is not None}  # fmt: skip
+        if not (nodes or changed):
+            return outcomes
+        with self._sessions.transaction(reads=True) as connection:
+            facts = {node.report.node_uuid: node for node in sql.read_facts(connection, nodes)[0]}
+            records = {uuid: groups.read_record(connection, uuid) for uuid in changed}
+        refreshed = []
+        for placement, outcome, uuids in zip(placements, outcomes, outdated, strict=True):
+            fresh = tuple(facts[uuid] for uuid in sorted(uuids & facts.keys()))
+            record = outcome.record and records[placement.record_uuid]
+            gone = outcome.record_gone or (outcome.record is not None and record is None)
+            refreshed.append(
+                dataclasses.replace(outcome, fresh=fresh, record=record, record_gone=gone)
+            )
+        return refreshed
 
     def now_s(self):
         if self.clock is not None:
             return self.clock()
         with self._sessions.transaction(reads=True) as connection:
             return clock.read(connection)
-
-    def _lock(self, connection, nodes):
-        """The usages of nodes, and the time."""
-        usages, now_s = sql_nodes.lock_at(connection, nodes)
-        return usages, now_s if self.clock is None else self.clock()
-
-    def _refreshed(self, placements, outcomes, wanted):
-        """The outcomes, with the data of the nodes ``wanted`` for each of them, and with records
-        that have changed."""
-        nodes = set().union(*wanted)
-        changed = {one.record_uuid for one, outcome in zip(placements, outcomes, strict=True)
-                   if outcome.record is not None}  # fmt: skip
-        if not (nodes or changed):
-            return outcomes
-        with self._sessions.transaction(reads=True) as connection:
-            facts = {one.report.node_uuid: one for one in sql_nodes.facts(connection, nodes)[0]}
-            records = {uuid: groups.read_record(connection, uuid) for uuid in changed}
-        told = []
-        for one, outcome, some in zip(placements, outcomes, wanted, strict=True):
-            fresh = tuple(facts[uuid] for uuid in sorted(some & facts.keys()))
-            record = outcome.record and records[one.record_uuid]
-            gone = outcome.record_gone or (outcome.record is not None and record is None)
-            told.append(dataclasses.replace(outcome, fresh=fresh, record=record, record_gone=gone))
-        return told
 
     def confirm(self, consumers, node_uuids):
         def change(_claims):
@@ -250,7 +258,7 @@ class SqlClaimStore(ClaimStore):
     def renew_claim(self, claim, lifetime_s):
         # The node's lock orders this and ``expire``, which looks again once it has the lock.
         with self._sessions.transaction() as connection:
-            usages, now_s = self._lock(connection, [claim.node_uuid])
+            usages, now_s = sql.lock_nodes(connection, [claim.node_uuid], self.clock)
             found = sql.read_claims(connection, sql.CLAIMS_BY_UUID, [claim.uuid])
             renewed = [
                 after
@@ -262,7 +270,7 @@ class SqlClaimStore(ClaimStore):
             sql.WRITE_EXPIRIES.run(connection, [sql.claim_row(one) for one in renewed])
             for one in renewed:
                 usages[one.node_uuid].changed = True
-            sql_nodes.write(connection, usages)
+            sql.write_changes(connection, usages)
         return bool(renewed)
 
     def expire(self, now_s=None, unwatched_s=None):
@@ -325,11 +333,12 @@ class SqlClaimStore(ClaimStore):
             seen = read(connection)
             if not seen:
                 return ClaimEdit([], [])
-            usages, now_s = self._lock(connection, {claim.node_uuid for claim in seen})
+            nodes = {claim.node_uuid for claim in seen}
+            usages, now_s = sql.lock_nodes(connection, nodes, self.clock)
             found = [claim for claim in read(connection) if claim.node_uuid in usages]
             held = Held(found)
             changed = amend(found, changing(found), usages, held, now_s)
-            sql_nodes.write(connection, usages, held)
+            sql.write_changes(connection, usages, held)
         self._tell_held(cause, held, now_s, usages)
         return ClaimEdit(changed, held.claims)
 
@@ -368,11 +377,11 @@ class SqlClaimStore(ClaimStore):
     def _spread(self, wanted, token):
         with self._sessions.transaction() as connection:
             read = sql_domains.DomainReader(connection, self.locator, [wanted], token)
-            usages = sql_nodes.lock(connection, read.nodes)
+            usages, _ = sql.lock_nodes(connection, read.nodes)
             exclusive_domains = read.exclusive_domains(connection, usages)
             (closed,) = read.placements[0].guard.closed_domains
             exclusive_domains.adopt(exclusive_domains.spread(closed))
-            sql_nodes.write(connection, usages)
+            sql.write_changes(connection, usages)
             sql_domains.write(connection, usages, exclusive_domains)
         return sorted(exclusive_domains.changed)
 
@@ -385,7 +394,7 @@ class SqlClaimStore(ClaimStore):
 
     def plan_usage(self, project_id):
         with self._sessions.transaction(reads=True) as connection:
-            return sql_plans.read(connection, project_id)
+            return groups.plan_usage(connection, project_id)
 
     def limits(self, project_id):
         with self._sessions.transaction(reads=True) as connection:
@@ -449,9 +458,9 @@ class SqlClaimStore(ClaimStore):
             else:
                 written = (claim.changed_at for claim in claims)
                 is_meant = max(row.reported_at, *written, 0) <= generation
-            gone = sql_nodes.forget(connection, NODES.c.uuid == uuid) if is_meant else []
+            gone = sql.forget_nodes(connection, NODES.c.uuid == uuid) if is_meant else []
             now_s = clock.read(connection) if self.clock is None else self.clock()
-            sql_nodes.free_sources(connection, claims if gone else (), now_s, self.lifetime_s())
+            sql.free_sources(connection, claims if gone else (), now_s, self.lifetime_s())
         self._tell_removed(gone, now_s)
         return bool(gone)
 
@@ -489,14 +498,14 @@ class SqlClaimStore(ClaimStore):
                 return []
             hosts = moved_hosts(*(one and sql.aggregate(one) for one in (there, row)))
             come = sql_domains.entering(connection, self.locator, hosts)
-            usages = sql_nodes.lock(connection, come)
+            usages, _ = sql.lock_nodes(connection, come)
             sql_domains.hold(connection)
             come = sql_domains.entering(connection, self.locator, hosts)
             if not come.keys() <= usages.keys():
                 raise sql_domains.NodesChanged
             exclusive_domains = ExclusiveDomains(usages)
             exclusive_domains.adopt(Change({}, come))
-            sql_nodes.write(connection, usages)
+            sql.write_changes(connection, usages)
             sql_domains.write(connection, usages, exclusive_domains)
         return sorted(exclusive_domains.changed)
 
@@ -547,7 +556,7 @@ class SqlClaimStore(ClaimStore):
     def look(self, nodes):
         with self._sessions.transaction(reads=True) as connection:
             revisions = dict(connection.execute(sql.READ_REVISIONS).all())
-            facts, odd = sql_nodes.facts(connection, nodes)
+            facts, odd = sql.read_facts(connection, nodes)
             there = odd.keys() | {one.report.node_uuid for one in facts}
             changes = Changes(
                 nodes=facts,
@@ -565,3 +574,58 @@ class SqlClaimStore(ClaimStore):
     def _if_new(self, revisions, name, read, connection):
         """Returns a small table, or None if its revision did not rise since the last call."""
         return None if revisions.get(name) == self._seen_revisions.get(name) else read(connection)
+
+
+# A claim of a consumer that is confirmed already, if the validation did not know that.
+#
+# Two events must not both happen: a pending claim becomes confirmed on one node, and a request
+# that is no move claims the same consumer on another node. A consumer has no row that both
+# transactions could lock, and a transaction that has read that there is no claim may be wrong a
+# moment later. Both do meet in the unique index of the column ``unconfirmed``: each claim that is
+# not confirmed has its consumer there.
+#
+# So the new claim is written first. Then, in the same transaction, every confirmed claim of its
+# consumer gets that entry too, which the index refuses: the transaction is rolled back, and the
+# placement is validated again with all claims of the consumer. Nearly always there is no confirmed
+# claim, and the statement finds no row. It returns no rows, so on PostgreSQL it is sent with the
+# other statements. By the time that it runs,
+#
+# - no other transaction has a pending claim of the consumer, and none can make one before this
+#   one has ended. A claim is confirmed only from an unconfirmed one, so no claim of this
+#   consumer becomes confirmed any more;
+# - a transaction that was about to confirm one had taken its entry out of the index, and this
+#   transaction has waited for its end to write its own entry. If it committed, the statement
+#   sees the confirmed claim: each statement sees the data committed by then (READ COMMITTED, see
+#   db.engine). If it did not, the pending claim still exists, and the new one was refused as the
+#   second of its consumer.
+#
+# On Galera, no transaction waits for one on another server. There the entry in the index is a key
+# of both: of the transaction that removes it and of the one that adds it. Of two transactions that
+# did not see each other, the second is rolled back.
+#
+# A claim that this transaction removes itself is protected by the lock of its node: a transaction
+# that would confirm it waits for that, reads again, and finds it gone. On SQLite, transactions
+# that write run one after the other.
+
+IS_CONFIRMED = f"state = '{CONFIRMED}'"
+ENTER_CONFIRMED = MarkRows(
+    CLAIMS, 'unconfirmed', 'consumer_uuid', 'uq_claims_consumer_uuid', IS_CONFIRMED
+)
+
+
+def refuse_confirmed(connection, placements, held):
+    """Make the database refuse claims of placements that are not moves for consumers confirmed on
+    other nodes.
+
+    All changes of the placements (Held) must be written before. Raises DBDuplicateEntry or
+    IntegrityError.
+    """
+    firm = {
+        claim.uuid
+        for one in placements
+        if not _may_move(one)
+        for claim in one.claims
+        if claim.state == PENDING
+    }
+    made = {claim.consumer_uuid for claim in held.added.values() if claim.uuid in firm}
+    ENTER_CONFIRMED.run(connection, sorted(made))

@@ -25,12 +25,12 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import Domain, sql_nodes
+from nova_sched.claims import Domain
 from nova_sched.claims import exclusive_domains as domains
 from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import ExclusiveDomains
-from nova_sched.db import bulk
 from nova_sched.db.tables import CLAIMS, EXCLUSIVE_DOMAINS, NODES, REVISIONS
+from nova_sched.db.transactions import DeleteRows, InsertRows, SelectRows
 
 _json = json.JSONEncoder(sort_keys=True).encode
 
@@ -41,9 +41,9 @@ HOLD = (
 KNOWN = sa.select(EXCLUSIVE_DOMAINS)
 PLACES = sa.select(NODES.c.uuid, NODES.c.host, NODES.c.nodename, NODES.c.told, NODES.c.fences)
 PLACES_OF = PLACES.where(NODES.c.host.in_(sql.GIVEN))
-NEW_DOMAINS, END_DOMAINS = bulk.Insert(EXCLUSIVE_DOMAINS), bulk.Delete(EXCLUSIVE_DOMAINS)
+NEW_DOMAINS, END_DOMAINS = InsertRows(EXCLUSIVE_DOMAINS), DeleteRows(EXCLUSIVE_DOMAINS)
 MARKED = sa.select(NODES.c.uuid, NODES.c.fences).where(NODES.c.fences.is_not(None))
-TENANTS = bulk.Select(CLAIMS, 'consumer_uuid', 'node_uuid', 'fences', key='node_uuid')
+TENANTS = SelectRows(CLAIMS, 'consumer_uuid', 'node_uuid', 'fences', key='node_uuid')
 
 # How many times other schedulers may change the nodes of a domain while it is closed or ended.
 TRIES = 5
@@ -183,11 +183,11 @@ def _end_once(sessions):
         return []
     with sessions.transaction() as connection:
         read = DomainReader(connection, None, (), ending)
-        usages = sql_nodes.lock(connection, read.nodes)
+        usages, _ = sql.lock_nodes(connection, read.nodes)
         # A claim may have entered since; after the lock, none can before this transaction ends.
         exclusive_domains = read.exclusive_domains(connection, usages)
         exclusive_domains.adopt(exclusive_domains.swept())
-        sql_nodes.write(connection, usages)
+        sql.write_changes(connection, usages)
         write(connection, usages, exclusive_domains)
     return sorted(exclusive_domains.changed)
 

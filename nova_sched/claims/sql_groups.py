@@ -9,21 +9,25 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Groups in the database: the records of groups, the members of server groups, and what a
-placement of a group needs of both."""
+"""Groups in the database: the records of groups, the members of server groups, the usage of plans,
+and what the guards of placements need of them."""
 
 import dataclasses
+import json
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claims import GroupRecord, sql_domains
+from nova_sched.claim import PLANNED
+from nova_sched.claims import GroupRecord, plan_quota, sql_domains
 from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import dropped
-from nova_sched.claims.judge import ServerGroupMembers
-from nova_sched.db import bulk
-from nova_sched.db.tables import CLAIMS, SERVER_GROUPS, TOP_GROUPS
+from nova_sched.claims.guards import Guards, ServerGroupMembers
+from nova_sched.db import quotas
+from nova_sched.db.tables import CLAIMS, EXCLUSIVE_DOMAINS, SERVER_GROUPS, TOP_GROUPS
+from nova_sched.db.transactions import DeleteRows, InsertRows, SelectRows, UpdateRows
+from nova_sched.hardware.machine import HardwareAllocation
 
 # A definition is long, so it is read only on request.
 SHORT = tuple(
@@ -31,39 +35,47 @@ SHORT = tuple(
 )
 CHANGING = tuple(name for name in SHORT if name != 'uuid')
 
-LOCK_RECORDS = bulk.Select(TOP_GROUPS, *SHORT, lock=True)
-NEW_RECORDS = bulk.Insert(TOP_GROUPS)
-CHANGE_RECORDS = bulk.Update(TOP_GROUPS, *CHANGING)
-CHANGE_DEFINITIONS = bulk.Update(TOP_GROUPS, 'definition')
+LOCK_RECORDS = SelectRows(TOP_GROUPS, *SHORT, lock=True)
+NEW_RECORDS = InsertRows(TOP_GROUPS)
+CHANGE_RECORDS = UpdateRows(TOP_GROUPS, *CHANGING)
+CHANGE_DEFINITIONS = UpdateRows(TOP_GROUPS, 'definition')
 ALL_BUT_DEFINITIONS = sa.select(*(TOP_GROUPS.c[name] for name in SHORT))
 IN_ORDER = TOP_GROUPS.c.created_s, TOP_GROUPS.c.uuid
 
 
 class Steps:
-    """The steps of a commit that only placements take which concern groups.
+    """The steps of a commit that only a batch with guards takes.
 
-    What a placement is validated by is locked when this is made, before the nodes: the records of
-    groups (``records``), and the ``members`` of server groups. ``claims`` are those of the
-    placements' consumers. ``domains`` (sql_domains.DomainReader) has the nodes to lock next.
+    What guards are validated by is locked when this is made, before the nodes: the records of
+    groups, and the members of server groups. ``claims`` are those of the placements' consumers.
+    ``nodes`` are to be locked next. ``placements`` have all nodes of the domains that they close.
     """
 
     def __init__(self, connection, locator, placements, claims):
-        self._before = lock_records(connection, {one.record_uuid for one in placements} - {None})
+        self._records = lock_records(connection, {one.record_uuid for one in placements} - {None})
         # A quota counts what a new definition adds to the stored one.
         for guard in (one.guard for one in placements if one.guard and one.guard.limits):
-            if guard.record.definition is not None and self._before.get(guard.record.uuid):
-                self._before[guard.record.uuid] = read_record(connection, guard.record.uuid)
-        self.records = dict(self._before)
-        self.members = _lock_members(connection, placements)
+            if guard.record.definition is not None and self._records.get(guard.record.uuid):
+                self._records[guard.record.uuid] = read_record(connection, guard.record.uuid)
+        self._members = _lock_members(connection, placements)
         ending = dropped(placements, claims)
-        self.domains = sql_domains.DomainReader(connection, locator, placements, ending)
+        self._domains = sql_domains.DomainReader(connection, locator, placements, ending)
+        self.nodes, self.placements = self._domains.nodes, self._domains.placements
 
-    def write(self, connection, held):
-        """Write the records as they are now, and mark the server groups that have new members."""
-        entered = {claim.group_uuid for claim in held.added.values()} & self.members.keys()
+    def guards(self, connection, usages):
+        """Return the Guards, with the locked nodes. Raises NodesChanged, and quotas.NoRows."""
+        exclusive_domains = self._domains.exclusive_domains(connection, usages)
+        plans = hold_plans(connection, self.placements)
+        return Guards(self._members, dict(self._records), exclusive_domains, plans)
+
+    def write(self, connection, usages, held, guards):
+        """Write the exclusive domains and the records as they are now, and mark the server groups
+        that have new members."""
+        sql_domains.write(connection, usages, guards.exclusive_domains)
+        entered = {claim.group_uuid for claim in held.added.values()} & guards.members.keys()
         for chunk in sql.chunks(sorted(entered)):
             connection.execute(sql.RAISE_GROUPS, {'given': chunk})
-        write_records(connection, self._before, self.records)
+        write_records(connection, self._records, guards.records)
 
 
 def _lock_members(connection, placements):
@@ -138,6 +150,61 @@ def read_records(connection, project_id=None, name=None, marker=None, limit=None
     return [GroupRecord(**row) for row in connection.execute(query).mappings()]
 
 
+# The usage of plans. A transaction that adds to plans with limits holds the row of their project
+# from before it reads the usage to its end, so two of them cannot both take the rest.
+
+OF_PROJECT = TOP_GROUPS.c.project_id == sa.bindparam('project')
+# Most planned claims of a project are equal: one row for each kind of those without hardware.
+KIND = (
+    CLAIMS.c.resources,
+    CLAIMS.c.parts,
+    sa.case((CLAIMS.c.parts.is_not(None), CLAIMS.c.node_uuid)),
+)
+PLANNED_CLAIMS = (
+    sa.select(*KIND, sa.func.count())
+    .join(TOP_GROUPS, TOP_GROUPS.c.uuid == CLAIMS.c.top_group)
+    .where(OF_PROJECT, CLAIMS.c.state == PLANNED)
+    .group_by(*KIND)
+)
+# Definitions are ASCII, as JSON writes it: characters are bytes.
+DEFINITIONS = sa.select(
+    sa.func.sum(sa.case((TOP_GROUPS.c.deleted, 0), else_=TOP_GROUPS.c.members)),
+    sa.func.sum(sa.func.length(TOP_GROUPS.c.definition)),
+).where(OF_PROJECT)
+DOMAINS = (
+    sa.select(sa.func.count())
+    .select_from(EXCLUSIVE_DOMAINS)
+    .join(TOP_GROUPS, TOP_GROUPS.c.uuid == EXCLUSIVE_DOMAINS.c.top_group)
+    .where(OF_PROJECT)
+)
+
+
+def plan_usage(connection, project_id):
+    """The usage of the plans of a project, by resource."""
+    given = {'project': project_id}
+    used = plan_quota.amounts({}, 0)
+    for resources, parts, node, number in connection.execute(PLANNED_CLAIMS, given):
+        held = parts and HardwareAllocation.from_json(parts)
+        whole = plan_quota.resources_of(json.loads(resources), held, node)
+        used.update(plan_quota.amounts(whole, number))
+    members, size = connection.execute(DEFINITIONS, given).one()
+    used[plan_quota.MEMBERS], used[plan_quota.BYTES] = int(members or 0), int(size or 0)
+    used[plan_quota.DOMAINS] = connection.scalar(DOMAINS, given)
+    return +used
+
+
+def hold_plans(connection, placements):
+    """Project -> the usage of its plans, for the placements that have limits. Raises
+    quotas.NoRows."""
+    projects = {
+        one.guard.record.project_id for one in placements if one.guard and one.guard.limits
+    }
+    if not projects:
+        return {}
+    quotas.hold_plans(connection, projects)
+    return {project: plan_usage(connection, project) for project in sorted(projects)}
+
+
 # Groups without claims. Any scheduler may remove them; none has to.
 
 
@@ -146,18 +213,18 @@ class GroupStatements(NamedTuple):
     with members, and delete groups."""
 
     empty: sa.Select
-    lock: bulk.Select
+    lock: SelectRows
     in_use: sa.Select
-    end: bulk.Delete
+    end: DeleteRows
 
 
 def _kind(table, column, *condition):
     empty = sa.select(table.c.uuid).where(~sa.exists().where(column == table.c.uuid), *condition)
     return GroupStatements(
         empty.order_by(table.c.uuid).limit(sql.CHUNK),
-        bulk.Select(table, 'uuid', lock=True),
+        SelectRows(table, 'uuid', lock=True),
         sa.select(column).where(column.in_(sql.GIVEN)).distinct(),
-        bulk.Delete(table),
+        DeleteRows(table),
     )
 
 

@@ -16,7 +16,7 @@ import dataclasses
 import itertools
 import json
 
-from nova_sched.claims import NodeFacts, sql_domains, sql_nodes
+from nova_sched.claims import NodeFacts, sql_domains
 from nova_sched.claims import statements as sql
 from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, settle
 from nova_sched.claims.values import sums
@@ -196,7 +196,7 @@ def take_all(connection, latest, now_s, lifetime_s, locator=None):
     rows = sql.read_nodes(connection, latest, lock=True)
     # Of the locked nodes only: another scheduler may make a node that is missing here, and remove
     # it with its text before this transaction writes.
-    texts = sql_nodes.texts(connection, rows)
+    texts = sql.read_texts(connection, rows)
     claims = sql.by_node(sql.read_claims(connection, sql.CLAIMS_ON, latest))
     known = {uuid: _before(row, texts[uuid]) for uuid, row in rows.items()}
     moving = _moving(connection, latest, known, claims)
@@ -225,7 +225,7 @@ def take_all(connection, latest, now_s, lifetime_s, locator=None):
     sql_domains.enter(connection, locator, taken.values())
     _write(connection, taken.values())
     ended = [one.facts.ended for one in taken.values()] + [one.claims for one in forgotten]
-    sql_nodes.free_sources(connection, itertools.chain(*ended), now_s, lifetime_s)
+    sql.free_sources(connection, itertools.chain(*ended), now_s, lifetime_s)
     return taken, forgotten
 
 
@@ -261,18 +261,20 @@ def _meet_twins(connection, reports, rows):
         if twin is None:
             continue
         if row is None and not report.order.is_of_later_life(twin.boot, twin.made_at):
-            text = sql_nodes.texts(connection, [twin.uuid])[twin.uuid]
+            text = sql.read_texts(connection, [twin.uuid])[twin.uuid]
             claims = sql.read_claims(connection, sql.CLAIMS_ON, [twin.uuid])
             late[uuid] = _not_taken(twin, text, claims)
         else:
-            forgotten += sql_nodes.forget(connection, NODES.c.uuid == twin.uuid)
+            forgotten += sql.forget_nodes(connection, NODES.c.uuid == twin.uuid)
     return late, forgotten
 
 
 def _write(connection, taken):
     """Write all changes that reports make, with one statement for each kind."""
     ended, put = [one.ended for one in taken], [one.put for one in taken]
-    sql_nodes.replace_claims(connection, itertools.chain(*ended), itertools.chain(*put))
+    uuids = sorted(claim.uuid for claim in itertools.chain(*ended))
+    sql.END_CLAIMS.run(connection, uuids)
+    sql.PUT_CLAIMS.run(connection, [sql.claim_row(claim) for claim in itertools.chain(*put)])
     texts = [(one, {'node_uuid': one.uuid, 'report': one.text}) for one in taken]
     same = [one.values for one in taken if not (one.changed or one.facts.stale)]
     sql.NEW_NODES.run(connection, [one.values for one in taken if one.new])

@@ -9,21 +9,23 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The statements of the SQL store, built once, and the conversion of its rows to values."""
+"""The statements of the SQL store: built once, the conversion of its rows to values and back, and
+the locks, reads and writes of nodes together with their claims."""
 
 import collections
 import dataclasses
 import functools
 import json
 import operator
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, Claim, Resizing
-from nova_sched.claims import ServiceFacts
-from nova_sched.claims.judge import NodeUsage
-from nova_sched.db import bulk, clock
+from nova_sched.claims import NodeFacts, ServiceFacts
+from nova_sched.claims.judge import Held, NodeUsage
+from nova_sched.db import clock
 from nova_sched.db.tables import (
     AGGREGATES,
     CLAIMS,
@@ -34,9 +36,10 @@ from nova_sched.db.tables import (
     SERVER_GROUPS,
     SERVICES,
 )
+from nova_sched.db.transactions import DeleteRows, InsertRows, SelectRows, UpdateRows
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.state.host_aggregate import HostAggregate
-from nova_sched.state.report import Inventory
+from nova_sched.state.report import Inventory, Report
 
 # Databases limit the parameters of one statement.
 CHUNK = 500
@@ -45,17 +48,17 @@ CLAIM_FIELDS = tuple(field.name for field in dataclasses.fields(Claim))
 
 # For many rows, one statement for all of them.
 JUDGED_BY = 'inventories', 'used', 'generation', 'host', 'pieces_at', 'fences', 'foreign_instances'
-LOCK_USAGES = bulk.Select(NODES, 'uuid', *JUDGED_BY, lock=True, clock=True)
-CONSUMERS_WITH_CLAIMS = bulk.Select(CLAIMS, 'consumer_uuid', key='consumer_uuid')
-PUT_CLAIMS, END_CLAIMS = bulk.Insert(CLAIMS), bulk.Delete(CLAIMS)
-WRITE_EXPIRIES = bulk.Update(CLAIMS, 'expires_s', 'changed_s', 'changed_at')
-WRITE_USES = bulk.Update(NODES, 'used', also='generation = generation + 1')
-WRITE_FENCES = bulk.Update(NODES, 'fences')
-WRITE_PIECES = bulk.Update(NODES, 'pieces_at')
-NEW_NODES, NEW_TEXTS = bulk.Insert(NODES), bulk.Insert(REPORTS)
-CHANGE_NODES = bulk.Update(NODES, *(name for name in NODES.columns.keys() if name != 'uuid'))  # noqa: SIM118
-SEE_NODES = bulk.Update(NODES, 'seen_s', 'boot', 'sequence', 'reported_at')
-CHANGE_TEXTS = bulk.Update(REPORTS, 'report')
+LOCK_USAGES = SelectRows(NODES, 'uuid', *JUDGED_BY, lock=True, clock=True)
+CONSUMERS_WITH_CLAIMS = SelectRows(CLAIMS, 'consumer_uuid', key='consumer_uuid')
+PUT_CLAIMS, END_CLAIMS = InsertRows(CLAIMS), DeleteRows(CLAIMS)
+WRITE_EXPIRIES = UpdateRows(CLAIMS, 'expires_s', 'changed_s', 'changed_at')
+WRITE_USES = UpdateRows(NODES, 'used', also='generation = generation + 1')
+WRITE_FENCES = UpdateRows(NODES, 'fences')
+WRITE_PIECES = UpdateRows(NODES, 'pieces_at')
+NEW_NODES, NEW_TEXTS = InsertRows(NODES), InsertRows(REPORTS)
+CHANGE_NODES = UpdateRows(NODES, *(name for name in NODES.columns.keys() if name != 'uuid'))  # noqa: SIM118
+SEE_NODES = UpdateRows(NODES, 'seen_s', 'boot', 'sequence', 'reported_at')
+CHANGE_TEXTS = UpdateRows(REPORTS, 'report')
 
 # Built once: building a statement costs more than running it on SQLite.
 GIVEN: sa.BindParameter = sa.bindparam('given', expanding=True)
@@ -83,12 +86,12 @@ OVERDUE = (
     .order_by(CLAIMS.c.state == CONFIRMED, CLAIMS.c.expires_s, CLAIMS.c.uuid)
     .limit(CHUNK)
 )
-CLAIMS_OF = bulk.Select(CLAIMS, *CLAIMS.columns.keys(), key='consumer_uuid')
-CLAIMS_ON = bulk.Select(CLAIMS, *CLAIMS.columns.keys(), key='node_uuid')
-CLAIMS_BY_UUID = bulk.Select(CLAIMS, *CLAIMS.columns.keys())
-READ_NODES = bulk.Select(NODES, *NODES.columns.keys())
-LOCK_NODES = bulk.Select(NODES, *NODES.columns.keys(), lock=True, clock=True)
-READ_TEXTS = bulk.Select(REPORTS, 'node_uuid', 'report')
+CLAIMS_OF = SelectRows(CLAIMS, *CLAIMS.columns.keys(), key='consumer_uuid')
+CLAIMS_ON = SelectRows(CLAIMS, *CLAIMS.columns.keys(), key='node_uuid')
+CLAIMS_BY_UUID = SelectRows(CLAIMS, *CLAIMS.columns.keys())
+READ_NODES = SelectRows(NODES, *NODES.columns.keys())
+LOCK_NODES = SelectRows(NODES, *NODES.columns.keys(), lock=True, clock=True)
+READ_TEXTS = SelectRows(REPORTS, 'node_uuid', 'report')
 
 # A row of NODES; ``now_s`` is the database's time at which it was locked, or None.
 _COLUMNS = [*NODES.columns.keys(), 'now_s']
@@ -180,7 +183,7 @@ def claim_row(claim):
     row['image_properties'] = _json(dict(image)) if image else None
     row['parts'] = claim.parts and claim.parts.to_json()
     row['resizing'] = claim.resizing and claim.resizing.to_json()
-    row['fences'] = fences_text(claim.fences)
+    row['fences'] = fences_text(claim.fences) if claim.fences else None
     row['life'] = None
     row['unconfirmed'] = None if claim.is_confirmed else claim.consumer_uuid
     return row
@@ -208,13 +211,6 @@ def fences_text(tokens):
 def tokens(text):
     """The tokens of exclusive domains in a row's text."""
     return frozenset(json.loads(text)) if text else frozenset()
-
-
-def usage(inventories, used, generation, host, pieces_at, fences, foreign_instances):
-    """A node's usage, from the texts in its row: the columns JUDGED_BY."""
-    made = NodeUsage(_inventories(inventories), json.loads(used), generation, host, pieces_at)
-    made.fences, made.foreign_instances = tokens(fences), foreign_instances
-    return made
 
 
 # Nodes of one type have the same text, and it seldom changes.
@@ -248,3 +244,111 @@ def read_instances(connection):
         row.host: frozenset(json.loads(row.instances))
         for row in connection.execute(sa.select(HOST_INSTANCES))
     }
+
+
+# Nodes, together with their claims.
+
+
+def lock_nodes(connection, nodes, clock=None):
+    """Lock nodes until this transaction ends. Returns (UUID -> NodeUsage, the time in seconds when
+    the last of them was locked): by the database, 0 without nodes, or by ``clock``."""
+    usages, now_s = {}, 0.0
+    for row in LOCK_USAGES.run(connection, nodes):
+        uuid, inventories, used, generation, host, pieces_at, fences, foreign, read_s = row
+        usages[uuid] = NodeUsage(
+            _inventories(inventories), json.loads(used), generation, host, pieces_at
+        )
+        usages[uuid].foreign_instances = foreign
+        if fences:
+            usages[uuid].fences = tokens(fences)
+        now_s = max(now_s, read_s)
+    return usages, now_s if clock is None else clock()
+
+
+def write_changes(connection, usages, held=None):
+    """Write the changes of claims (Held), and of the usages of nodes."""
+    added = {} if held is None else held.added
+    if held is not None and held.removed:
+        END_CLAIMS.run(connection, sorted(claim.uuid for claim in held.removed.values()))
+    PUT_CLAIMS.run(connection, [claim_row(claim) for claim in added.values()])
+    changed = [{'uuid': uuid, 'used': use_text(usage.used)}
+               for uuid, usage in sorted(usages.items()) if usage.changed]  # fmt: skip
+    WRITE_USES.run(connection, changed)
+    taken = {claim.node_uuid for claim in added.values() if claim.all_parts}
+    pieces = [{'uuid': uuid, 'pieces_at': usages[uuid].generation + 1} for uuid in sorted(taken)]
+    WRITE_PIECES.run(connection, pieces)
+
+
+def free_sources(connection, ended, now_s, lifetime_s):
+    """Write the other claims of moves that keep their source again, if a report or a removal has
+    ended them: the consumers may not be back on their sources yet, see NodeReports."""
+    consumers = {claim.consumer_uuid for claim in ended if claim.keeps_source}
+    if not consumers:
+        return
+    nodes = {claim.node_uuid for claim in read_claims(connection, CLAIMS_OF, consumers)}
+    usages, _ = lock_nodes(connection, nodes)
+    found = read_claims(connection, CLAIMS_OF, consumers)
+    held = Held(claim for claim in found if claim.node_uuid in usages)
+    for claim in held.claims:
+        held.put(claim.key, claim.returning(now_s + lifetime_s))
+    held.stamp(now_s, usages)
+    write_changes(connection, usages, held)
+
+
+def read_texts(connection, uuids):
+    """UUID -> the node's last report, as text."""
+    return dict(READ_TEXTS.run(connection, uuids))
+
+
+def read_facts(connection, uuids):
+    """All stored data of nodes; only of those that exist. Returns also why the others of them
+    cannot be read, by UUID: another release, or a hand, has written a row of theirs."""
+    # The nodes first: a generation that is older than the claims is found stale by the next read.
+    nodes = read_nodes(connection, uuids).values()
+    reports = read_texts(connection, uuids)
+    claims: dict[str, list] = {}
+    for row in CLAIMS_ON.run(connection, uuids):
+        claims.setdefault(row[NODE], []).append(row)
+    found, odd = [], {}
+    for row in nodes:
+        if row.uuid not in reports:
+            continue  # it was removed between the two queries
+        try:
+            found.append(_facts(row, reports[row.uuid], claims.get(row.uuid, ())))
+        except ODD as error:  # it costs its node alone
+            odd[row.uuid] = f'{type(error).__name__}: {error}'
+    return tuple(found), odd
+
+
+def _facts(row, text, claims):
+    return NodeFacts(
+        report=Report.from_json(text),
+        generation=row.generation,
+        claims=tuple(map(claim, claims)),
+        unclaimed=json.loads(row.unclaimed),
+        foreign_instances=row.foreign_instances,
+        seen_s=row.seen_s,
+        fences=tokens(row.fences),
+    )
+
+
+class Forgotten(NamedTuple):
+    """A node that was removed, with the claims that ended with it."""
+
+    uuid: str
+    host: str
+    claims: list
+
+
+def forget_nodes(connection, *condition):
+    """Remove nodes and their claims. Returns a Forgotten for each."""
+    columns = NODES.c.uuid, NODES.c.host, NODES.c.generation
+    nodes = connection.execute(sa.select(*columns).where(*condition).with_for_update()).all()
+    found = []
+    for uuid, host, generation in nodes:
+        found.append(Forgotten(uuid, host, read_claims(connection, CLAIMS_ON, [uuid])))
+        connection.execute(KEEP_GENERATION, {'generation': generation})
+        connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
+        connection.execute(sa.delete(REPORTS).where(REPORTS.c.node_uuid == uuid))
+        connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))
+    return found

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from nova_sched import errors
-from nova_sched.claim import PENDING, Claim
+from nova_sched.claim import Claim
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Report
 
@@ -169,11 +169,6 @@ class Placement:
     guard: GroupGuard | None = None
     new: bool = False
     unplaced: bool = False
-
-    @property
-    def may_move(self):
-        """Whether a pending claim of the placement may be the target of a move."""
-        return not (self.new or self.unplaced) and any(one.state == PENDING for one in self.claims)
 
     @property
     def record_uuid(self):

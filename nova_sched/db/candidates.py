@@ -16,8 +16,8 @@ import uuid
 
 import sqlalchemy as sa
 
-from nova_sched.db.engine import transaction
 from nova_sched.db.tables import CANDIDATE_REQUESTS, CANDIDATES
+from nova_sched.db.transactions import transaction
 
 CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
 

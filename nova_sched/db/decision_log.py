@@ -18,8 +18,8 @@ import uuid
 import sqlalchemy as sa
 
 from nova_sched.db import clock, record_text
-from nova_sched.db.engine import transaction
 from nova_sched.db.tables import TRAILS
+from nova_sched.db.transactions import transaction
 
 PAGE = 500  # records that one statement reads
 REFUSED = 'refused'  # an outcome

@@ -15,9 +15,9 @@ import contextlib
 
 import sqlalchemy as sa
 
-from nova_sched.db import clock, faults
-from nova_sched.db.engine import transaction
+from nova_sched.db import clock
 from nova_sched.db.tables import ENDED_SESSIONS
+from nova_sched.db.transactions import THERE, transaction
 
 THIS = ENDED_SESSIONS.c.uuid == sa.bindparam('this')
 
@@ -31,7 +31,7 @@ class SqlEndedSessions:
     def add(self, uuid, for_s):
         """Store that a session has ended, for so many seconds."""
         # A caller may log out twice at the same time.
-        with contextlib.suppress(*faults.THERE), transaction(self._engine) as connection:
+        with contextlib.suppress(*THERE), transaction(self._engine) as connection:
             now_s = clock.read(connection)
             old = sa.delete(ENDED_SESSIONS).where(ENDED_SESSIONS.c.until_s < now_s)
             connection.execute(old)

@@ -9,19 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The database engine, set up for claims, and connections that threads keep."""
+"""The database engine, set up for claims."""
 
 import contextlib
 import re
-import threading
 
 import sqlalchemy as sa
-from oslo_db import api as oslo_db_api
 from oslo_db import exception as db_error
 from oslo_db.sqlalchemy import exc_filters
 
 from nova_sched import errors
-from nova_sched.db import address, faults
+from nova_sched.db import address, transactions
 from nova_sched.db import limits as db_limits
 
 # Callers that wait for a database do it in their own loop, which can be stopped. oslo.db makes no
@@ -94,7 +92,7 @@ def for_command(connection, limits=db_limits.DEFAULT):
 
 def in_memory():
     """An engine for a new database in the memory of this process: all threads have its only
-    connection, see SharedSession. It ends with the engine."""
+    connection, see transactions.SharedSession. It ends with the engine."""
     import sqlite3  # late: processes with a database server do without it
 
     class Connection(sqlite3.Connection):
@@ -145,20 +143,20 @@ def _tune(engine, limits, waits=True):
 def _usable():
     """Raises BadConfig for a database that can never be used, StoreUnavailable for one that does
     not answer."""
-    with faults.told_apart():
+    with transactions.told_apart():
         try:
             yield
         except (
             sa.exc.ResourceClosedError
         ) as error:  # the link was cut while the first connection was made
-            raise errors.StoreUnavailable(faults.first_line(error)) from error
+            raise errors.StoreUnavailable(transactions.first_line(error)) from error
         except (sa.exc.DBAPIError, db_error.DBError) as error:
-            why = faults.first_line(error)
+            why = transactions.first_line(error)
             if not (isinstance(error, UNUSABLE) or REFUSED.search(str(error))):
                 raise
             raise errors.BadConfig('[database] connection', why) from error
         except UNUSABLE as error:
-            why = faults.first_line(error) + _driver_advice(error)
+            why = transactions.first_line(error) + _driver_advice(error)
             raise errors.BadConfig('[database] connection', why) from error
 
 
@@ -252,210 +250,3 @@ def _kind(engine, connection):
     if engine.dialect.name == 'postgresql':
         return 'postgresql'
     return 'mariadb' if 'mariadb' in connection.get_server_info().lower() else 'mysql'
-
-
-@contextlib.contextmanager
-def transaction(engine):
-    """A new connection in a transaction.
-
-    Raises StoreUnavailable, StoreBusy or StoreFull; then the transaction is rolled back. Only
-    after StoreUnavailable, it may have been committed.
-    """
-    with faults.told_apart(engine.dialect), engine.begin() as connection:
-        yield connection
-
-
-# Calls a method again while other transactions stop it: nothing is done by then. The 20th
-# StoreBusy is raised.
-repeated = oslo_db_api.wrap_db_retry(
-    max_retries=19,
-    retry_interval=0.002,
-    max_retry_interval=0.05,
-    jitter=True,
-    exception_checker=lambda error: isinstance(error, errors.StoreBusy),
-)
-
-
-class Sessions:
-    """One connection for each thread, kept open from one transaction to the next.
-
-    Taking a connection from a pool and returning it costs as much as a small transaction. On
-    SQLite, where oslo.db keeps no pool, closing the last one costs a checkpoint of the log.
-    """
-
-    def __init__(self, engine):
-        self._engine = engine
-        self._of_thread = threading.local()
-
-    @contextlib.contextmanager
-    def transaction(self, reads=False):
-        """The thread's connection in a transaction; raises the errors of ``transaction`` of this
-        module.
-
-        A transaction that only reads waits for no writer, and no writer waits for it.
-        """
-        with self._kept() as connection:
-            if connection.dialect.name == 'sqlite':
-                _begin_sqlite(connection, reads)
-            with connection.begin():
-                yield connection
-
-    @contextlib.contextmanager
-    def brief(self, reads=False):
-        """A transaction only for db.bulk's statements, in the shortest time; raises the same
-        errors."""
-        with self._kept() as connection, _brief(connection, reads) as made:
-            yield made
-
-    @contextlib.contextmanager
-    def _kept(self):
-        with faults.told_apart(self._engine.dialect):
-            connection = getattr(self._of_thread, 'connection', None)
-            if connection is None:
-                connection = self._of_thread.connection = self._engine.connect()
-            try:
-                yield connection
-            except BaseException as error:
-                # After a deadlock, a duplicate or an error of the caller, the connection is as
-                # good as before. After any other error, the next transaction starts on a new one.
-                lost = faults.meaning(error, connection.dialect) is errors.StoreUnavailable
-                if lost or not isinstance(error, Exception):
-                    self._of_thread.connection = None
-                    connection.invalidate()
-                    connection.close()
-                raise
-
-
-class SharedSession(Sessions):
-    """The only connection to a database in memory: threads use it in turn.
-
-    An engine has one. The end of another one's connection would roll back what this one does.
-    """
-
-    def __init__(self, engine):
-        super().__init__(engine)
-        self._connection, self._turn = engine.connect(), threading.Lock()
-
-    @contextlib.contextmanager
-    def _kept(self):
-        with faults.told_apart(self._engine.dialect), self._turn:
-            yield self._connection
-
-
-def sessions(engine):
-    """The Sessions that fit the engine."""
-    if not isinstance(engine.pool, sa.StaticPool):
-        return Sessions(engine)
-    if not hasattr(engine, 'shared_session'):
-        engine.shared_session = SharedSession(engine)
-    return engine.shared_session
-
-
-def _begin_sqlite(connection, reads):
-    """Begin directly, and notify oslo.db: its own BEGIN takes as long as a statement."""
-    connection.connection.driver_connection.execute('BEGIN' if reads else 'BEGIN IMMEDIATE')
-    connection.info['in_transaction'] = True
-
-
-# For the claims that a caller waits for, transactions in few messages and without SQLAlchemy. To a
-# database on another machine, each message takes longer than most statements. SQLAlchemy's own
-# processing of a statement takes as long as SQLite takes to run it (the benchmarks `shared` and
-# `claims` show it).
-
-
-@contextlib.contextmanager
-def _brief(connection, reads):
-    """A transaction on the driver's connection below an SQLAlchemy connection that has none;
-    ``reads``: it only reads."""
-    kind = {'psycopg2': _InFewMessages, 'pysqlite': _OnSqlite}.get(
-        connection.dialect.driver, _Brief
-    )
-    made = kind(connection)
-    made.begin(reads)
-    try:
-        yield made
-        made.commit()
-    except BaseException:
-        try:
-            made.rollback()
-        except connection.dialect.dbapi.Error:
-            # The error that is being raised describes the fault better than this one.
-            connection.invalidate()
-        raise
-
-
-class _Brief:
-    """Runs statements as far as db.bulk needs it, like SQLAlchemy's connection and with its
-    errors."""
-
-    def __init__(self, connection):
-        self.dialect = connection.dialect
-        self._driver = connection.connection.driver_connection
-        self._cursor = self._driver.cursor()
-
-    def begin(self, reads):
-        """Begin, where the driver does not."""
-
-    def exec_driver_sql(self, text, given=()):
-        """Run a statement, for each of a list of rows."""
-        many = isinstance(given, list)
-        self._call(self._cursor.executemany if many else self._cursor.execute, text, given)
-        return self
-
-    def fetchall(self):
-        """The rows of the last statement."""
-        return self._cursor.fetchall()
-
-    def commit(self):
-        self._call(self._driver.commit)
-
-    def rollback(self):
-        self._driver.rollback()
-
-    def _call(self, function, *given):
-        base = self.dialect.dbapi.Error
-        try:
-            function(*given)
-        except base as error:
-            raise sa.exc.DBAPIError.instance(given and given[0], None, error, base) from error
-
-
-class _OnSqlite(_Brief):
-    def begin(self, reads):
-        self.exec_driver_sql('BEGIN' if reads else 'BEGIN IMMEDIATE')
-
-
-class _InFewMessages(_Brief):
-    """Delays statements without rows to fetch until one has rows, or until the end.
-
-    The driver would send BEGIN and COMMIT each in a separate message, so its own transaction
-    handling is switched off.
-    """
-
-    def __init__(self, connection):
-        super().__init__(connection)
-        self._driver.autocommit = True
-        self._texts, self._given = ['BEGIN'], []
-
-    def exec_driver_sql(self, text, given=()):
-        self._texts.append(text)
-        self._given += given
-        return self
-
-    def fetchall(self):
-        self._send()
-        return self._cursor.fetchall()
-
-    def commit(self):
-        self._texts.append('COMMIT')
-        self._send()
-        self._driver.autocommit = False
-
-    def rollback(self):
-        self._cursor.execute('ROLLBACK')
-        self._driver.autocommit = False
-
-    def _send(self):
-        text, given = '; '.join(self._texts), self._given
-        self._texts, self._given = [], []
-        self._call(self._cursor.execute, text, given)

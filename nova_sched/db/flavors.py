@@ -18,8 +18,8 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import clock
-from nova_sched.db.engine import transaction
 from nova_sched.db.tables import FLAVORS, REVISIONS
+from nova_sched.db.transactions import transaction
 
 COLUMNS = tuple(FLAVORS.columns.keys())
 

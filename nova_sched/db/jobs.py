@@ -22,10 +22,16 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db import bulk, clock, quotas
-from nova_sched.db.engine import Sessions, repeated
-from nova_sched.db.faults import THERE
+from nova_sched.db import clock, quotas
 from nova_sched.db.tables import JOBS, QUOTA_HOLDS, QUOTA_USAGE
+from nova_sched.db.transactions import (
+    THERE,
+    DeleteRows,
+    InsertRows,
+    SelectRows,
+    Sessions,
+    repeated,
+)
 
 QUEUED, DONE, FAILED, CANCELLED = 'queued', 'done', 'failed', 'cancelled'
 ENDS = (DONE, FAILED, CANCELLED)
@@ -33,9 +39,9 @@ CREATE = 'create'
 
 CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
 
-PUT_JOBS, DROP_JOBS = bulk.Insert(JOBS), bulk.Delete(JOBS)
+PUT_JOBS, DROP_JOBS = InsertRows(JOBS), DeleteRows(JOBS)
 COLUMNS = tuple(JOBS.columns.keys())
-READ_JOBS, LOCK_JOBS = bulk.Select(JOBS, *COLUMNS), bulk.Select(JOBS, 'uuid', lock=True)
+READ_JOBS, LOCK_JOBS = SelectRows(JOBS, *COLUMNS), SelectRows(JOBS, 'uuid', lock=True)
 
 KEY: sa.BindParameter = sa.bindparam('key')
 NOW_S: sa.BindParameter = sa.bindparam('now_s')

@@ -18,8 +18,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.db import faults
-from nova_sched.db.engine import transaction
+from nova_sched.db.transactions import first_line, transaction
 
 CELLS = sa.table(
     'cell_mappings',
@@ -180,7 +179,7 @@ class NovaApi:
                     specs.setdefault(row.flavor_id, {})[row.key] = row.value
         except (db_error.DBError, sa.exc.DBAPIError) as error:
             where = f'database {self._engine.url.database}'
-            raise errors.BadConfig(where, faults.first_line(error)) from error
+            raise errors.BadConfig(where, first_line(error)) from error
         rows = [
             {**{name: row[name] for name in row if name != 'id'},
              'extra_specs': specs.get(row['id'], {})}

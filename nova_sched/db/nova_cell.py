@@ -23,7 +23,7 @@ import datetime
 import sqlalchemy as sa
 
 from nova_sched.db import clock
-from nova_sched.db.engine import transaction
+from nova_sched.db.transactions import transaction
 
 CHUNK = 500  # keys in one statement
 COMPUTE, SCHEDULER = 'nova-compute', 'nova-scheduler'

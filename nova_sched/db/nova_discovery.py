@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.db import faults, nova_api
-from nova_sched.db.engine import transaction
+from nova_sched.db import nova_api
 from nova_sched.db.nova_cell import table
 from nova_sched.db.nova_services import UTC_NOW
+from nova_sched.db.transactions import first_line, transaction
 
 NODES = table('compute_nodes', 'uuid host mapped updated_at deleted')
 MAPPINGS = table('host_mappings', 'created_at cell_id host')
@@ -57,7 +57,7 @@ def map_host(api_engine, cell_uuid, host):
     except db_error.DBDuplicateEntry:
         return False
     except (db_error.DBError, sa.exc.DBAPIError) as error:
-        raise errors.BadConfig('[api_database] connection', faults.first_line(error)) from error
+        raise errors.BadConfig('[api_database] connection', first_line(error)) from error
 
 
 def mark(engine, node_uuid):
@@ -71,6 +71,4 @@ def mark(engine, node_uuid):
         with transaction(engine) as connection:
             connection.execute(statement)
     except (db_error.DBError, sa.exc.DBAPIError) as error:
-        raise errors.BadConfig(
-            'cell_mappings.database_connection', faults.first_line(error)
-        ) from error
+        raise errors.BadConfig('cell_mappings.database_connection', first_line(error)) from error

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.db import clock, faults, nova_api, nova_cell, nova_discovery, nova_services
-from nova_sched.db.engine import transaction
+from nova_sched.db import clock, nova_api, nova_cell, nova_discovery, nova_services
+from nova_sched.db.transactions import first_line, transaction
 
 OF_CELL = (
     nova_cell.SERVICES,
@@ -94,9 +94,7 @@ def _connect(engine):
         with transaction(engine) as connection:
             clock.read(connection)
     except (db_error.DBError, sa.exc.DBAPIError) as error:
-        raise errors.BadConfig(
-            f'database {engine.url.database}', faults.first_line(error)
-        ) from error
+        raise errors.BadConfig(f'database {engine.url.database}', first_line(error)) from error
 
 
 def _refused(engine, statement):
@@ -104,5 +102,5 @@ def _refused(engine, statement):
         with transaction(engine) as connection:
             connection.execute(statement)
     except REFUSALS as error:
-        return faults.first_line(error)
+        return first_line(error)
     return None

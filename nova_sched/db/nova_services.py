@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_error
 
 from nova_sched import errors
-from nova_sched.db import faults
-from nova_sched.db.engine import transaction
+from nova_sched.db.transactions import first_line, transaction
 
 BINARY, TOPIC = 'nova-scheduler', 'scheduler'
 VERSION = 74  # of the services of Nova 34
@@ -56,7 +55,7 @@ class SqlServiceRecords:
         except db_error.DBDuplicateEntry:  # another process of this host has made it
             self._update(host)
         except (db_error.DBError, sa.exc.DBAPIError) as error:
-            raise errors.BadConfig('[database] connection', faults.first_line(error)) from error
+            raise errors.BadConfig('[database] connection', first_line(error)) from error
 
     def _update(self, host):
         mine = (SERVICES.c.host == host, SERVICES.c.binary == BINARY, SERVICES.c.deleted == 0)

@@ -23,17 +23,22 @@ import json
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db import bulk
-from nova_sched.db.faults import THERE
 from nova_sched.db.tables import QUOTA_HOLDS, QUOTA_LIMITS, QUOTA_USAGE
+from nova_sched.db.transactions import (
+    THERE,
+    DeleteRows,
+    InsertRows,
+    SelectRows,
+    UpdateRows,
+)
 
 NO_LIMIT = -1
 
-LOCK_HOLDS = bulk.Select(QUOTA_HOLDS, 'instance_uuid', 'project_id', 'amounts', lock=True)
-PUT_HOLDS, WRITE_HOLDS = bulk.Insert(QUOTA_HOLDS), bulk.Update(QUOTA_HOLDS, 'amounts')
-DROP_HOLDS = bulk.Delete(QUOTA_HOLDS)
-LOCK_USAGE = bulk.Select(QUOTA_USAGE, 'project_id', 'used', lock=True)
-PUT_USAGE, WRITE_USAGE = bulk.Insert(QUOTA_USAGE), bulk.Update(QUOTA_USAGE, 'used')
+LOCK_HOLDS = SelectRows(QUOTA_HOLDS, 'instance_uuid', 'project_id', 'amounts', lock=True)
+PUT_HOLDS, WRITE_HOLDS = InsertRows(QUOTA_HOLDS), UpdateRows(QUOTA_HOLDS, 'amounts')
+DROP_HOLDS = DeleteRows(QUOTA_HOLDS)
+LOCK_USAGE = SelectRows(QUOTA_USAGE, 'project_id', 'used', lock=True)
+PUT_USAGE, WRITE_USAGE = InsertRows(QUOTA_USAGE), UpdateRows(QUOTA_USAGE, 'used')
 # Written, not only locked: on Galera, locks are local to one server.
 RAISE_PLANS = (
     sa.update(QUOTA_USAGE)

@@ -22,9 +22,8 @@ import uuid
 import sqlalchemy as sa
 
 from nova_sched.db import clock
-from nova_sched.db.engine import Sessions, repeated
-from nova_sched.db.faults import THERE
 from nova_sched.db.tables import CLAIMS, CLOSED_HOSTS, MOVES, NODES, REBALANCES, REVISIONS
+from nova_sched.db.transactions import THERE, Sessions, repeated
 
 WAITING, HELD, HANDED_OVER = 'waiting', 'held', 'handed-over'
 CONFIRMED, REVERTED, REFUSED = 'confirmed', 'reverted', 'refused'

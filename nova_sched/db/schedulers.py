@@ -19,8 +19,8 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from nova_sched.db import clock
-from nova_sched.db.engine import transaction
 from nova_sched.db.tables import SCHEDULERS
+from nova_sched.db.transactions import transaction
 
 ALIVE = (
     sa.select(SCHEDULERS)

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import engine as db_engine
-from nova_sched.db.engine import transaction
+from nova_sched.db.transactions import transaction
 
 # It logs its context each time.
 logging.getLogger('alembic').setLevel(logging.WARNING)

@@ -22,7 +22,7 @@ import alembic.command
 import sqlalchemy as sa
 
 from nova_sched.db import schema
-from nova_sched.db.engine import transaction
+from nova_sched.db.transactions import transaction
 
 FOLDER = Path(__file__).parent / 'data' / 'releases'
 

@@ -30,7 +30,7 @@ from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import plug_in_opts
 from nova_sched.conf import quota as quota_conf
 from nova_sched.conf.filter_scheduler import ALL_FILTERS
-from nova_sched.db import address, clock, schema
+from nova_sched.db import address, clock, schema, transactions
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.engine import catalog
@@ -353,7 +353,7 @@ def database_clock(conf):
         return None  # a connection would make it
     engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits))
     try:
-        with db_engine.transaction(engine) as connection:
+        with transactions.transaction(engine) as connection:
             ahead_s = clock.read(connection) - time.time()
     finally:
         engine.dispose()

@@ -21,8 +21,8 @@ import logging
 import sqlalchemy as sa
 
 from nova_sched.db import clock
-from nova_sched.db.engine import transaction
 from nova_sched.db.tables import MIXES
+from nova_sched.db.transactions import transaction
 from nova_sched.extensions.optimize.packing.mix import Mix
 
 LOG = logging.getLogger(__name__)

@@ -19,14 +19,8 @@ import dataclasses
 
 from nova_sched.claims import ANY, ChangeFeed, Changes, ClaimEdit, NodeFacts, NodeReports
 from nova_sched.claims.exclusive_domains import ExclusiveDomains
-from nova_sched.claims.judge import (
-    Held,
-    NodeUsage,
-    ServerGroupMembers,
-    judge,
-    only_short,
-    stale,
-)
+from nova_sched.claims.guards import Guards, ServerGroupMembers
+from nova_sched.claims.judge import Held, NodeUsage, judge, only_short, stale
 from nova_sched.claims.lifecycle import amend, expiring, finishing, leaving, reverting
 from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, newest, settle
 
@@ -80,19 +74,21 @@ class ExplorerStore(ChangeFeed):
         nodes = {claim.node_uuid for one in placements for claim in one.claims}
         nodes |= {node for consumer in consumers for node in held.of(consumer)}
         usages = self._usages(nodes)
-        members = {
-            policy.group_uuid: self._members_of_group(policy)
-            for one in placements
-            if one.guard
-            for policy in one.guard.policies
-        }
-        domains = ExclusiveDomains(usages)
-        outcomes = judge(placements, usages, held, members, {}, domains, self.now_s())
+        guards = None
+        if any(one.guard for one in placements):
+            members = {
+                policy.group_uuid: self._members_of_group(policy)
+                for one in placements
+                if one.guard
+                for policy in one.guard.policies
+            }
+            guards = Guards(members, {}, ExclusiveDomains(usages), {})
+        outcomes = judge(placements, usages, held, self.now_s(), guards)
         self._write(held, usages)
         return [
             outcome
             if outcome.won or only_short(one, usages, held)
-            else dataclasses.replace(outcome, fresh=self._fresh(stale(one, members, held)))
+            else dataclasses.replace(outcome, fresh=self._fresh(stale(one, held, guards)))
             for one, outcome in zip(placements, outcomes, strict=True)
         ]
 
@@ -248,7 +244,7 @@ class ExplorerStore(ChangeFeed):
         return dataclasses.replace(self._facts(uuid), ended=settled.ended)
 
     def _free_sources(self, ended):
-        """See ``sql_nodes.free_sources``."""
+        """See ``statements.free_sources``."""
         found = self._of({claim.consumer_uuid for claim in ended if claim.keeps_source})
         held, usages = Held(found), self._usages({claim.node_uuid for claim in found})
         for claim in found:

@@ -23,7 +23,7 @@ from unittest import mock
 import pytest
 
 from nova_sched.claim import Claim
-from nova_sched.claims import ClaimSelector, judge, reconcile
+from nova_sched.claims import ClaimSelector, guards, judge, reconcile
 from nova_sched.engine import place
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.state.report import ReportOrder
@@ -122,14 +122,17 @@ def test_no_order_of_events_breaks_a_promise(name, record_property):
     assert not found.wrong, f'{figures}\n{ways(found)}'
 
 
+TAKE = judge.NodeUsage.take
+
+
 def subtract_twice(usage, resources, sign=1):
-    judge.add(usage.used, resources, sign if sign > 0 else 2 * sign)
+    TAKE(usage, resources, sign if sign > 0 else 2 * sign)
 
 
 PLANTED = [
-    (judge._BatchValidator, '_is_current', lambda self, placement: True, ONE_DEVICE),
-    (judge._BatchValidator, '_is_current', lambda self, placement: True, CPUS),
-    (judge.ServerGroupMembers, 'admits', lambda self, consumer, node, host: True, GROUP),
+    (judge, '_is_current', lambda *_: True, ONE_DEVICE),
+    (judge, '_is_current', lambda *_: True, CPUS),
+    (guards.ServerGroupMembers, 'admits', lambda self, consumer, node, host: True, GROUP),
     (ClaimService, '_made_before', lambda self, *known: None, ALTERNATES),
     (judge.NodeUsage, 'take', subtract_twice, dataclasses.replace(RESIZES, schedulers=2, **QUIET)),
     (reconcile.Before, 'has_seen', lambda self, report, claim: True, ONE),

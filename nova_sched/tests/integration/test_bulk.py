@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched.db import engine
-from nova_sched.db.bulk import ROWS, Update
+from nova_sched.db.transactions import MAX_ROWS, UpdateRows
 from nova_sched.tests.unit.db import bulk
 from nova_sched.tests.unit.db.bulk import DELETE, INSERT, MARK, TABLE, key, row, sent
 
@@ -37,7 +37,7 @@ class TestBulk(bulk.Bulk):
     pass
 
 
-UPDATE = Update(TABLE, 'number', 'words', also='flag = NULL')
+UPDATE = UpdateRows(TABLE, 'number', 'words', also='flag = NULL')
 KINDS = [
     pytest.param(INSERT, lambda number: row(number + 1000), id='insert'),
     pytest.param(UPDATE, lambda number: row(number, number=0, words='w'), id='update'),
@@ -50,13 +50,13 @@ KINDS = [
 def filled(database):
     TABLE.metadata.create_all(database)
     with database.begin() as connection:
-        INSERT.run(connection, [row(number) for number in range(ROWS + 1)])
+        INSERT.run(connection, [row(number) for number in range(MAX_ROWS + 1)])
     yield database
     TABLE.metadata.drop_all(database)
 
 
 @pytest.mark.parametrize('statement, one', KINDS)
-@pytest.mark.parametrize('count, messages', [(0, 0), (1, 1), (ROWS, 1), (ROWS + 1, 2)])
+@pytest.mark.parametrize('count, messages', [(0, 0), (1, 1), (MAX_ROWS, 1), (MAX_ROWS + 1, 2)])
 def test_round_trips(filled, statement, one, count, messages):
     with sent(filled) as found, filled.begin() as connection:
         statement.run(connection, [one(number) for number in range(count)])
@@ -68,8 +68,8 @@ def test_round_trips(filled, statement, one, count, messages):
     'numbers',
     [
         pytest.param(range(1), id='the first'),
-        pytest.param(range(1, ROWS, 2), id='every other one'),
-        pytest.param(range(ROWS), id='all but the last'),
+        pytest.param(range(1, MAX_ROWS, 2), id='every other one'),
+        pytest.param(range(MAX_ROWS), id='all but the last'),
     ],
 )
 def test_rows_that_others_hold_are_nobodys_business(filled, statement, one, numbers):
@@ -80,7 +80,7 @@ def test_rows_that_others_hold_are_nobodys_business(filled, statement, one, numb
         'mysql': 'SET innodb_lock_wait_timeout = 1',
     }
     with filled.begin() as other, filled.begin() as connection:
-        other.execute(sa.delete(TABLE).where(TABLE.c.uuid == key(ROWS)))
+        other.execute(sa.delete(TABLE).where(TABLE.c.uuid == key(MAX_ROWS)))
         connection.execute(sa.text(hasty_statements[filled.dialect.name]))
         statement.run(connection, [one(number) for number in numbers])
         assert other.in_transaction()

@@ -24,7 +24,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db import engine
+from nova_sched.db import engine, transactions
 from nova_sched.db.limits import DEFAULT, DatabaseLimits
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, TO_SERVER, Proxy
 from nova_sched.tests.functional.harness import eventually
@@ -59,11 +59,11 @@ SAID = {
 @pytest.fixture
 def table(database):
     """A row that can be locked."""
-    with engine.transaction(database) as connection:
+    with transactions.transaction(database) as connection:
         connection.execute(sa.text('CREATE TABLE a_row (n INTEGER)'))
         connection.execute(sa.text('INSERT INTO a_row VALUES (1)'))
     yield
-    with engine.transaction(database) as connection:
+    with transactions.transaction(database) as connection:
         connection.execute(sa.text('DROP TABLE a_row'))
 
 
@@ -96,7 +96,7 @@ def ask(sessions, text):
 
 
 def shown(database):
-    with engine.transaction(database) as connection:
+    with transactions.transaction(database) as connection:
         return [
             str(connection.execute(sa.text(text)).scalar())
             for text in SHOWN[database.dialect.name]
@@ -157,14 +157,14 @@ def test_tcp_has_the_limits(made):
 
 
 def test_a_statement_is_ended(database, made):
-    sessions = engine.Sessions(made(dataclasses.replace(QUICK, statement_s=2)))
+    sessions = transactions.Sessions(made(dataclasses.replace(QUICK, statement_s=2)))
     sleep = SLEEP[database.dialect.name]
     assert seconds_until_unavailable(ask, sessions, sleep.format(60)) < 60 - SLACK_S
     ask(sessions, sleep.format(0))
 
 
 def test_an_audit_may_take_long(database, made):
-    sessions = engine.Sessions(made(QUICK.for_audit()))
+    sessions = transactions.Sessions(made(QUICK.for_audit()))
     took_s = QUICK.answer_s + 1.5
     began_s = time.monotonic()
     ask(sessions, SLEEP[database.dialect.name].format(took_s))
@@ -174,7 +174,7 @@ def test_an_audit_may_take_long(database, made):
 def test_a_transaction_that_stands_idle_is_ended(made, table):
     """Another one waits for its lock no longer than that; what it did is undone."""
     relaxed = dataclasses.replace(QUICK, statement_s=60, lock_s=60)
-    idle, other = engine.Sessions(made(QUICK)), engine.Sessions(made(relaxed))
+    idle, other = transactions.Sessions(made(QUICK)), transactions.Sessions(made(relaxed))
 
     def work(sessions, count, meanwhile=lambda: None):
         with sessions.transaction() as connection:
@@ -200,7 +200,7 @@ def test_a_transaction_that_stands_idle_is_ended(made, table):
 def test_a_silent_server_is_noticed(proxy, made, ways):
     """On the connection that there is, and on each new one; afterwards it goes on with a new
     one."""
-    sessions = engine.Sessions(made(QUICK, proxy.port))
+    sessions = transactions.Sessions(made(QUICK, proxy.port))
     ask(sessions, 'SELECT 1')
     proxy.blackhole(*ways)
     assert seconds_until_unavailable(ask, sessions, 'SELECT 1') < QUICK.answer_s + SLACK_S
@@ -212,7 +212,7 @@ def test_a_silent_server_is_noticed(proxy, made, ways):
 
 def test_a_server_that_falls_silent_at_the_commit(proxy, made, table):
     """It was done, and the client cannot know."""
-    sessions = engine.Sessions(made(QUICK, proxy.port))
+    sessions = transactions.Sessions(made(QUICK, proxy.port))
 
     def work():
         with sessions.transaction() as connection:

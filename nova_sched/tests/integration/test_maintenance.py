@@ -35,7 +35,7 @@ from nova_sched.claims.maintenance import (
 )
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.sql_groups import forget_groups
-from nova_sched.db.engine import Sessions
+from nova_sched.db.transactions import Sessions
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.clean import assert_clean, faults

@@ -19,7 +19,8 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
-from nova_sched.claims import Placement, sql_nodes
+from nova_sched.claims import Placement
+from nova_sched.claims import statements as sql
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.tests.builders import claim, still, uuid_of
 from nova_sched.tests.integration.messages import counted, just_before
@@ -97,7 +98,8 @@ def test_it_is_being_confirmed_while_it_is_claimed_for(store, another, database,
     with futures.ThreadPoolExecutor(1) as pool, database.connect() as connection:
         begun = connection.begin()
         lock(connection, node(HERE))
-        sql_nodes.replace_claims(connection, [waits], [waits.finished()])
+        sql.END_CLAIMS.run(connection, [waits.uuid])
+        sql.PUT_CLAIMS.run(connection, [sql.claim_row(waits.finished())])
         running = pool.submit(asked, another(), wanted(replaces=[waits.uuid], word=word))
         waiting(database, 1)
         assert not running.done()

@@ -14,7 +14,7 @@
 import pytest
 import sqlalchemy as sa
 
-from nova_sched.db import engine, schema
+from nova_sched.db import engine, schema, transactions
 from nova_sched.db.tables import METADATA
 from nova_sched.tests.unit.db import migrations
 
@@ -39,7 +39,7 @@ def test_names_that_differ_in_case_differ(mariadb):
         'SELECT table_name, table_collation FROM information_schema.tables WHERE '
         'table_schema = database()'
     )
-    with engine.transaction(made) as connection:
+    with transactions.transaction(made) as connection:
         found = {row[0]: row[1] for row in connection.execute(sa.text(query))}
     made.dispose()
     named = {
@@ -53,6 +53,6 @@ def test_a_statement_sees_what_is_committed_by_then(database):
     query = {'postgresql': 'SHOW transaction_isolation', 'mysql': 'SELECT @@tx_isolation'}[
         database.dialect.name
     ]
-    with engine.transaction(database) as connection:
+    with transactions.transaction(database) as connection:
         found = connection.execute(sa.text(query)).scalar()
     assert found.lower().replace('-', ' ') == 'read committed'

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine
+from nova_sched.db import engine, transactions
 from nova_sched.db.tables import CLAIMS
 from nova_sched.tests.builders import claim, still, uuid_of
 from nova_sched.tests.integration.messages import just_before, on_the_side
@@ -195,7 +195,7 @@ def session_of(connection):
 
 def test_after_a_deadlock_a_thread_goes_on_with_its_session(database, store):
     first, *others = sorted(node(host) for host in HOSTS)
-    sessions, of_thread = engine.Sessions(database), []
+    sessions, of_thread = transactions.Sessions(database), []
 
     def work(*nodes):
         with sessions.transaction() as connection:
@@ -253,7 +253,7 @@ def test_each_statement_sees_what_is_committed_whatever_is_the_default(
     by_owner(server, begin)
     try:
         made = engine.create(url)
-        with engine.Sessions(made).transaction() as connection:
+        with transactions.Sessions(made).transaction() as connection:
             before = sum(seen_s(connection))
             with database.begin() as other:
                 lock(other, node(HOSTS[0]))
@@ -267,7 +267,7 @@ def test_a_transaction_that_cannot_be_serialized(database, store):
     """None of ours asks to be; but then it is done again as after a deadlock."""
     if database.dialect.name != 'postgresql':
         pytest.skip('MariaDB locks instead')
-    sessions, one = engine.Sessions(database), node(HOSTS[0])
+    sessions, one = transactions.Sessions(database), node(HOSTS[0])
 
     def work(level):
         with sessions.transaction() as connection:

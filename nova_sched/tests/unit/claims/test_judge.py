@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED, VCPU, Claim, Resizing
 from nova_sched.claims import Placement
-from nova_sched.claims.exclusive_domains import ExclusiveDomains
 from nova_sched.claims.judge import Held, NodeUsage, judge
 from nova_sched.state.report import Inventory
 from nova_sched.tests.cases import cases
@@ -188,7 +187,7 @@ def test_judge(before, placements, after, won):
 
 def judged(placements, usages, held):
     """The outcomes of placements without groups."""
-    return judge(placements, usages, held, {}, {}, ExclusiveDomains(usages), 0.0)
+    return judge(placements, usages, held, 0.0)
 
 
 def remaining(before, held):

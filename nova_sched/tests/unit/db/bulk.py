@@ -20,8 +20,16 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from nova_sched.db import bulk, clock
+from nova_sched.db import clock
 from nova_sched.db.tables import JSON_TEXT, MYSQL, NAME, SECONDS, UUID
+from nova_sched.db.transactions import (
+    MAX_ROWS,
+    DeleteRows,
+    InsertRows,
+    MarkRows,
+    SelectRows,
+    UpdateRows,
+)
 
 # Of each type that our tables have, and a name that only quotes could spoil.
 TABLE = sa.Table(
@@ -35,9 +43,9 @@ TABLE = sa.Table(
     sa.Column('flag', sa.Boolean(create_constraint=False)),
     **MYSQL,
 )
-INSERT, DELETE = bulk.Insert(TABLE), bulk.Delete(TABLE)
-MARK = bulk.Mark(TABLE, 'name', 'uuid', 'PRIMARY', 'flag IS NOT NULL')
-MANY = 2 * bulk.ROWS + 1
+INSERT, DELETE = InsertRows(TABLE), DeleteRows(TABLE)
+MARK = MarkRows(TABLE, 'name', 'uuid', 'PRIMARY', 'flag IS NOT NULL')
+MANY = 2 * MAX_ROWS + 1
 
 
 def row(number, /, **facts):
@@ -108,7 +116,7 @@ class Bulk:
         """Those of other rows, and of other columns, stay."""
         write(INSERT, [row(number) for number in range(count + 1)])
         now = {number: {'number': -number, 'words': f'now %s {number}'} for number in range(count)}
-        update = bulk.Update(TABLE, 'number', 'words')
+        update = UpdateRows(TABLE, 'number', 'words')
         write(
             update, [{'uuid': key(number), **values} for number, values in reversed(now.items())]
         )
@@ -124,20 +132,20 @@ class Bulk:
     )
     def test_values_of_each_type(self, write, read, values):
         write(INSERT, [row(0), row(1)])
-        write(bulk.Update(TABLE, *values), [{'uuid': key(0), **values}])
+        write(UpdateRows(TABLE, *values), [{'uuid': key(0), **values}])
         assert read() == [row(0, **values), row(1)]
 
     @pytest.mark.parametrize('count', [0, 1, MANY])
     def test_what_all_get(self, write, read, count):
         write(INSERT, [row(number) for number in range(count + 1)])
-        update = bulk.Update(TABLE, 'words', also='number = number + 1, flag = NULL')
+        update = UpdateRows(TABLE, 'words', also='number = number + 1, flag = NULL')
         write(update, [{'uuid': key(number), 'words': 'w'} for number in range(count)])
         now = [row(n, words='w', number=row(n)['number'] + 1, flag=None) for n in range(count)]
         assert read() == [*now, row(count)]
 
     def test_only_what_all_get(self, write, read):
         write(INSERT, [row(0), row(1), row(2)])
-        write(bulk.Update(TABLE, also='name = NULL'), [{'uuid': key(0)}, {'uuid': key(2)}])
+        write(UpdateRows(TABLE, also='name = NULL'), [{'uuid': key(0)}, {'uuid': key(2)}])
         assert read() == [row(0, name=None), row(1), row(2, name=None)]
 
     @pytest.mark.parametrize('count', [0, 1, 2, MANY])
@@ -151,7 +159,7 @@ class Bulk:
     def test_rows_by_key(self, database, write, count, lock):
         write(INSERT, [row(number) for number in range(count + 1)])
         with database.begin() as connection:
-            found = bulk.Select(TABLE, 'words', 'number', lock=lock).run(
+            found = SelectRows(TABLE, 'words', 'number', lock=lock).run(
                 connection, {key(number) for number in (*range(count), count + 1)}
             )
         assert sorted(map(tuple, found)) == [
@@ -161,7 +169,7 @@ class Bulk:
     def test_rows_by_another_column(self, database, write):
         write(INSERT, [row(number, number=number % 2) for number in range(4)])
         with database.begin() as connection:
-            found = bulk.Select(TABLE, 'uuid', key='number').run(connection, [1])
+            found = SelectRows(TABLE, 'uuid', key='number').run(connection, [1])
         assert sorted(map(tuple, found)) == [(key(1),), (key(3),)]
 
     @pytest.mark.parametrize('count', [0, 1, 2, MANY])
@@ -190,7 +198,7 @@ class Bulk:
         with database.begin() as connection:
             first_s = clock.read(connection)
             time.sleep(0.05)
-            select = bulk.Select(TABLE, 'number', lock=lock, clock=True)
+            select = SelectRows(TABLE, 'number', lock=lock, clock=True)
             found = select.run(connection, {key(number) for number in range(MANY)})
             time.sleep(0.05)
             last_s = connection.scalar(sa.select(clock.NOW))
@@ -202,7 +210,7 @@ class Bulk:
     def test_keys_that_are_not_there(self, write, read):
         write(INSERT, [row(0)])
         write(
-            bulk.Update(TABLE, 'words'),
+            UpdateRows(TABLE, 'words'),
             [{'uuid': key(number), 'words': 'w'} for number in range(3)],
         )
         assert read() == [row(0, words='w')]

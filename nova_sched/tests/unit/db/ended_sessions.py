@@ -18,8 +18,8 @@ tables.
 import sqlalchemy as sa
 
 from nova_sched.db.ended_sessions import SqlEndedSessions
-from nova_sched.db.engine import transaction
 from nova_sched.db.tables import ENDED_SESSIONS
+from nova_sched.db.transactions import transaction
 from nova_sched.tests.builders import uuid_of
 
 ONE, OTHER = uuid_of('one'), uuid_of('other')

@@ -22,8 +22,8 @@ import sqlalchemy as sa
 from nova_sched.claim import CONFIRMED, Claim
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema
-from nova_sched.db.engine import transaction
 from nova_sched.db.tables import METADATA, REVISIONS
+from nova_sched.db.transactions import transaction
 from nova_sched.tests.builders import report, uuid_of
 
 

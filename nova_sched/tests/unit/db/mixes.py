@@ -22,8 +22,8 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db.engine import transaction
 from nova_sched.db.tables import MIXES
+from nova_sched.db.transactions import transaction
 from nova_sched.extensions.optimize.mixes import QUIET_S, SqlMixes
 from nova_sched.extensions.optimize.packing.mix import Mix, Size
 from nova_sched.tests.builders import uuid_of

@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db import engine
+from nova_sched.db import engine, transactions
 from nova_sched.db.nova_cell import CHUNK, InstanceRow, NovaCell, ServiceRow
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.db import nova_tables as tables
@@ -49,7 +49,7 @@ class NovaCells:
         reader = engine.reader(writer.url.render_as_string(hide_password=False))
         with (
             pytest.raises(errors.StoreUnavailable, match=r'(?i)read.?only'),
-            engine.transaction(reader) as connection,
+            transactions.transaction(reader) as connection,
         ):
             connection.execute(sa.delete(tables.SERVICES))
         reader.dispose()

@@ -20,8 +20,8 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched.db import nova_discovery
-from nova_sched.db.engine import transaction
 from nova_sched.db.nova_api import NovaApi
+from nova_sched.db.transactions import transaction
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.db.nova_tables import fill, node

@@ -23,8 +23,8 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import nova_services
-from nova_sched.db.engine import transaction
 from nova_sched.db.nova_services import SqlServiceRecords
+from nova_sched.db.transactions import transaction
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.db.nova_tables import seconds
 

@@ -22,7 +22,6 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db.engine import transaction
 from nova_sched.db.rebalances import (
     CONFIRMED,
     HANDED_OVER,
@@ -34,6 +33,7 @@ from nova_sched.db.rebalances import (
     SqlRebalances,
 )
 from nova_sched.db.tables import CLAIMS, CLOSED_HOSTS, MOVES, NODES, REBALANCES
+from nova_sched.db.transactions import transaction
 from nova_sched.extensions.optimize.rebalance import Move
 from nova_sched.tests.builders import uuid_of
 

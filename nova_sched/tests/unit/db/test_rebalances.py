@@ -15,7 +15,6 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db.engine import transaction
 from nova_sched.db.rebalances import (
     COUNT_FLYING,
     COUNT_STARTED,
@@ -24,6 +23,7 @@ from nova_sched.db.rebalances import (
     NEXT_BY_HAND,
     SqlRebalances,
 )
+from nova_sched.db.transactions import transaction
 from nova_sched.tests.unit.db import rebalances
 
 
