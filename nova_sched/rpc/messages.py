@@ -32,6 +32,16 @@ LOG = logging.getLogger(__name__)
 
 NOT_FOUND = 'No valid host was found. '
 SHOWN = 255  # characters of a text that repeats what the caller sent
+# The key of a context of this package for the seconds that its caller waits for an answer.
+TIMEOUT_KEY = 'nova_sched_patience_s'
+# Keys that a context of this package sends; Nova's sends more, and all of them are accepted.
+IGNORED = frozenset(['user_identity', 'service_catalog', TIMEOUT_KEY, KEY, OSPROFILER])
+VERSION = re.compile(r'[0-9]{1,9}(\.[0-9]{1,9}){1,2}')
+UNTRACED = contextlib.nullcontext()
+MAX_WAIT_S = 10**6  # seconds that a caller may wait at most: a thread cannot sleep for any time
+
+
+# Errors as failures, and marks of methods.
 
 
 class NovaNoValidHost(Exception):
@@ -124,10 +134,7 @@ def _plain(error):
     return own(*error.args)
 
 
-# The key of a context of this package for the seconds that its caller waits for an answer.
-TIMEOUT_KEY = 'nova_sched_patience_s'
-# Keys that a context of this package sends; Nova's sends more, and all of them are accepted.
-IGNORED = frozenset(['user_identity', 'service_catalog', TIMEOUT_KEY, KEY, OSPROFILER])
+# Arguments, answers and contexts.
 
 
 class Serializer(messaging.Serializer):
@@ -179,9 +186,7 @@ class ServerSerializer(Serializer):
             return objects.from_primitive(entity)
 
 
-VERSION = re.compile(r'[0-9]{1,9}(\.[0-9]{1,9}){1,2}')
-UNTRACED = contextlib.nullcontext()
-MAX_WAIT_S = 10**6  # seconds that a caller may wait at most: a thread cannot sleep for any time
+# Calls of the endpoints.
 
 
 class Ping:

@@ -45,7 +45,6 @@ MAX_CLASSES = 100  # resource classes of the instances of one node
 
 # Selection.cell_uuid must be a UUID; this one is used in a single-cell cloud that names no cell.
 UNKNOWN_CELL = '00000000-0000-0000-0000-000000000001'
-
 MAX_KINDS = 1024  # kinds that are kept; the one that was not used for the longest time goes first
 MAX_KIND_BYTES = 2**14  # bytes of the fields of a kind; a larger one is not kept
 # Without references to values that occur twice: these depend on which of them are the same object.
@@ -56,6 +55,9 @@ UUID = 'instance_uuid'
 
 # What a message that cannot be read raises; it is read in full then, for the exact error.
 UNUSUAL = (*REFUSALS, AttributeError, KeyError, RecursionError, errors.SchedError)
+
+
+# RequestSpecs that arrive.
 
 
 class Kind:
@@ -184,6 +186,9 @@ class SchedulerSerializer(ServerSerializer):
             return found
         found = super().deserialize_entity(ctxt, entity)
         return self._kinds.keep(entity, found) if isinstance(found, objects.RequestSpec) else found
+
+
+# Calls and their answers.
 
 
 def spec(given, request_spec=None, filter_properties=None):
