@@ -20,13 +20,18 @@ import functools
 import importlib.metadata
 import logging
 import threading
-from types import MappingProxyType
+from collections.abc import Callable
+from typing import Any
 
 from nova_sched import errors
 
 LOG = logging.getLogger(__name__)
 
 GROUP = 'nova_sched.extensions'
+SEAMS = 'decided', 'committed', 'answered'
+
+Listener = Callable[[Any, Any], None]
+Listeners = tuple[Listener, ...]
 
 
 class Extension:
@@ -141,21 +146,32 @@ class Seams:
     """The listeners at each seam of the cycle: functions of an Order and of what is said of it,
     which raise nothing.
 
-    ``parts`` maps the names of extensions to their Parts. The first error of a listener is logged.
+    The first error of a listener is logged. The methods may be called from any thread.
     """
 
-    def __init__(self, parts=MappingProxyType({})):
-        self.decided = _listeners(parts, 'decided')
-        self.committed = _listeners(parts, 'committed')
-        self.answered = _listeners(parts, 'answered')
+    def __init__(self):
+        self.decided: Listeners = ()
+        self.committed: Listeners = ()
+        self.answered: Listeners = ()
+        self._by_name: dict[str, dict[str, Listener]] = {name: {} for name in SEAMS}
+        self._lock = threading.Lock()
 
+    def join(self, name, part):
+        """Have a Part, of the extension of this name, listen by the methods that it overrides."""
+        for seam in SEAMS:
+            if getattr(type(part), seam) is not getattr(Part, seam):
+                self.listen(seam, name, getattr(part, seam))
 
-def _listeners(parts, seam):
-    return tuple(
-        _guarded(name, getattr(part, seam))
-        for name, part in parts.items()
-        if getattr(type(part), seam) is not getattr(Part, seam)
-    )
+    def listen(self, seam, name, listener):
+        """Have the extension of this name listen at a seam from now on, with this function; None:
+        not any more. What listens only at times costs nothing meanwhile."""
+        with self._lock:
+            listeners = self._by_name[seam]
+            if listener is None:
+                listeners.pop(name, None)
+            else:
+                listeners[name] = _guarded(name, listener)
+            setattr(self, seam, tuple(listeners.values()))
 
 
 def _guarded(name, listener):

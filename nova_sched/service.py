@@ -45,7 +45,7 @@ from nova_sched.logs import MINUTE_S
 from nova_sched.rpc import endpoints, event_notifications, notifications, servers
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.direct.server import DirectServer
-from nova_sched.rpc.serializer import SchedulerSerializer
+from nova_sched.rpc.translate import SchedulerSerializer
 from nova_sched.state.cluster import Cluster
 
 LOG = logging.getLogger(__name__)

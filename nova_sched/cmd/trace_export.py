@@ -18,7 +18,7 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.engine.outbox import Outbox
+from nova_sched.engine.explain.decision_log import Outbox
 from nova_sched.tracing import TRACER, new_id
 
 LOG = logging.getLogger(__name__)

@@ -49,8 +49,17 @@ class Answers:
         # The caller does not wait for the log and the record.
         hosts = dict.fromkeys(chosen[0].host for chosen in answer)
         what = 'chose ' + ', '.join(hosts)
-        self._log(message, PLACED, decision.steps, what, len(decision.rows))
-        for claim in decision.superseded:
+        details = functools.partial(reasons.placement, decision, answer)
+        self._record(
+            message,
+            PLACED,
+            decision.steps,
+            what,
+            details if decision.noted else None,
+            settings,
+            len(decision.rows),
+        )
+        for claim in decision.superseded if decision.replaced else ():
             LOG.info(
                 'Request %s has replaced claim %s of request %s for instance %s',
                 message.work.request_id,
@@ -59,10 +68,6 @@ class Answers:
                 claim.consumer_uuid,
                 extra={'context': message.work.context},
             )
-        if decision.noted:
-            self._keep(message, PLACED, lambda: reasons.placement(decision, answer), settings)
-        elif MEASURES.is_on:
-            RECORDS_SKIPPED.add()
 
     def refused(self, message, error, settings):
         """Answer an order that found no host (NoValidHost)."""
@@ -74,27 +79,21 @@ class Answers:
             details = reasons.bare(error.reason, size, len(message.work.requests))
         else:
             what = reasons.in_short(details)
-        self._log(message, REFUSED, error.steps, what)
-        told = {'for_tenants': error.for_tenants}
-        self._keep(message, REFUSED, lambda: {**details, **told}, settings)
+        details = {**details, 'for_tenants': error.for_tenants}
+        self._record(message, REFUSED, error.steps, what, lambda: details, settings)
 
     def lost(self, message, decision, settings):
         """Answer an order whose hosts other requests claimed first, each time."""
         self._context.figures.refused += 1
         error = errors.TooManyConflicts(message.attempts + 1)
         message.fail(error)
-        self._log(message, LOST, decision.steps, 'another request claimed each host first')
+        what = 'another request claimed each host first'
         details = functools.partial(reasons.conflict, decision, error.reason)
-        self._keep(message, REFUSED, details, settings)
+        self._record(message, LOST, decision.steps, what, details, settings)
 
-    def _keep(self, message, outcome, details, settings):
-        """Pass on a record: ``details`` returns what it has of the outcome."""
-        took_s = time.monotonic() - message.since_s
-        effort = {'attempts': message.attempts + 1, 'took_ms': round(took_s * 1000, 3)}
-        pass_on(self._context, settings, message.work, outcome, lambda: {**details(), **effort})
-
-    def _log(self, message, outcome, steps, what, instances=0):
-        """Log one line for each decision, and record its outcome and its duration."""
+    def _record(self, message, outcome, steps, what, details, settings, instances=0):
+        """Log one line for a decision, tell the listeners, and pass on its record: ``details()``
+        returns what the record has of the outcome, None if it is not kept."""
         order, took_s = message.work, time.monotonic() - message.since_s
         self._context.figures.answered_s.append(took_s)
         for tell in self._context.seams.answered:
@@ -113,6 +112,12 @@ class Answers:
             took_s * 1000,
             extra={'context': order.context},
         )
+        if details is not None:
+            effort = {'attempts': message.attempts + 1, 'took_ms': round(took_s * 1000, 3)}
+            kind = PLACED if outcome == PLACED else REFUSED
+            pass_on(self._context, settings, order, kind, lambda: {**details(), **effort})
+        elif MEASURES.is_on:
+            RECORDS_SKIPPED.add()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,16 +140,37 @@ def selections(placer, decision, settings, want_alternates):
 
     They are plain values: rows may change later.
     """
+    hosts, answer = placer.cluster.hosts, []
     beside = decision.ranked or [()] * len(decision.rows)
     if want_alternates and len(decision.rows) > 1:
         beside = _rank_again(placer, decision, settings.alternates)
+    # What a request added to its row; None: it only checks.
     consumptions = decision.consumptions or [None] * len(decision.rows)
-    return [
-        _describe(placer, row, rest, request, consumption, settings)
-        for row, rest, request, consumption in zip(
-            decision.rows, beside, decision.requests, consumptions, strict=True
+    for chosen, rest, request, consumption in zip(
+        decision.rows, beside, decision.requests, consumptions, strict=True
+    ):
+        plain = None if consumption is None else json.dumps(request.resources)
+        # Whether the amounts that a claim takes depend on the node, and not on the request alone.
+        varies = consumption is not None and (
+            bool(request.groups or request.fallback_vcpus)
+            or not hosts.child_classes.isdisjoint(request.resources)
         )
-    ]
+        described = []
+        for row in (chosen, *rest):
+            resources, allotted = plain, ()
+            if varies:
+                try:
+                    resources, allotted = _taken(
+                        hosts, row, request, consumption if row == chosen else None
+                    )
+                except Overdrawn:
+                    continue  # another request has taken this alternate
+            limits = _limits(placer, row, request) if request.pieces else None
+            described.append(
+                select(hosts, row, request, settings.default_zone, resources, limits, allotted)
+            )
+        answer.append(described)
+    return answer
 
 
 def _rank_again(placer, decision, count):
@@ -173,42 +199,6 @@ def _ranking(placer, decision, count, cell):
     in_cell = hosts.cell[rows] == cell
     rows, weights = rows[in_cell], weights[in_cell]
     return rows[best(weights, count)].tolist()
-
-
-def _describe(placer, chosen, alternates, request, consumption, settings):
-    """The chosen row and its alternates as a list of Selected.
-
-    ``consumption`` is what the request added to the chosen row; None: the request only checks.
-    """
-    hosts = placer.cluster.hosts
-    plain = None if consumption is None else json.dumps(request.resources)
-    # Whether the amounts that a claim takes depend on the node, and not on the request alone.
-    varies = consumption is not None and (
-        bool(request.groups or request.fallback_vcpus)
-        or not hosts.child_classes.isdisjoint(request.resources)
-    )
-    found = []
-    for row in (chosen, *alternates):
-        resources, allotted = plain, ()
-        if varies:
-            try:
-                resources, allotted = _taken(
-                    hosts, row, request, consumption if row == chosen else None
-                )
-            except Overdrawn:
-                continue  # another request has taken this alternate
-        found.append(
-            select(
-                hosts,
-                row,
-                request,
-                settings.default_zone,
-                resources,
-                _limits(placer, row, request) if request.pieces else None,
-                allotted,
-            )
-        )
-    return found
 
 
 def _taken(hosts, row, request, consumption):

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from nova_sched.engine.explain.winners import WinnerWeights
+from nova_sched.engine.decide import WinnerWeights
 
 BLOCK = 64  # rows that share bounds of their weights
 IN_BLOCK = np.arange(BLOCK)

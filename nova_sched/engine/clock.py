@@ -13,7 +13,7 @@
 and whether the callers of messages still wait.
 
 A call whose caller has left is not carried out. That saves work: no claim depends on it. The
-thread that handles a message gets it from ``current()``.
+thread that handles a message gets it from ``CURRENT``.
 
 A process does not run while a signal stops it, while its machine is suspended, or when it is
 starved.
@@ -22,6 +22,7 @@ starved.
 import contextlib
 import contextvars
 import dataclasses
+import functools
 import logging
 import math
 import threading
@@ -37,9 +38,8 @@ TICK_S = 0.25  # interval at which a running process reads the clock
 STILL_S = 3.0  # a longer gap counts as a pause; messages that waited are taken as soon after it
 
 
-def boottime():
-    """Seconds that never go back, and continue while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+# Seconds that never go back, and continue while the machine is suspended.
+boottime = functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,22 +50,18 @@ class Received:
 
 
 NOW = Received()
-_CURRENT: contextvars.ContextVar[Received] = contextvars.ContextVar('received', default=NOW)
-
-
-def current():
-    """The message that this thread handles."""
-    return _CURRENT.get()
+# The message that this thread handles.
+CURRENT: contextvars.ContextVar[Received] = contextvars.ContextVar('received', default=NOW)
 
 
 @contextlib.contextmanager
 def handling(received):
     """Handle a message in this thread."""
-    token = _CURRENT.set(received)
+    token = CURRENT.set(received)
     try:
         yield
     finally:
-        _CURRENT.reset(token)
+        CURRENT.reset(token)
 
 
 class StoreClock:
@@ -91,7 +87,7 @@ class StoreClock:
             self._due = now + self._every_s
             with contextlib.suppress(errors.StoreUnavailable):
                 self.read_store()
-        return self.at(now)
+        return now + self._ahead_s
 
     def at(self, moment):
         """The store's time at a moment, one of ``moments``."""

@@ -21,11 +21,11 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.claims import ClaimSelector, PlacementOutcome
-from nova_sched.engine import measuring, slices
 from nova_sched.engine.answer import Answers, selections
-from nova_sched.engine.deferred import PollRequired
+from nova_sched.engine.decide import settings_for
 from nova_sched.engine.groups.member_resolver import ReplanRequired, member_of
-from nova_sched.engine.loop import Message
+from nova_sched.engine.loop import Message, WorkRequired
+from nova_sched.engine.measuring import Watch
 from nova_sched.engine.place import Decision
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of
@@ -33,7 +33,7 @@ from nova_sched.measures import catalogue
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.request import RequestedDestination
 from nova_sched.state.vocab import Unfinished
-from nova_sched.tracing import Trace
+from nova_sched.tracing import TRACER, Trace
 
 LOG = logging.getLogger(__name__)
 
@@ -42,6 +42,15 @@ LOSSES = 3  # after this many lost claims a request is decided after a new read 
 PLACE, WRITTEN = 'place', 'written'  # kinds of messages
 NOT_WRITTEN = 'Placement did not take the allocations.'  # what a tenant reads of a refusal
 UNANSWERED = 'Request %s was placed, but its answer cannot be built'
+
+
+class PollRequired(WorkRequired):
+    """No host was found, but hosts may have changed: ``refusal`` (NoValidHost) stands only if none
+    is found after a poll."""
+
+    def __init__(self, refusal):
+        super().__init__(str(refusal))
+        self.refusal = refusal
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,6 +110,9 @@ class Cycle:
         self._answers = Answers(context)
         self._slice = TimeSlice(self._others_wait, context.monotonic)
         self._has_waiting, self._paused = False, set[Message]()
+        self._watch = Watch(self._slice)
+        # (watch,) while metrics are shown or requests may be traced; else nothing is called.
+        self._watching: tuple[Watch, ...] = ()
 
     def run(self, messages):
         """Decide each order on the state that the earlier ones left, commit all claims at once,
@@ -109,16 +121,17 @@ class Cycle:
         self._cluster.hosts.now_s = self._context.clock()
         figures.batches += 1
         now, later = self._select(messages)
-        if MEASURES.is_on:
-            measuring.begun(now)
+        self._watching = (self._watch,) if MEASURES.is_on or TRACER.sink else ()
+        for watch in self._watching:
+            watch.begun(now)
         self._slice.end_s = None
         self._has_waiting = len(now) > 1
-        attempts = [
-            self._decide(message, requests, settings)
-            for message, requests in self._resolve_members(now)
-        ]
-        if MEASURES.is_on:
-            self._slice.hold()
+        orders = [(message, message.work.requests) for message in now]
+        if any(request.is_member for _, requests in orders for request in requests):
+            orders = self._members.resolve_batch(now)
+        attempts = [self._decide(message, requests, settings) for message, requests in orders]
+        for watch in self._watching:
+            watch.hold()
         won, lost = self._commit([one for one in attempts if one.decision])
         for one in lost:
             self._placer.undo(one.decision)
@@ -136,8 +149,8 @@ class Cycle:
             self._judge_rest(later)
         paused = [one.message for one in attempts if one.message.rest is not None]
         self._paused.update(paused)
-        if MEASURES.is_on:
-            measuring.held(PLACE, self._slice.held_s() / len(messages))
+        for watch in self._watching:
+            watch.held(PLACE, len(messages))
         return again + paused + later
 
     # Before the decision.
@@ -147,22 +160,25 @@ class Cycle:
 
         A request that has lost LOSSES times is decided alone, right after a read of the store. In
         a whole batch it would be committed later, and other schedulers would claim its hosts
-        first.
+        first. Otherwise those are decided that share no instance and no group member with an
+        earlier message. Paused messages of earlier batches are earlier than these.
         """
         unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
-        if unlucky is None:
-            self._paused = {message for message in self._paused if not message.future.done()}
-            return _split_by_instance(messages, self._paused)
-        self._until_done(self._state_sync.poll_again)
-        return [unlucky], [message for message in messages if message is not unlucky]
-
-    def _resolve_members(self, messages):
-        """(message, requests) of the messages that can be decided; requests of group members have
-        their placement."""
-        orders = [(message, message.work.requests) for message in messages]
-        if any(request.is_member for _, requests in orders for request in requests):
-            return self._members.resolve_batch(messages)
-        return orders
+        if unlucky is not None:
+            self._until_done(self._state_sync.poll_again)
+            return [unlucky], [message for message in messages if message is not unlucky]
+        self._paused = {message for message in self._paused if not message.future.done()}
+        seen, now, later = set[object](), list[Message](), list[Message]()
+        waiting = self._paused.difference(messages)
+        for message in (*waiting, *messages):
+            requests = message.work.requests
+            instances = {request.instance_uuid for request in requests}
+            instances |= {member_of(request) for request in requests if request.is_member}
+            if message not in waiting:
+                is_ready = message.rest is None and seen.isdisjoint(instances)
+                (now if is_ready else later).append(message)
+            seen |= instances
+        return now, later
 
     # The decision.
 
@@ -174,16 +190,18 @@ class Cycle:
         order, begin_s = message.work, time.perf_counter()
         attempt, hosts = Attempt(message), self._cluster.hosts
         position_and_count = self._context.membership.position_and_count
+        if message.attempts or position_and_count[1] > 1:
+            settings = settings_for(settings, position_and_count, message.attempts)
         try:
             # A request that lost often is alone in its batch: a pause would delay the next ones.
             may_pause = message.attempts < LOSSES and message.pauses < PAUSES
             hosts.pause = self._slice.is_over if may_pause else None
             hosts.asked_s = message.since_s
-            if MEASURES.is_on:
-                self._slice.hold()
+            for watch in self._watching:
+                watch.hold()
             decision = self._placer.decide(
                 requests,
-                slices.settings_for(settings, position_and_count, message.attempts),
+                settings,
                 want_alternates=order.alternates,
                 request_id=order.request_id,
                 noted=self._context.decision_log.sampled(
@@ -217,15 +235,12 @@ class Cycle:
             message.fail(error)
         finally:
             hosts.pause = hosts.asked_s = None
-            took_s = time.perf_counter() - begin_s
-            if MEASURES.is_on:
-                measuring.held(PLACE, self._slice.held_s())
+            end_s = time.perf_counter()
             if message.rest is None:
-                self._context.figures.decided_s.append(took_s)
-                if MEASURES.is_on:
-                    measuring.stage(measuring.DECIDE, took_s)
-                if order.trace is not None:
-                    measuring.trace_decision(message, attempt, begin_s, begin_s + took_s)
+                self._context.figures.decided_s.append(end_s - begin_s)
+            for watch in self._watching:
+                watch.held(PLACE)
+                watch.decided(attempt, begin_s, end_s)
         return attempt
 
     def _judge_rest(self, messages):
@@ -260,11 +275,19 @@ class Cycle:
         """The attempts that won, and those that lost. If the store fails, all are undone."""
         if not attempts:
             return [], []
-        begin_s = time.perf_counter()
+        begin_s, placements = time.perf_counter(), []
         try:
-            outcomes = self._until_done(
-                self._context.store.commit, [self._placement(one.decision) for one in attempts]
-            )
+            for attempt in attempts:
+                decision = attempt.decision
+                placements.append(
+                    self._state_sync.placement(
+                        decision.claims,
+                        decision.requests,
+                        decision.replaced,
+                        [one.before for one in decision.consumptions if one.before],
+                    )
+                )
+            outcomes = self._until_done(self._context.store.commit, placements)
             outcomes = [
                 outcome
                 if not one.decision.replaced or self._lives_on(one.decision, outcome)
@@ -276,16 +299,12 @@ class Cycle:
                 self._placer.undo(one.decision)
             raise
         end_s = time.perf_counter()
-        if MEASURES.is_on:
-            measuring.stage(measuring.COMMIT, end_s - begin_s)
         for one, outcome in zip(attempts, outcomes, strict=True):
             one.outcome = outcome
             for tell in self._context.seams.committed:
                 tell(one.message.work, outcome)
-            if (trace := one.message.work.trace) is not None:
-                trace.add(
-                    measuring.COMMIT, begin_s, end_s, requests=len(attempts), won=outcome.won
-                )
+        for watch in self._watching:
+            watch.committed(attempts, begin_s, end_s)
         return [one for one in attempts if one.outcome.won], [
             one for one in attempts if not one.outcome.won
         ]
@@ -300,14 +319,6 @@ class Cycle:
             for claim in decision.repeated
         )
 
-    def _placement(self, decision):
-        return self._state_sync.placement(
-            decision.claims,
-            decision.requests,
-            decision.replaced,
-            [one.before for one in decision.consumptions if one.before],
-        )
-
     # After the commit.
 
     def _answer(self, attempt, settings):
@@ -316,18 +327,15 @@ class Cycle:
         begin_s = time.perf_counter()
         try:
             answer = selections(self._placer, decision, settings, message.work.alternates)
-            end_s = time.perf_counter()
-            if MEASURES.is_on:
-                measuring.stage(measuring.ANSWER, end_s - begin_s)
-            if (trace := message.work.trace) is not None:
-                trace.add(measuring.ANSWER, begin_s, end_s)
+            for watch in self._watching:
+                watch.built(message, begin_s, time.perf_counter())
             writing = self._writer and self._writer.write(decision, answer, message)
             if writing is None:
                 self._answers.placed(message, decision, answer, settings)
             else:
                 attempt.answer = answer
-                if trace is not None:
-                    writing.add_done_callback(measuring.trace_writing(trace))
+                for watch in self._watching:
+                    watch.writing(message, writing)
                 writing.add_done_callback(lambda done: self._send_written(attempt, done))
         except Exception as error:
             LOG.exception(UNANSWERED, message.work.request_id)
@@ -351,8 +359,9 @@ class Cycle:
         Returns the messages to decide again.
         """
         settings, again, answered = self._context.settings(), [], []
-        if MEASURES.is_on:
-            self._slice.hold()
+        self._watching = (self._watch,) if MEASURES.is_on else ()
+        for watch in self._watching:
+            watch.hold()
         for message in messages:
             attempt, outcome = message.work
             try:
@@ -372,8 +381,8 @@ class Cycle:
                     attempt.message.fail(error)
             message.answer(None)
         self._confirm(answered)
-        if MEASURES.is_on:
-            measuring.held(WRITTEN, self._slice.held_s() / len(messages))
+        for watch in self._watching:
+            watch.held(WRITTEN, len(messages))
         return again
 
     def _confirm(self, claims):
@@ -496,18 +505,3 @@ class Cycle:
             message.fail(PollRequired(refusal))
         else:
             self._answers.refused(message, refusal, settings)
-
-
-def _split_by_instance(messages, paused):
-    """Messages that share no instance and no group member, and those that must wait for an earlier
-    message about the same one. ``paused`` messages of earlier batches are earlier than these."""
-    seen, now, later = set[object](), list[Message](), list[Message]()
-    waiting = paused.difference(messages)
-    for message in (*waiting, *messages):
-        instances = {request.instance_uuid for request in message.work.requests}
-        instances |= {member_of(request) for request in message.work.requests if request.is_member}
-        if message not in waiting:
-            is_ready = message.rest is None and seen.isdisjoint(instances)
-            (now if is_ready else later).append(message)
-        seen |= instances
-    return now, later

@@ -9,16 +9,27 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One decision: the rows that pass, their weights, and the best of them."""
+"""One decision: the rows that pass, their weights, the best of them, and those among which one of
+several schedulers chooses."""
 
 import dataclasses
-from typing import NamedTuple
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nova_sched.weighers import bounded, scaled_by
 
 MAX_REPEATS = 16  # up to this many are found faster by repeated argmax than by sorting
+# A host of the own slice is taken unless more than this share of the hosts are better: a scheduler
+# with more requests must not fill its slice while other slices stay empty.
+BETTER_MOST = 0.75
+# What one weigher gave all rows that passed: the weigher, raw weights, none below its ``minval``,
+# the bounds of its scale, and a multiplier for all rows or for each. A plain tuple: seven are made
+# for each recorded decision.
+Note = tuple[Any, np.ndarray, float, float, float | np.ndarray]
 
 
 class Step(NamedTuple):
@@ -44,8 +55,16 @@ class CandidateSet:
     def __post_init__(self):
         self.left = self.size
 
-    def keep(self, name, verdict):
-        """Remove the rows that the verdict does not keep (True keeps all), and record the step."""
+    def keep(self, name, verdict, rows=None):
+        """Remove the rows that the verdict does not keep (True keeps all), and record the step.
+
+        ``rows`` are those that the verdict is about, if it is not about all of them: the other
+        ones are removed.
+        """
+        if rows is not None and verdict is not True:
+            mask = np.zeros(self.size, dtype=bool)
+            mask[rows[verdict]] = True
+            verdict = mask
         seen = self.left
         if verdict is not True:
             self.alive = verdict if self.alive is None else self.alive & verdict
@@ -54,14 +73,6 @@ class CandidateSet:
 
     def rows(self):
         return np.arange(self.size) if self.alive is None else np.flatnonzero(self.alive)
-
-    def keep_rows(self, name, rows, verdict):
-        """Remove the rows whose verdict is false, and all rows that are not in ``rows``."""
-        if verdict is not True:
-            mask = np.zeros(self.size, dtype=bool)
-            mask[rows[verdict]] = True
-            verdict = mask
-        self.keep(name, verdict)
 
 
 def narrow(candidates, hosts, request):
@@ -130,7 +141,7 @@ def ask(rule, candidates, hosts, request):
             )
     else:
         rows = candidates.rows()
-        candidates.keep_rows(rule.name, rows, rule.judge(hosts, request, rows))
+        candidates.keep(rule.name, rule.judge(hosts, request, rows), rows)
 
 
 def _or_true(verdict):
@@ -180,3 +191,158 @@ def best(weights, count, shuffle=None):
         found.append(position)
         left[position] = -np.inf
     return found if len(found) == count else np.argsort(-weights, kind='stable')[:count].tolist()
+
+
+# Several schedulers on one cloud: each prefers its own slice of the hosts, to avoid conflicts. A
+# scheduler sees claims of other schedulers a little late, and would choose hosts that they have
+# just claimed. Each host therefore belongs to one slice, by its UUID, and each scheduler takes the
+# best host of its own slice. This host is about as good as the best of all, and no other scheduler
+# prefers it. A single scheduler has all hosts.
+
+
+def settings_for(settings, position_and_count, losses):
+    """Settings for a request that has lost ``losses`` times already.
+
+    ``position_and_count`` is the position of the scheduler, from 0, and the number of schedulers.
+    After a loss, a request takes one of the best hosts at random, among more each time: the very
+    best host would be lost again.
+    """
+    position, schedulers = position_and_count
+    subset_size = max(settings.subset_size, 4**losses) if losses else settings.subset_size
+    if (position, schedulers, subset_size) == (
+        settings.position,
+        settings.schedulers,
+        settings.subset_size,
+    ):
+        return settings
+    return dataclasses.replace(
+        settings, position=position, schedulers=schedulers, subset_size=subset_size
+    )
+
+
+def own_slice(hosts, settings):
+    """A bool for each row: whether it is in this scheduler's slice. None: all rows are."""
+    if settings.schedulers < 2:
+        return None
+    return _slots(hosts, settings.schedulers) == settings.position
+
+
+def places_in_slice(weighers, hosts, rows, weights, request, settings, left):
+    """Positions of the rows that this scheduler chooses among; None: all of them.
+
+    ``rows`` are the best of ``left`` rows that pass: at least the best one of the own slice, if
+    the slice has any, and all that are better. Only a better load is given up for the own slice.
+    A host that is preferred for any other reason, such as members of the same soft-affinity
+    group, is taken from any slice.
+    """
+    of_slice = own_slice(hosts, settings)
+    if of_slice is None or left < 2:
+        return None
+    is_own = of_slice[rows]
+    own, top = np.flatnonzero(is_own), int(weights.argmax())
+    if not len(own) or is_own[top]:
+        return own if len(own) else None
+    best_own = int(own[weights[own].argmax()])
+    if np.count_nonzero(weights > weights[best_own]) > BETTER_MOST * left:
+        return None
+    return own if _alike(weighers, hosts, rows[[best_own, top]], request) else None
+
+
+def _slots(hosts, schedulers):
+    """The slice of each row: the same for every scheduler, independent of the order of rows."""
+    return hosts.cache.get(
+        ('slices', schedulers),
+        lambda: np.array(
+            [zlib.crc32(node.uuid.encode()) * schedulers >> 32 for node in hosts.nodes], np.int32
+        ),
+    )
+
+
+def _alike(weighers, hosts, pair, request):
+    """Whether two rows differ in load only."""
+    for weigher in weighers:
+        raw = None if weigher.load else weigher.raw(hosts, pair, request)
+        if raw is not None and raw[0] != raw[1] and np.any(weigher.multiplier(hosts, pair)):
+            return False
+    return True
+
+
+@dataclasses.dataclass(slots=True)
+class WinnerWeights:
+    """The weights of the ``count`` hosts that a request chose, for its record; copied from those
+    of all hosts. Its texts are made later.
+
+    The other fields have an item for each weigher: ``raw`` the weights of the hosts, ``low``
+    and ``span`` its scale, ``multipliers`` one for all hosts or an array. A single host that is
+    left is not weighed: there are no weighers then.
+    """
+
+    count: int
+    weighers: Sequence[Any]
+    raw: Sequence[Sequence[float]] | np.ndarray
+    low: Sequence[float] | np.ndarray
+    span: Sequence[float] | np.ndarray
+    multipliers: Sequence[float | np.ndarray] | np.ndarray
+
+    @classmethod
+    def of_notes(cls, notes, places):
+        """Of the rows at these places of the ``notes`` (see ``weigh``)."""
+        if not notes:
+            return cls(len(places), (), (), (), (), ())
+        weighers, raw, low, high, multipliers = zip(*notes, strict=True)
+        return cls(
+            len(places),
+            weighers,
+            # One by one: for few places in a fifth of the time of ``take``.
+            [[some.item(place) for place in places] for some in raw],
+            low,
+            [upper - lower for lower, upper in zip(low, high, strict=True)],
+            [
+                multiplier.take(places) if isinstance(multiplier, np.ndarray) else multiplier
+                for multiplier in multipliers
+            ],
+        )
+
+    def told(self):
+        """A mapping for each host: ``weight`` is the sum, ``weights`` has a mapping for each
+        weigher."""
+        told: list[dict[str, Any]] = [{'weight': 0.0, 'weights': []} for _ in range(self.count)]
+        # By the steps of ``weigh``, and in its order. For so few hosts, plain Python takes
+        # less time than NumPy.
+        for weigher, raw, low, span, multiplier in zip(
+            self.weighers,
+            map(_plain, self.raw),
+            _plain(self.low),
+            _plain(self.span),
+            self.multipliers,
+            strict=True,
+        ):
+            each = _plain(multiplier)
+            each = each if isinstance(each, list) else [each]
+            each = each * self.count if len(each) == 1 else each
+            for host, of_host, by in zip(told, raw, each, strict=True):
+                normalised = (of_host - low) / span if span else 0.0
+                weight = normalised * by
+                host['weight'] += weight
+                host['weights'].append(
+                    {
+                        'weigher': weigher.name,
+                        'raw': _figure(of_host),
+                        'normalised': _figure(normalised),
+                        'multiplier': _figure(by),
+                        'weight': _figure(weight),
+                    }
+                )
+        for host in told:
+            host['weight'] = _figure(host['weight'])
+        return told
+
+
+def _plain(some):
+    """An array as Python's numbers: a list, or one number."""
+    return some.tolist() if isinstance(some, np.ndarray | np.generic) else some
+
+
+def _figure(number):
+    """The number as valid JSON: None for one that is not finite."""
+    return number + 0.0 if math.isfinite(number) else None  # no minus before a zero

@@ -10,26 +10,39 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """The single thread that owns the host state: every read or change of it is a message to this
-loop."""
+loop. Its answers come later, and its work on the store is repeated until the store accepts it."""
 
 import contextlib
+import dataclasses
 import itertools
 import logging
+import operator
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 from nova_sched import errors
-from nova_sched.engine.clock import NOW, current
+from nova_sched.engine.clock import CURRENT, NOW, Received
 
 LOG = logging.getLogger(__name__)
 
 IDLE_S = 0.5  # until a loop without work shows that it lives
 UNAWAITED = 'its caller has stopped waiting for the answer'
 STORE = (errors.StoreUnavailable, errors.StoreFull)  # not caused by a message
+# A transaction that another one stops is attempted this often. The n-th pause is up to n times
+# that long, in seconds.
+BUSY, BUSY_PAUSE_S = 20, 0.002
 
 
+class WorkRequired(Exception):
+    """What the loop decides instead of an answer: what is to be done first takes time, and the
+    thread of the caller does it."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
 class Message:
     """Work for the loop. ``kind`` selects the handler, which gets adjacent messages of one kind
     together.
@@ -40,28 +53,16 @@ class Message:
     measured. ``received`` is the bus message that asks for the work.
     """
 
-    __slots__ = (
-        'attempts',
-        'future',
-        'is_begun',
-        'is_store_read',
-        'kind',
-        'pauses',
-        'received',
-        'rest',
-        'since_s',
-        'work',
-    )
-
-    def __init__(self, kind, work, received=NOW):
-        self.kind = kind
-        self.work = work
-        self.received = received
-        self.future: Future = Future()
-        self.attempts = 0
-        self.is_store_read = self.is_begun = False
-        self.rest, self.pauses = None, 0
-        self.since_s = time.monotonic()
+    kind: str
+    work: Any
+    received: Received = NOW
+    future: Future = dataclasses.field(default_factory=Future)
+    attempts: int = 0
+    is_store_read: bool = False
+    is_begun: bool = False
+    rest: Any = None
+    pauses: int = 0
+    since_s: float = dataclasses.field(default_factory=lambda: time.monotonic())
 
     def answer(self, result):
         self.future.set_result(result)
@@ -141,12 +142,14 @@ class Loop:
 
     def send(self, kind, work):
         """Put a message into the queue and return its Future."""
-        message = Message(kind, work, current())
+        message = Message(kind, work, CURRENT.get())
         gathered = getattr(self._gathering, 'messages', None)
         if gathered is not None:
             gathered.append(message)
         else:
-            self._put([message])
+            self._queue.put(message)
+            if self._ended.is_set():
+                self._refuse_rest()
         return message.future
 
     @contextlib.contextmanager
@@ -158,13 +161,10 @@ class Loop:
             yield
         finally:
             gathered, self._gathering.messages = self._gathering.messages, None
-            self._put(gathered)
-
-    def _put(self, messages):
-        for message in messages:
-            self._queue.put(message)
-        if self._ended.is_set():
-            self._refuse_rest()
+            for message in gathered:
+                self._queue.put(message)
+            if self._ended.is_set():
+                self._refuse_rest()
 
     def turn(self, timeout_s=0.0):
         """Handle one batch. Waits ``timeout_s`` seconds for its first message."""
@@ -173,25 +173,32 @@ class Loop:
         self._is_busy = True
         try:
             if batch:
-                self._prepare()
-            awaited = []
+                # The messages are handled whatever comes of it: the store judges what is made of
+                # an old state.
+                try:
+                    self._before()
+                except Exception:
+                    LOG.exception(
+                        'The engine is not ready for a batch; it goes on with what it knows'
+                    )
+            awaited, again = [], list[Message]()
             for message in batch:
                 if message.received.is_over():
                     message.fail(errors.Outdated('The call', UNAWAITED))
                 else:
                     awaited.append(message)
-            self._again = self._handle(awaited)
+            # In their order, except that those that are only to go on come last.
+            by_kind = itertools.groupby(awaited, operator.attrgetter('kind'))
+            runs = [list(run) for _, run in by_kind]
+            runs.sort(key=lambda run: all(message.rest is not None for message in run))
+            self._left = len(awaited)
+            for run in runs:
+                self._left -= len(run)
+                again += self._run_handler(run[0].kind, run)
+            self._again = again
         finally:
             self._is_busy = bool(self._again)
             self._after()
-
-    def _prepare(self):
-        """Call ``before``. The messages are handled whatever comes of it: the store judges what is
-        made of an old state."""
-        try:
-            self._before()
-        except Exception:
-            LOG.exception('The engine is not ready for a batch; it goes on with what it knows')
 
     def _run(self):
         while not self._stopping.is_set() or self._again or not self._queue.empty():
@@ -213,16 +220,6 @@ class Loop:
         except queue.Empty:
             pass
         return [message for message in batch if message is not None]
-
-    def _handle(self, batch):
-        """Handle the messages in their order, except that those that are only to go on come
-        last."""
-        again, self._left = [], len(batch)
-        runs = [list(run) for _, run in itertools.groupby(batch, lambda message: message.kind)]
-        for run in sorted(runs, key=lambda run: all(one.rest is not None for one in run)):
-            self._left -= len(run)
-            again += self._run_handler(run[0].kind, run)
-        return again
 
     def _run_handler(self, kind, messages):
         try:
@@ -254,3 +251,68 @@ class Loop:
                     message.fail(RuntimeError('the scheduler has stopped'))
         except queue.Empty:
             pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deferred:
+    """The answer of a call, which may not be there yet.
+
+    ``future`` ends when the loop has decided; ``result()`` waits for that, and returns the answer
+    or raises. ``is_slow``: that waits for something else too, even if the loop has decided.
+    """
+
+    future: Future
+    result: Callable[[], Any]
+    is_slow: bool = False
+
+    def waits(self):
+        """Whether ``result`` would wait now."""
+        if self.is_slow or not self.future.done():
+            return True
+        return isinstance(self.future.exception(), WorkRequired)
+
+    def then(self, finish):
+        """The Deferred of what ``finish`` makes once this answer can be had."""
+        return Deferred(self.future, finish, self.is_slow)
+
+
+class StoreRetry:
+    """Waits for the store in the ``loop``; ``Loop.hurry`` ends the wait."""
+
+    def __init__(self, loop, context):
+        self._loop = loop
+        self._settings, self._random = context.settings, context.random
+        self._figures = context.figures
+        self._is_away = False  # the database, and the log says so
+
+    def until_done(self, work, *args):
+        """Run work on the store. While the database is down: log it, wait, and run the work again.
+
+        After a deadlock, the work is repeated after a short random pause, so that the same
+        transactions do not collide again. Raises StoreBusy after BUSY deadlocks, and
+        StoreUnavailable if the loop must not wait.
+        """
+        failures = busy = 0
+        while True:
+            try:
+                found = work(*args)
+                if self._is_away:
+                    self._is_away = False
+                    LOG.info('The database answers again')
+                return found
+            except errors.StoreBusy:
+                busy += 1
+                if busy == BUSY:
+                    raise
+                self._figures.busy += 1
+                self._loop.pause(self._random.uniform(0, BUSY_PAUSE_S * busy))
+            except errors.StoreUnavailable as error:
+                failures, busy = failures + 1, 0  # deadlocks before the outage do not count
+                if failures == 1:
+                    continue  # a connection that had timed out
+                if self._loop.hurried:
+                    raise
+                if not self._is_away:
+                    self._is_away = True
+                    LOG.error('%s; requests wait until it does', error)
+                self._loop.pause(self._settings().retry_interval_s)

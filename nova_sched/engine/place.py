@@ -20,13 +20,20 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.claim import PENDING
-from nova_sched.engine import slices
-from nova_sched.engine.decide import CandidateSet, best, narrow, survivors, weigh
+from nova_sched.engine.decide import (
+    CandidateSet,
+    WinnerWeights,
+    best,
+    narrow,
+    own_slice,
+    places_in_slice,
+    survivors,
+    weigh,
+)
 from nova_sched.engine.explain import reasons
-from nova_sched.engine.explain.winners import WinnerWeights
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.kinds import KindState, RequestKinds
-from nova_sched.engine.rule_times import RuleTimes
+from nova_sched.engine.measuring import RuleTimes
 from nova_sched.hardware import Overdrawn
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.cluster import Consumption
@@ -190,7 +197,7 @@ class Placer:
         )
         made = functools.partial(Decision, len(requests), claiming, repeatable, noted, marks=marks)
         is_measured = MEASURES.is_on and self._times.is_due()
-        if not is_measured:
+        if not is_measured and len(self.cluster.hosts) >= self.kinds.fewest:
             with contextlib.suppress(NotKept):
                 return self._attempt(made(kept=True), requests, spare, settings)
         return self._attempt(made(is_measured=is_measured), requests, spare, settings)
@@ -200,12 +207,17 @@ class Placer:
         is unchanged."""
         before = None
         try:
-            if decision.claiming:
-                self._check_moves(requests, decision.marks['request_id'])
-            self._remove_unconfirmed(decision, requests)
+            if any(
+                request.member_placement or self.cluster.claims_of(request.instance_uuid)
+                for request in requests
+            ):
+                if decision.claiming:
+                    self._check_moves(requests, decision.marks['request_id'])
+                self._remove_unconfirmed(decision, requests)
             for index, request in enumerate(requests):
-                request = self.grouped(request, decision.instances)
-                if self._is_kept(decision, request, index):
+                if request.group is not None or request.groups:
+                    request = self.grouped(request, decision.instances)
+                if decision.kept and self._is_kept(decision, request, index):
                     row, beside = self._choose_kept(decision, request, spare, settings)
                 else:
                     row, beside, before = self._choose(
@@ -281,7 +293,7 @@ class Placer:
         Raises NotKept for a later instance of another kind than the first, and where no host is
         left.
         """
-        if not decision.kept or decision.replaced or (index and decision.kind is None):
+        if decision.replaced or (index and decision.kind is None):
             return False
         kind = self.kinds.find(request)
         if index and (kind is None or kind is not decision.kind.kind):
@@ -299,7 +311,7 @@ class Placer:
         """The row, and the rows to rank after it, from the kept weights of the decision's
         kind."""
         kind, hosts = decision.kind.kind, self.cluster.hosts
-        of_slice = slices.mine(hosts, settings)
+        of_slice = own_slice(hosts, settings)
         most = (
             settings.subset_size if of_slice is not None else max(settings.subset_size, 1 + spare)
         )
@@ -336,7 +348,7 @@ class Placer:
             rows = self._with_room_for_all(rows, request, decision)
         notes: list | None = [] if decision.noted and index < NOTED else None
         weights = weigh(rules.weighers, hosts, rows, request, notes)
-        pick = self._pending_position(decision, request, rows)
+        pick = self._pending_position(decision, request, rows) if decision.replaced else None
         if request.member_placement is not None and request.member_placement.row is not None:
             pick = int(np.searchsorted(rows, request.member_placement.row))
         if pick is None:
@@ -419,9 +431,11 @@ class Placer:
     def _pick(self, rows, weights, request, settings, left):
         """The position of the host to take: one in this scheduler's own slice, if there are
         any. ``rows`` are the best of ``left``."""
-        own = slices.own(
-            self.rules.weighers, self.cluster.hosts, rows, weights, request, settings, left
-        )
+        own = None
+        if settings.schedulers > 1:
+            own = places_in_slice(
+                self.rules.weighers, self.cluster.hosts, rows, weights, request, settings, left
+            )
         among = weights if own is None else weights[own]
         order = best(among, settings.subset_size, self._random if settings.shuffle else None)
         pick = order[self._random.randrange(len(order))] if len(order) > 1 else order[0]

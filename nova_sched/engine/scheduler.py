@@ -25,8 +25,7 @@ from nova_sched.engine.calls import Calls
 from nova_sched.engine.candidates import HostOffers
 from nova_sched.engine.claim_service import ClaimService
 from nova_sched.engine.clock import STILL_S, StoreClock
-from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order
-from nova_sched.engine.deferred import WORK, Deferred, PollRequired
+from nova_sched.engine.cycle import PLACE, WRITTEN, Cycle, Order, PollRequired
 from nova_sched.engine.explain import callers, capacity, reasons
 from nova_sched.engine.explain.decision_log import REFUSED, pass_on
 from nova_sched.engine.explain.questions import Questions
@@ -36,13 +35,12 @@ from nova_sched.engine.groups.member_resolver import MemberResolver, ReplanRequi
 from nova_sched.engine.groups.member_state import Library
 from nova_sched.engine.groups.operations import GroupOperations
 from nova_sched.engine.groups.plans import Plans
-from nova_sched.engine.loop import Loop
+from nova_sched.engine.loop import Deferred, Loop, StoreRetry
 from nova_sched.engine.place import Placer
 from nova_sched.engine.room_figures import RoomFigures
 from nova_sched.engine.sync.nova_hosts import NovaHosts
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.engine.sync.store_poller import StorePoller
-from nova_sched.engine.sync.store_retry import StoreRetry
 from nova_sched.extension import Part, Seams
 from nova_sched.groups.topology import DomainLocator
 from nova_sched.measures.catalogue import MEASURES
@@ -99,8 +97,10 @@ class Scheduler:
         )
         self._minute = MinuteLog(context.figures)
         self._room = RoomFigures(context, lambda work: self.loop.send(CALL, (work, ())))
+        context.seams = Seams()
         self.parts = dict(self._begin_parts(extensions))
-        context.seams = Seams(self.parts)
+        for name, part in self.parts.items():
+            context.seams.join(name, part)
 
     def _begin_parts(self, extensions):
         for name, one in extensions.items():
@@ -205,32 +205,31 @@ class Scheduler:
         if TRACER.sink is not None:
             trace = TRACER.begin(SELECT, instances=len(requests))
         order = Order(requests, alternates, claim, context, ranked, poll_due=poll_due, trace=trace)
+        future = self.loop.send(PLACE, order)
         if trace is not None:
             trace.attributes['request_id'] = order.request_id or ''
-        future = self._send(order)
+            trace.end_with(future)
         return Deferred(future, lambda: self._wait_for(order, future))
 
-    def _send(self, order):
-        """Send the loop an order. Returns its Future."""
-        future = self.loop.send(PLACE, order)
-        if order.trace is not None:
-            order.trace.end_with(future)
-        return future
-
     def _send_again(self, order):
-        if order.trace is not None:
-            order = dataclasses.replace(order, trace=order.trace.again())
-        return self._send(order)
+        """Send the loop an order once more, with a trace of its own. Returns its Future."""
+        trace = order.trace and order.trace.again()
+        future = self.loop.send(PLACE, dataclasses.replace(order, trace=trace))
+        if trace is not None:
+            trace.end_with(future)
+        return future
 
     def _wait_for(self, order, future):
         """The answer to an order, after the work that the loop has left to its caller's thread."""
         try:
             return future.result()
-        except WORK as error:
-            required = error
-        if not isinstance(required, PollRequired):
-            return self._place_replanned(order, required.request)
-        requests = self.context.before_refusal(order.requests, required.refusal)
+        except ReplanRequired as error:
+            request, refusal = error.request, None
+        except PollRequired as error:
+            request, refusal = None, error.refusal
+        if request is not None:
+            return self._place_replanned(order, request)
+        requests = self.context.before_refusal(order.requests, refusal)
         order = dataclasses.replace(order, requests=requests, poll_due=False)
         return self._wait_for(order, self._send_again(order))
 

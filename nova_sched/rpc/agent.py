@@ -18,7 +18,7 @@ import oslo_messaging as messaging
 from nova_sched import words
 from nova_sched.rpc import servers, translate
 from nova_sched.rpc.client import NamespaceClient, StatsClient
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.messages import expected
 
 TOPIC = 'nova_sched_agent'
 TIMEOUT_S = 60  # an agent answers from memory: a longer silence means that it is not running

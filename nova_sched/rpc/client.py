@@ -17,8 +17,7 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.rpc import EXCHANGE, SHADOW_TOPIC, TOPIC, try_once
-from nova_sched.rpc.failures import NovaNoValidHost, known
-from nova_sched.rpc.serializer import Serializer
+from nova_sched.rpc.messages import NovaNoValidHost, Serializer, known
 
 # Seconds: the time that a conductor waits for an answer, and for a heartbeat in the meantime.
 LONG_TIMEOUT_S, MONITOR_TIMEOUT_S = 1800, 60

@@ -24,7 +24,7 @@ from nova_sched import errors
 from nova_sched.rpc import EXCHANGE, TOPIC, rabbit, translate
 from nova_sched.rpc.direct import settings as direct_settings
 from nova_sched.rpc.direct import wire
-from nova_sched.rpc.serializer import SchedulerSerializer
+from nova_sched.rpc.translate import SchedulerSerializer
 from nova_sched.state.request import Request
 
 LOG = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from nova_sched.conf.notifications import CLAIMS, GROUPS, REFUSALS
 from nova_sched.rpc import event_payload
 from nova_sched.rpc.claim_notifications import ClaimNotifications
 from nova_sched.rpc.event_outbox import STOP_S, EventOutbox
+from nova_sched.rpc.messages import PlainSerializer
 from nova_sched.rpc.notifications import has_driver, transport
-from nova_sched.rpc.serializer import PlainSerializer
 
 REFUSED, GROUP = 'nova_sched.request.refused', 'nova_sched.group.'
 MAX_WAITING = 1000  # further ones are dropped

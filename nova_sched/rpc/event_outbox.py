@@ -13,7 +13,7 @@
 
 import logging
 
-from nova_sched.engine.outbox import Outbox
+from nova_sched.engine.explain.decision_log import Outbox
 from nova_sched.logs import Problems
 from nova_sched.measures.catalogue import EVENTS_LOST
 from nova_sched.rpc.notifications import without_token

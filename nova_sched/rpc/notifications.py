@@ -22,7 +22,7 @@ from nova_sched import objects, rpc
 from nova_sched.conf.notifications import BOTH, UNVERSIONED, VERSIONED
 from nova_sched.logs import Problems
 from nova_sched.rpc import notification_payload, translate
-from nova_sched.rpc.serializer import Serializer
+from nova_sched.rpc.messages import Serializer
 
 LOG = logging.getLogger(__name__)
 

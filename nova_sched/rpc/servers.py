@@ -16,8 +16,7 @@ from oslo_messaging.rpc.server import RPCServer
 
 from nova_sched.rpc import EXCHANGE, TOPIC
 from nova_sched.rpc.direct.server import DirectServer
-from nova_sched.rpc.dispatcher import DirectDispatcher, Dispatcher
-from nova_sched.rpc.serializer import ServerSerializer
+from nova_sched.rpc.messages import DirectDispatcher, Dispatcher, ServerSerializer
 
 TIMEOUT_S = 60.0  # the default of rpc_response_timeout
 

@@ -9,13 +9,22 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Translates between objects of the wire and the plain values of the engine."""
+"""Translates between objects of the wire and the plain values of the engine.
+
+RequestSpecs that are alike are read and translated once. Most calls ask for one of a few flavors
+and images, and differ in the instance, its owner and its hints. The fields that calls of one kind
+share (``KIND_FIELDS``) are recognised by their serialized form. Equal bytes are equal values of
+equal types, so that what was checked once needs no check again. All other fields are read and
+checked in each message.
+"""
 
 import collections
 import copy
 import dataclasses
 import datetime
 import json
+import marshal
+import threading
 
 from oslo_utils import uuidutils
 
@@ -23,18 +32,163 @@ from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
 from nova_sched.engine.answer import allocation_request
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.objects.object_io import primitive
-from nova_sched.rpc.received_spec import ReceivedSpec
+from nova_sched.objects.field_io import REFUSALS, UNKNOWN
+from nova_sched.objects.object_io import CHANGES, DATA, NAME, NAMESPACE, VERSION, primitive
+from nova_sched.rpc.messages import ServerSerializer
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import MAX_AMOUNT
 from nova_sched.state.request import CHECK_TYPE, Request, is_rebuild
-from nova_sched.state.spec import CALL_READERS, KIND_READERS
+from nova_sched.state.spec import CALL_READERS, KIND_FIELDS, KIND_READERS
 
 MAX_INSTANCES = 10_000  # of one node
 MAX_CLASSES = 100  # resource classes of the instances of one node
 
 # Selection.cell_uuid must be a UUID; this one is used in a single-cell cloud that names no cell.
 UNKNOWN_CELL = '00000000-0000-0000-0000-000000000001'
+MAX_KINDS = 1024  # kinds that are kept; the one that was not used for the longest time goes first
+MAX_KIND_BYTES = 2**14  # bytes of the fields of a kind; a larger one is not kept
+# Without references to values that occur twice: these depend on which of them are the same object.
+FORMAT = 2
+# Objects that a sender makes for each instance, even if nothing else in them differs.
+OF_INSTANCE = ('pci_requests', 'numa_topology')
+UUID = 'instance_uuid'
+
+# What a message that cannot be read raises; it is read in full then, for the exact error.
+UNUSUAL = (*REFUSALS, AttributeError, KeyError, RecursionError, errors.SchedError)
+
+
+# RequestSpecs that arrive.
+
+
+class SpecKind:
+    """What calls of one kind share: ``facts`` are properties of requests (``KIND_READERS``) by
+    name, None until they are read for the first time."""
+
+    __slots__ = ('facts',)
+
+    def __init__(self):
+        self.facts = None
+
+
+class ReceivedSpec:
+    """A RequestSpec of a message: the set fields of the call are attributes, and those of its
+    ``kind`` are not read again."""
+
+    def __init__(self, primitive, fields, kind):
+        self.__dict__.update(fields)
+        self._primitive, self.kind, self._whole = primitive, kind, None
+
+    def __contains__(self, name):
+        return name in self.__dict__
+
+    @staticmethod
+    def obj_name():
+        """The name of its class for the sender, as of any versioned object."""
+        return objects.RequestSpec.obj_name()
+
+    def whole(self):
+        """The RequestSpec; it is shared with no other message."""
+        if self._whole is None:
+            self._whole = objects.from_primitive(self._primitive)
+        return self._whole
+
+
+class SpecKinds:
+    """The kinds of RequestSpecs that were received lately. Its methods may be called from any
+    thread."""
+
+    def __init__(self, most=MAX_KINDS):
+        self._kinds = collections.OrderedDict()
+        self._most, self._lock = most, threading.Lock()
+
+    def __len__(self):
+        return len(self._kinds)
+
+    def find(self, value):
+        """The ReceivedSpec of a primitive. None: it must be read in full, because its kind is not
+        known, or because it is no sound RequestSpec of the current version."""
+        try:
+            key, call = _split(value)
+            with self._lock:
+                kind = self._kinds.get(key)
+                if kind is None:
+                    return None
+                self._kinds.move_to_end(key)
+            fields, known = {}, objects.RequestSpec.wire_fields
+            for name in call.keys() & known.keys():
+                _, exact, read, nullable = known[name]
+                one = call[name]
+                if not (type(one) is exact or (one is None and nullable)):
+                    one = read(one)
+                if one is not UNKNOWN:
+                    fields[name] = one
+        except UNUSUAL:
+            return None
+        return ReceivedSpec(value, fields, kind)
+
+    def keep(self, value, spec):
+        """Keep the kind of a primitive that was read in full as ``spec``. Returns its
+        ReceivedSpec, or ``spec`` itself if its kind cannot be kept."""
+        if 'flavor' not in spec:
+            return spec
+        try:
+            key, _ = _split(value)
+        except UNUSUAL:
+            return spec
+        with self._lock:
+            self._kinds.setdefault(key, SpecKind())
+            if len(self._kinds) > self._most:
+                self._kinds.popitem(last=False)
+        found = self.find(value)
+        if found is None:
+            return spec
+        found._whole = spec
+        return found
+
+
+def _split(value):
+    """The serialized fields of the kind, and the other fields. Raises one of ``UNUSUAL`` for
+    anything but a RequestSpec of the current version with text that can be stored."""
+    if type(value) is not dict or value.get(NAME) != 'RequestSpec':
+        raise TypeError
+    data, cls = value[DATA], objects.RequestSpec
+    if value.get(VERSION) != cls.VERSION or value.get(NAMESPACE) != cls.OBJ_PROJECT_NAMESPACE:
+        raise ValueError
+    kind = {name: data[name] for name in data.keys() & KIND_FIELDS}
+    call = {name: one for name, one in data.items() if name not in kind}
+    if words.ESCAPED.search(repr([{**value, DATA: None}, call])):
+        raise ValueError
+    for change in value.get(CHANGES) or ():
+        if type(change) is not str:
+            raise TypeError
+    for name in OF_INSTANCE:
+        if kind.get(name) is not None:
+            data = kind[name][DATA]
+            if not words.is_uuid(data[UUID]):
+                raise ValueError
+            kind[name] = {**kind[name], DATA: {**data, UUID: None}}
+    key = marshal.dumps(sorted(kind.items()), FORMAT)
+    if len(key) > MAX_KIND_BYTES:
+        raise ValueError
+    return key, call
+
+
+class SchedulerSerializer(ServerSerializer):
+    """The serializer of a scheduler: a RequestSpec becomes a ReceivedSpec if its kind is known."""
+
+    def __init__(self):
+        super().__init__()
+        self._kinds = SpecKinds()
+
+    def deserialize_entity(self, ctxt, entity):
+        found = self._kinds.find(entity)
+        if found is not None:
+            return found
+        found = super().deserialize_entity(ctxt, entity)
+        return self._kinds.keep(entity, found) if isinstance(found, objects.RequestSpec) else found
+
+
+# Calls and their answers.
 
 
 def spec(given, request_spec=None, filter_properties=None):
@@ -73,7 +227,10 @@ def requests(spec_obj, instance_uuids=None):
     """
     uuids = _uuids(spec_obj, instance_uuids)
     if isinstance(spec_obj, ReceivedSpec):
-        facts, spec = dict(spec_obj.facts(_kind_facts)), spec_obj.whole
+        kind, spec = spec_obj.kind, spec_obj.whole
+        if kind.facts is None:
+            kind.facts = _kind_facts(spec())
+        facts = dict(kind.facts)
     else:
         facts, spec = _kind_facts(spec_obj), spec_obj
     for name, (field, reader) in CALL_READERS.items():
@@ -129,12 +286,18 @@ def _uuids(spec_obj, given):
     if not isinstance(given or (), (list, tuple)):
         raise errors.InvalidRequest('instance_uuids', f'{words.short(given)} is no list of UUIDs')
     if given:
-        uuids = list(given)
-        _check_count('instance_uuids', len(uuids))
+        where, count = 'instance_uuids', len(given)
     else:
+        where = 'num_instances'
         count = spec_obj.num_instances if 'num_instances' in spec_obj else 1
+    most = CONF.scheduler.max_instances_per_request
+    if not 1 <= count <= most:
+        why = f'{words.short(count)} instances in one request; 1 to {most} are accepted'
+        raise errors.InvalidRequest(where, why)
+    if given:
+        uuids = list(given)
+    else:
         own = spec_obj.instance_uuid if 'instance_uuid' in spec_obj else None
-        _check_count('num_instances', count)
         uuids = [
             own or uuidutils.generate_uuid(),
             *(uuidutils.generate_uuid() for _ in range(count - 1)),
@@ -145,13 +308,6 @@ def _uuids(spec_obj, given):
             raise errors.InvalidRequest('instance_uuids', f'{uuid} is given twice')
         seen.add(uuid)
     return uuids
-
-
-def _check_count(where, count):
-    most = CONF.scheduler.max_instances_per_request
-    if not 1 <= count <= most:
-        why = f'{words.short(count)} instances in one request; 1 to {most} are accepted'
-        raise errors.InvalidRequest(where, why)
 
 
 def selections(placed, as_objects):

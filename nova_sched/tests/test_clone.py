@@ -35,11 +35,11 @@ PACKAGES = '.venv/lib/python3.11/site-packages'
 
 def test_frames_of_the_package_in_a_clone_that_has_its_name():
     rows = [
-        ('our own', f'{HOME}/nova_sched/rpc/dispatcher.py', True),
+        ('our own', f'{HOME}/nova_sched/rpc/messages.py', True),
         ('our plug-in for Heat', f'{HOME}/nova_sched/extensions/heat/nova_sched/group.py', True),
         ('a library in the environment', f'{HOME}/{PACKAGES}/oslo_messaging/rpc/server.py', False),
         ('a package of a like name', f'{HOME}/nova_sched_rules/filter.py', False),
-        ('an installed copy', f'{HOME}/{PACKAGES}/nova_sched/rpc/dispatcher.py', False),
+        ('an installed copy', f'{HOME}/{PACKAGES}/nova_sched/rpc/messages.py', False),
         ('a library elsewhere', '/usr/lib/python3.11/threading.py', False),
     ]
     prefix = '2026-11-26 08:00:00.000 1 ERROR oslo_messaging '

@@ -34,7 +34,7 @@ class Weigher:
     round. ``option`` is the multiplier's name in the options of ``group``. ``key`` is the
     aggregate metadata key that overrides it; empty: the same name. ``sign`` reverses the order.
     ``load`` states that claims change the weight. Among hosts that differ only in such weights,
-    one of several schedulers may choose another host than the best (``engine.slices``).
+    one of several schedulers may choose another host than the best (``engine.decide``).
     ``request_facts`` are the facts that it reads of a request (``state.facts.fact_of``); None:
     everything, the message too. ``per_request``: the weights are computed again for each request,
     because they follow its facts, or time, too closely to be kept. It is the name of a column of

@@ -9,18 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Records of decisions for operators, written in parallel with the loop, which never waits for
-them."""
+"""Records of decisions for operators, and the bounded queue by which a thread passes them on: the
+loop never waits for it."""
 
 import collections
 import logging
 import math
+import queue
 import random
 import threading
 import time
 
 from nova_sched import errors
-from nova_sched.engine.outbox import Outbox
 from nova_sched.measures.catalogue import RECORDS_LOST
 
 LOG = logging.getLogger(__name__)
@@ -32,6 +32,66 @@ BATCH = 100  # records written in one transaction
 WAITING = 2000  # records that wait to be written, at most
 REMEMBERED = 1000  # records that a process without a database keeps
 TOLD = 10  # instances that a record names
+
+
+class Outbox:
+    """Items that a thread passes on, so that the loop never waits for it.
+
+    The thread, called ``name``, waits ``gather_s`` seconds after an item, and passes on all that
+    are queued by then, oldest first, in batches of at most ``most``. At most ``waiting`` items are
+    queued. A subclass has ``_pass_on``, and ``_lose`` if it counts what does not fit. The methods
+    may be called from any thread.
+    """
+
+    def __init__(self, name, gather_s, waiting, most):
+        self._gather_s, self._waiting, self._most = gather_s, waiting, most
+        self._queue: queue.SimpleQueue = queue.SimpleQueue()
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def _pass_on(self, batch):
+        """Pass on a list of items. Raises nothing: an item that cannot be passed on is lost."""
+        raise NotImplementedError
+
+    def _lose(self, count):
+        """So many items cannot be passed on."""
+
+    def start(self):
+        self._thread.start()
+
+    def stop(self, timeout_s=None):
+        """Pass on the queued items, and take no more. Waits ``timeout_s`` seconds at most; None:
+        without a limit."""
+        self._leaving.set()
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def put(self, item):
+        """Queue an item. Returns False if the queue is full; the item is dropped then."""
+        if self._queue.qsize() >= self._waiting:
+            self._lose(1)
+            return False
+        self._queue.put(item)
+        return True
+
+    def flush(self, first=()):
+        """Pass on the queued items now, after the ``first`` ones."""
+        items = list(first)
+        while not self._queue.empty():
+            item = self._queue.get()
+            if item is not None:
+                items.append(item)
+        for start in range(0, len(items), self._most):
+            self._pass_on(items[start : start + self._most])
+
+    def _run(self):
+        while not self._leaving.is_set():
+            first = self._queue.get()
+            if first is not None:
+                self._leaving.wait(self._gather_s)
+                self.flush([first])
+        self.flush()
 
 
 def record(order, outcome, now_s, details):
@@ -97,13 +157,17 @@ def pass_on(context, settings, order, outcome, details):
         return record(order, outcome, now_s, details())
 
     if settings.explain_retention_s and order.request_id:
-        context.decision_log.keep(make)
+        context.decision_log.put(make)
     if outcome == REFUSED and context.events is not None:
         context.events.refused(order.context, make)
 
 
 class DecisionLog(Outbox):
     """Writes records to the store, in a separate thread.
+
+    Its items are functions that return the record of a decision with a request id, by which
+    records are queried. They are called in that thread, and may use only what does not change any
+    more.
 
     When more than ``waiting`` are queued, or the store is down, records are ``lost``: counted and
     logged, without a wait. Up to ``batch`` of them are written in one transaction. ``chance``
@@ -138,15 +202,6 @@ class DecisionLog(Outbox):
             return False
         self._allowed -= 1
         return True
-
-    def keep(self, make):
-        """Queue the record of a decision that has a request id, by which records are queried.
-
-        ``make()`` returns it, in the separate thread: it may use only what does not change any
-        more.
-        """
-        if not self.put(make):
-            self._lose(1)
 
     def show(self, request_id):
         """The stored records of a request, oldest first. Raises StoreUnavailable."""

@@ -18,10 +18,17 @@ import numpy as np
 from nova_sched import errors
 from nova_sched.engine.answer import selections
 from nova_sched.engine.calls import pausable
-from nova_sched.engine.decide import CandidateSet, chain, narrow, survivors, weigh
+from nova_sched.engine.decide import (
+    CandidateSet,
+    Note,
+    WinnerWeights,
+    chain,
+    narrow,
+    survivors,
+    weigh,
+)
 from nova_sched.engine.explain import capacity, reasons, standings
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED
-from nova_sched.engine.explain.winners import Note, WinnerWeights
 
 LOG = logging.getLogger(__name__)
 
@@ -178,7 +185,7 @@ class _Verdicts(CandidateSet):
         super().__init__(size)
         self.row, self.told = row, []
 
-    def keep(self, name, verdict):
+    def keep(self, name, verdict, rows=None):
         self.told.append((name, verdict is True or bool(verdict[self.row])))
 
 

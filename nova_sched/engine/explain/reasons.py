@@ -68,9 +68,9 @@ class Watched(CandidateSet):
         super().__init__(size)
         self.gone = []
 
-    def keep(self, name, verdict):
+    def keep(self, name, verdict, rows=None):
         before = self.rows()
-        super().keep(name, verdict)
+        super().keep(name, verdict, rows)
         self.gone.append(before[:0] if self.alive is None else before[~self.alive[before]])
 
 

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from nova_sched.engine.decide import ask, chain, narrow, weigh
+from nova_sched.engine.decide import Note, ask, chain, narrow, weigh
 from nova_sched.engine.explain.reasons import Watched
-from nova_sched.engine.explain.winners import Note
 from nova_sched.weighers import scaled_by
 
 PASSED = 255  # in place of the number of a step

@@ -63,7 +63,7 @@ class GroupEvents:
         if not self._context.settings().explain_retention_s:
             return
         now_s, hosts = self._context.clock(), len(self._context.cluster)
-        self._context.decision_log.keep(
+        self._context.decision_log.put(
             lambda: {
                 'request_id': record.uuid,
                 'time': now_s,

@@ -18,6 +18,7 @@ import numpy as np
 
 from nova_sched import errors
 from nova_sched.engine.groups.member_state import member_states, rules
+from nova_sched.engine.loop import WorkRequired
 from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.members import member_spec
@@ -28,7 +29,7 @@ LOG = logging.getLogger(__name__)
 MEMBER, REPLAN, REPLACE = 'member', 'replan', 'replace'  # scheduler hints
 
 
-class ReplanRequired(Exception):
+class ReplanRequired(WorkRequired):
     """A member cannot be placed as planned: the members that are not built must be replanned.
 
     ``request`` has its placement.

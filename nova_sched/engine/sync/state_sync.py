@@ -145,10 +145,18 @@ class StateSync:
         """Apply the outcomes of this scheduler's commits to the host state: of the placements that
         ``won``, and of the others.
 
-        Reads the nodes that have changed in another way too; rows may change.
+        A node is stale if commits of other schedulers came in between. Reads the nodes that have
+        changed in another way too; rows may change.
         """
         for outcome in won:
-            self._follow(outcome)
+            for claim in outcome.claims:
+                self._cluster.adopt(claim)
+            for uuid, (before, after) in outcome.generations.items():
+                node = self._cluster.node(uuid)
+                if node is not None and node.generation == before:
+                    self._cluster.set_generation(node, after)
+                elif before != after:
+                    self._mark_stale([uuid])
         if tokens := {uuid for outcome in (*won, *lost) for uuid in outcome.tokens}:
             self._follow_up(tokens)
         fresh: dict = {}
@@ -200,18 +208,6 @@ class StateSync:
         except Exception:
             LOG.warning('%d nodes that have changed are read later', len(nodes), exc_info=True)
             self._mark_stale(nodes)
-
-    def _follow(self, outcome):
-        """Record the claims of a commit, and the generations of their nodes. A node is stale if
-        commits of other schedulers came in between."""
-        for claim in outcome.claims:
-            self._cluster.adopt(claim)
-        for uuid, (before, after) in outcome.generations.items():
-            node = self._cluster.node(uuid)
-            if node is not None and node.generation == before:
-                self._cluster.set_generation(node, after)
-            elif before != after:
-                self._mark_stale([uuid])
 
     def placement(self, claims, requests, ended=(), known=()):
         """The Placement for the store: the claims, the generations at which their CPUs and devices

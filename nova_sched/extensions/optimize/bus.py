@@ -23,7 +23,7 @@ from nova_sched import errors, words
 from nova_sched.extensions.optimize.moves import OUTCOMES, RUNNING
 from nova_sched.rpc import servers, translate
 from nova_sched.rpc.client import NamespaceClient
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.messages import expected
 
 TOPIC = 'nova_sched_conductor'
 TIMEOUT_S = 10.0  # a conductor answers from its database

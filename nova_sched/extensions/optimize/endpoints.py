@@ -22,7 +22,7 @@ from nova_sched.extensions.optimize.planning.move_planner import view_of
 from nova_sched.extensions.optimize.planning.snapshot import Scope
 from nova_sched.extensions.optimize.rebalance import MAX_SEARCH_S, read_goal, read_moves
 from nova_sched.rpc import translate
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.messages import expected
 
 MAX_SIZES = 100  # sizes, or hosts, in an answer
 MAX_CLOSED_S = 31536000  # for which hosts may be closed

@@ -103,17 +103,20 @@ class MixLearner:
     ``call`` runs a function in the loop. ``store`` is a ``mixes.SqlMixes``, which all
     schedulers share; ``scheduler`` is the UUID of this one there. Without it, the mix is that of
     this process. ``seed`` returns the requests of the flavors. ``learns``: whether requests are to
-    be counted; not while the multiplier is 0 and no aggregate sets it. ``figures`` are those of
+    be counted; not while the multiplier is 0 and no aggregate sets it. ``listen`` is called when
+    that changes, with the function that is to get the requests, or None. ``figures`` are those of
     ``packing.overview.Overview`` at the last refresh, none before.
     """
 
-    def __init__(self, hosts, call, scheduler='', store=None, seed=None):
+    def __init__(
+        self, hosts, call, scheduler='', store=None, seed=None, listen=lambda learn: None
+    ):
         self._hosts, self._call, self._store, self._seed = hosts, call, store, seed
         self._asked: collections.deque = collections.deque(maxlen=WAITING)
         self._seen, self._refreshed, self._hosts_then = 0, -1, 0
         self._shared = SharedMix(scheduler, store)
         self._next_exchange_s = 0.0
-        self.learns = False
+        self.learns, self._listen, self._listening = False, listen, threading.Lock()
         self.figures: dict[str, object] = {}
         self._weighers: list[FragmentationWeigher] = []
         self._scores: Scores | None = None
@@ -145,7 +148,13 @@ class MixLearner:
         ]
         for weigher in self._weighers:
             weigher.use(self._scores)
-        self.learns = self.is_used
+        self._listen_if_used()
+
+    def _listen_if_used(self):
+        with self._listening:  # the loop and the thread of this learner
+            if self.learns != self.is_used:
+                self.learns = not self.learns
+                self._listen(self.learn if self.learns else None)
 
     def learn(self, requests):
         """Count these requests later. From any thread."""
@@ -166,7 +175,7 @@ class MixLearner:
     def _run(self):
         while not self._leaving.is_set():
             try:
-                self.learns = self.is_used
+                self._listen_if_used()
                 if self.learns and self.is_due:
                     self.exchange()
                     self.refresh(yield_processor)

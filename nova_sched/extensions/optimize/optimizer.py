@@ -56,7 +56,12 @@ class Optimizer(Part):
             mixes, self.rebalances = SqlMixes(context.database), SqlRebalances(context.database)
         flavors = flavor_requests(context.database, context.nova)
         self.mix = MixLearner(
-            context.cluster.hosts, scheduler.call, context.membership.uuid, mixes, flavors
+            context.cluster.hosts,
+            scheduler.call,
+            context.membership.uuid,
+            mixes,
+            flavors,
+            self._listen,
         )
         self.planner = MovePlanner(context, scheduler.placer, scheduler.call, flavors)
 
@@ -140,9 +145,10 @@ class Optimizer(Part):
     def figures(self):
         return self.mix.figures
 
-    def answered(self, order, outcome):
-        if self.mix.learns:
-            self.mix.learn(order.requests)
+    def _listen(self, learn):
+        """Have ``learn`` get the requests of answered orders; None: do not listen."""
+        listener = learn and (lambda order, _: learn(order.requests))
+        self._context.seams.listen('answered', 'optimize', listener)
 
 
 def _settings():

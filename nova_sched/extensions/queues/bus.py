@@ -24,7 +24,7 @@ from nova_sched import errors, rpc
 from nova_sched.extensions.queues.catalogue import Catalogue
 from nova_sched.extensions.queues.endpoints import CatalogueEndpoint, QueuesEndpoint
 from nova_sched.rpc import agent, servers
-from nova_sched.rpc.serializer import Serializer
+from nova_sched.rpc.messages import Serializer
 
 LOG = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ other processes."""
 import oslo_messaging as messaging
 
 from nova_sched import errors, words
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.messages import expected
 
 
 class QueuesEndpoint:

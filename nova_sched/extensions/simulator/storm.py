@@ -38,7 +38,7 @@ from nova_sched.db import schema
 from nova_sched.engine import Settings, catalog
 from nova_sched.engine.clock import Pauses, StoreClock, handling
 from nova_sched.engine.context import Context
-from nova_sched.engine.deferred import Deferred
+from nova_sched.engine.loop import Deferred
 from nova_sched.engine.scheduler import CALL, Scheduler
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.engine.sync.store_poller import StorePoller
@@ -52,7 +52,7 @@ from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
-from nova_sched.rpc.failures import NovaNoValidHost, known
+from nova_sched.rpc.messages import NovaNoValidHost, known
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.request import ANTI_AFFINITY
 from nova_sched.weighers.ram import RAMWeigher

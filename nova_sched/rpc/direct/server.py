@@ -24,7 +24,7 @@ import time
 import oslo_messaging as messaging
 
 from nova_sched.engine.clock import handling
-from nova_sched.engine.deferred import Deferred
+from nova_sched.engine.loop import Deferred
 from nova_sched.rpc.direct import settings, wire
 from nova_sched.rpc.direct.replies import ReplySender
 from nova_sched.rpc.direct.session import BrokerSession

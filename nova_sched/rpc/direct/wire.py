@@ -21,7 +21,7 @@ from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
 from nova_sched.rpc import rabbit
-from nova_sched.rpc.dispatcher import MAX_WAIT_S
+from nova_sched.rpc.messages import MAX_WAIT_S
 
 CONTEXT = '_context_'
 # The same text as oslo.messaging's; to make an encoder for each message takes longer.

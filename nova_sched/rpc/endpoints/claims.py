@@ -23,7 +23,7 @@ from nova_sched import errors, words
 from nova_sched.claim import MOVES
 from nova_sched.claims import ClaimSelector
 from nova_sched.rpc import translate
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.messages import expected
 
 
 class ClaimsEndpoint:

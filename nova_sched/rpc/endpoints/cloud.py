@@ -14,7 +14,7 @@
 import oslo_messaging as messaging
 
 from nova_sched import errors
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.messages import expected
 
 
 class CloudEndpoint:

@@ -16,7 +16,7 @@ import oslo_messaging as messaging
 
 from nova_sched import errors, words
 from nova_sched.rpc import translate
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.messages import expected
 
 
 class ExplainEndpoint:

@@ -17,7 +17,7 @@ from nova_sched import words
 from nova_sched.conf import CONF
 from nova_sched.engine.groups.reading import Given, ReadingRules
 from nova_sched.rpc import groups
-from nova_sched.rpc.failures import expected, once
+from nova_sched.rpc.messages import expected, once
 
 
 class GroupsEndpoint:

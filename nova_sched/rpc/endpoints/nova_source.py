@@ -24,14 +24,14 @@ from oslo_utils import timeutils
 
 from nova_sched import errors, words
 from nova_sched.conf import CONF
-from nova_sched.engine.deferred import Deferred
 from nova_sched.engine.explain import callers
+from nova_sched.engine.loop import Deferred
 from nova_sched.rpc import translate
 from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
 from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
-from nova_sched.rpc.failures import begins, expected
+from nova_sched.rpc.messages import begins, expected
 from nova_sched.rpc.notifications import END, START
 from nova_sched.rpc.servers import TIMEOUT_S
 from nova_sched.state.fields import read

@@ -18,9 +18,9 @@ import dataclasses
 import oslo_messaging as messaging
 
 from nova_sched import words
-from nova_sched.engine.deferred import Deferred
+from nova_sched.engine.loop import Deferred
 from nova_sched.rpc import reports, translate
-from nova_sched.rpc.failures import begins, expected
+from nova_sched.rpc.messages import begins, expected
 from nova_sched.state.report import MAX_AMOUNT
 
 VERSION = '1.2'

@@ -25,9 +25,9 @@ import uuid
 
 from nova_sched import errors, service
 from nova_sched.conf import CONF
-from nova_sched.engine import slices
 from nova_sched.engine.context import Context
 from nova_sched.engine.cycle import LOSSES
+from nova_sched.engine.decide import settings_for
 from nova_sched.engine.place import Placer
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.extensions.simulator import trace
@@ -149,7 +149,7 @@ class Member:
 
     def _decide(self, request, losses, tally):
         """A decision; before a refusal, one more with what the others did."""
-        settings = slices.settings_for(self._settings, self._position_and_count, losses)
+        settings = settings_for(self._settings, self._position_and_count, losses)
         with contextlib.suppress(errors.NoValidHost):
             return self._placer.decide([request], settings)
         self.state_sync.refresh()

@@ -19,11 +19,11 @@ from oslo_messaging._drivers.common import serialize_msg
 from nova_sched import service
 from nova_sched.claims import ClaimChanges
 from nova_sched.conf import CONF
+from nova_sched.engine.measuring import EVERY, RuleTimes
 from nova_sched.engine.room_figures import EVERY_S, room
-from nova_sched.engine.rule_times import EVERY, RuleTimes
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.rpc.claim_notifications import ClaimNotifications
-from nova_sched.rpc.serializer import PlainSerializer
+from nova_sched.rpc.messages import PlainSerializer
 from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.timing import by_turns, in_random_order, p50_ms, p99_ms
 from nova_sched.tests.builders import claim, uuid_of

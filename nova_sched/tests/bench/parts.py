@@ -41,10 +41,10 @@ BEGINS = types.MappingProxyType(
     {
         'oslo_messaging._drivers.amqpdriver:AMQPListener.poll': 'receive',
         'oslo_messaging._drivers.common:deserialize_msg': 'receive',
-        'nova_sched.rpc.dispatcher:Dispatcher.dispatch': 'receive',
-        'nova_sched.rpc.serializer:Serializer.deserialize_context': 'read',
-        'nova_sched.rpc.serializer:ServerSerializer.deserialize_entity': 'read',
-        'nova_sched.rpc.serializer:SchedulerSerializer.deserialize_entity': 'read',
+        'nova_sched.rpc.messages:Dispatcher.dispatch': 'receive',
+        'nova_sched.rpc.messages:Serializer.deserialize_context': 'read',
+        'nova_sched.rpc.messages:ServerSerializer.deserialize_entity': 'read',
+        'nova_sched.rpc.translate:SchedulerSerializer.deserialize_entity': 'read',
         'nova_sched.rpc.translate:spec': 'translate',
         'nova_sched.rpc.translate:requests': 'translate',
         'nova_sched.engine.scheduler:Scheduler.place': 'wait',
@@ -56,7 +56,7 @@ BEGINS = types.MappingProxyType(
         'nova_sched.engine.answer:selections': 'answer',
         'nova_sched.engine.answer:Answers.placed': 'answer',
         'nova_sched.rpc.translate:selections': 'answer',
-        'nova_sched.rpc.serializer:Serializer.serialize_entity': 'send',
+        'nova_sched.rpc.messages:Serializer.serialize_entity': 'send',
         'oslo_messaging._drivers.common:serialize_msg': 'send',
         'oslo_messaging._drivers.amqpdriver:AMQPIncomingMessage.reply': 'send',
     }
@@ -137,7 +137,7 @@ class WithoutBus:
 
         from nova_sched import rpc
         from nova_sched.rpc import endpoints, servers
-        from nova_sched.rpc.serializer import SchedulerSerializer
+        from nova_sched.rpc.translate import SchedulerSerializer
 
         self._scheduler = service.scheduler(conf, engine=service.shared(conf))
         pauses = self._scheduler.pauses

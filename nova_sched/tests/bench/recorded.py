@@ -47,7 +47,7 @@ class Call:
         decision = placer.decide(requests, settings, want_alternates=True, noted=self._noted)
         answer = selections(placer, decision, settings, want_alternates=True)
         if self._noted:
-            self._log.keep(lambda: record(order, PLACED, 0.0, reasons.placement(decision, answer)))
+            self._log.put(lambda: record(order, PLACED, 0.0, reasons.placement(decision, answer)))
         self._made.append(decision)
 
     def write(self, records):

@@ -23,15 +23,17 @@ import pathlib
 import sys
 import tempfile
 import threading
+import time
 
 import nova_sched
-from nova_sched.tests.functional.harness import running
+from nova_sched.tests.functional.harness import eventually, running
 
 ROOT = pathlib.Path(nova_sched.__file__).parent
 # What a decision reads and asks, as against how it comes about.
 VALUES = frozenset('claim.py objects state filters weighers conf'.split())
 ENGINE, BACKGROUND = 'nova-sched-engine', 'nova-sched-'
 WARM_UP, TRACED = 3, 5  # boots
+REST_S = 0.05  # until the engine waits for the next message
 
 
 class Trace:
@@ -52,10 +54,13 @@ class Trace:
     def __exit__(self, *_):
         threading.setprofile(None)
 
-    def of(self, work, *args):
-        """The (file, function) pairs that are entered while ``work`` runs, each once, in order."""
+    def of(self, daemon, work, *args):
+        """The (file, function) pairs that are entered while ``work`` runs, and until the engine
+        has nothing left to do for it: each once, in order."""
         self._calls, self._is_on = {}, True
         work(*args)
+        eventually(lambda: not daemon.service.scheduler.loop.is_busy)
+        time.sleep(REST_S)
         self._is_on = False
         return list(self._calls)
 
@@ -89,7 +94,9 @@ def trace(folder):
         for number in range(WARM_UP):
             daemon.boot(f'warm {number}')
         # The engine may poll the store during one of them.
-        return min((made.of(daemon.boot, f'traced {number}') for number in range(TRACED)), key=len)
+        return min(
+            (made.of(daemon, daemon.boot, f'traced {number}') for number in range(TRACED)), key=len
+        )
 
 
 def told(calls):

@@ -31,7 +31,7 @@ import oslo_messaging as messaging
 
 import nova_sched
 from nova_sched import errors
-from nova_sched.rpc import failures
+from nova_sched.rpc import messages
 from nova_sched.tests.fuzz import mutation, seeds
 from nova_sched.tests.fuzz.world import World
 
@@ -50,7 +50,7 @@ MOST_ROWS = 3000  # with more of them a world ends early
 
 DOCUMENTED = (
     errors.SchedError,
-    failures.NovaNoValidHost,
+    messages.NovaNoValidHost,
     messaging.UnsupportedVersion,
     messaging.NoSuchMethod,
 )

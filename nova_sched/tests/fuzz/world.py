@@ -38,8 +38,8 @@ from nova_sched.extensions.queues.endpoints import CatalogueEndpoint, QueuesEndp
 from nova_sched.extensions.queues.manager.register import Register
 from nova_sched.rpc import client, endpoints
 from nova_sched.rpc.agent import AgentEndpoint
-from nova_sched.rpc.dispatcher import Dispatcher
-from nova_sched.rpc.serializer import SchedulerSerializer, Serializer, ServerSerializer
+from nova_sched.rpc.messages import Dispatcher, Serializer, ServerSerializer
+from nova_sched.rpc.translate import SchedulerSerializer
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fuzz import seeds
 from nova_sched.tests.options import settings

@@ -27,11 +27,10 @@ import trustme
 
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
-from nova_sched.engine.deferred import Deferred
-from nova_sched.engine.loop import Loop
+from nova_sched.engine.loop import Deferred, Loop
 from nova_sched.rpc import rabbit, servers
 from nova_sched.rpc.direct import settings as direct_settings
-from nova_sched.rpc.failures import begins, expected, once
+from nova_sched.rpc.messages import begins, expected, once
 from nova_sched.tests.fixtures import process
 from nova_sched.tests.fixtures.proxy import TO_CLIENT, Proxy
 from nova_sched.tests.fixtures.rabbitmq import address

@@ -28,7 +28,7 @@ from amqp import transport
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
 from nova_sched.rpc import rabbit, servers
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.messages import expected
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.options import settings
 

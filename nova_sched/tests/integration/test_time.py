@@ -28,7 +28,7 @@ import pytest
 from nova_sched import errors, rpc
 from nova_sched.engine.clock import STILL_S
 from nova_sched.rpc import client
-from nova_sched.rpc.serializer import Serializer
+from nova_sched.rpc.messages import Serializer
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node, eventually, spec
 from nova_sched.tests.integration.cloud import Cloud

@@ -92,7 +92,7 @@ def daemon(bus, request, tmp_path_factory):
         made.process.kill()
     assert '] Stopped\n' in made.said()
     # Tracebacks elsewhere do not count: oslo.messaging logs one for each message without an
-    # endpoint, and rpc/dispatcher.py hands it such a message.
+    # endpoint, and rpc/messages.py hands it such a message.
     folder = package(made.python)
     ours = frames(made.said(), folder)
     assert [name for name in ours if name != str(folder / 'rpc' / 'serving.py')] == []

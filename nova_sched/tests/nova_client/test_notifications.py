@@ -28,7 +28,7 @@ from nova.scheduler import manager
 from oslo_messaging.notify import _impl_test
 
 from nova_sched.rpc import notifications
-from nova_sched.rpc.serializer import ServerSerializer
+from nova_sched.rpc.messages import ServerSerializer
 from nova_sched.tests.nova_client import specs
 from nova_sched.tests.nova_client.settings import options
 

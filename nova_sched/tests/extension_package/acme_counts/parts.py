@@ -21,7 +21,7 @@ from nova_sched.cmd.manage import asking, output
 from nova_sched.cmd.manage.arguments import TIMEOUT
 from nova_sched.extension import Part
 from nova_sched.rpc.client import NamespaceClient
-from nova_sched.rpc.failures import expected
+from nova_sched.rpc.messages import expected
 
 
 class CountingPart(Part):

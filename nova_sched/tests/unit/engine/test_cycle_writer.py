@@ -230,7 +230,7 @@ def test_a_claim_that_was_replaced_meanwhile_is_told_to_no_caller(world):
 
 
 @pytest.mark.parametrize(
-    'step, is_answered', [('placed', False), ('_log', True)], ids=['the answer', 'its log']
+    'step, is_answered', [('placed', False), ('_record', True)], ids=['the answer', 'its log']
 )
 def test_a_failure_with_one_of_two_answers(world, monkeypatch, caplog, step, is_answered):
     """The writer is told once of each whether its caller was answered."""

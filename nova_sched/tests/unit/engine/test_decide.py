@@ -64,9 +64,9 @@ class TestField:
     def test_a_verdict_on_the_rows_that_are_left(self):
         candidates = CandidateSet(4)
         candidates.keep('first', bools('1011'))
-        candidates.keep_rows('second', candidates.rows(), bools('101'))
+        candidates.keep('second', bools('101'), candidates.rows())
         assert candidates.rows().tolist() == [0, 3]
-        candidates.keep_rows('third', candidates.rows(), True)
+        candidates.keep('third', True, candidates.rows())
         assert candidates.rows().tolist() == [0, 3]
         assert candidates.steps[1:] == (('second', 3, 2), ('third', 2, 2))
 

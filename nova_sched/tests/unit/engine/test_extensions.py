@@ -103,6 +103,17 @@ def test_only_those_who_listen_are_called(world):
     assert sorted(world.scheduler.parts) == ['listener', 'silent']
 
 
+def test_one_that_listens_only_at_times(world):
+    heard = []
+    seams = world.context.seams
+    seams.listen('answered', 'sometimes', lambda _, outcome: heard.append(outcome))
+    world.place(request(instance_uuid=uuid_of('one')))
+    seams.listen('answered', 'sometimes', None)
+    world.place(request(instance_uuid=uuid_of('two')))
+    assert heard == ['placed']
+    assert len(seams.answered) == 1
+
+
 def test_what_fails_concerns_itself_alone(listener, caplog):
     broken = Broken()
     extensions = {'broken': offering(broken), 'listener': offering(listener)}

@@ -10,16 +10,22 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """Tests of the loop: batches by kind and in order, what is handled again, what fails, and how it
-ends."""
+ends; answers that are made later; work on the store that is repeated."""
 
+import random
 import threading
 import time
+import types
+from concurrent.futures import Future
 
 import pytest
 
 from nova_sched import errors
+from nova_sched.engine import Settings
 from nova_sched.engine.clock import Received, handling
-from nova_sched.engine.loop import IDLE_S, Loop
+from nova_sched.engine.cycle import PollRequired
+from nova_sched.engine.groups.member_resolver import ReplanRequired
+from nova_sched.engine.loop import BUSY, IDLE_S, Deferred, Loop, StoreRetry
 
 
 class Handler:
@@ -407,3 +413,98 @@ class TestBatches:
         sent(loop, 'a', 'p')[0].result(60)
         loop.stop()
         assert (found[0], loop.is_current()) == (True, False)
+
+
+# Answers that are made later.
+
+
+def decided(result=None, error=None):
+    """A Future of the loop that has ended."""
+    future = Future()
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+    return future
+
+
+def test_it_waits_for_its_future():
+    future = Future()
+    made = Deferred(future, lambda: future.result() * 2)
+    assert made.waits()
+    future.set_result(21)
+    assert (made.waits(), made.result()) == (False, 42)
+
+
+def test_a_refusal_does_not_wait():
+    future = decided(error=errors.NoValidHost('full'))
+    made = Deferred(future, future.result)
+    assert not made.waits()
+    with pytest.raises(errors.NoValidHost):
+        made.result()
+
+
+REQUEST = types.SimpleNamespace(member_placement=types.SimpleNamespace(member='g.a'))
+
+
+@pytest.mark.parametrize(
+    'error',
+    [ReplanRequired(REQUEST), PollRequired(errors.NoValidHost('full'))],
+    ids=['plan', 'look'],
+)
+def test_what_the_loop_has_left_to_its_caller_waits(error):
+    assert Deferred(decided(error=error), lambda: ['host']).waits()
+
+
+def test_what_is_made_of_it_waits_as_it_does():
+    future = decided(1)
+    for is_slow in True, False:
+        made = Deferred(future, future.result, is_slow)
+        then = made.then(lambda made=made: made.result() + 1)
+        assert (then.future, then.waits(), then.result()) == (future, is_slow, 2)
+
+
+# Work on the store.
+
+AWAY, TAKEN = errors.StoreUnavailable('away'), errors.StoreBusy('a deadlock')
+
+
+def store_retry():
+    loop = types.SimpleNamespace(hurried=False, pause=lambda seconds: None)
+    context = types.SimpleNamespace(
+        settings=Settings, random=random.Random(1), figures=types.SimpleNamespace(busy=0)
+    )
+    return StoreRetry(loop, context)
+
+
+def working(*troubles):
+    """Work that meets these troubles, one each time, and is done then."""
+    left = list(troubles)
+
+    def work():
+        if left:
+            raise left.pop(0)
+        return 'done'
+
+    return work
+
+
+@pytest.mark.parametrize(
+    'troubles',
+    [
+        pytest.param([], id='none'),
+        pytest.param([TAKEN] * (BUSY - 1), id='others in the way'),
+        pytest.param([AWAY] * (3 * BUSY), id='a long outage'),
+        pytest.param(
+            [AWAY] * (3 * BUSY) + [TAKEN] * 3, id='others in the way after a long outage'
+        ),
+        pytest.param([TAKEN] * (BUSY - 1) + [AWAY] + [TAKEN] * (BUSY - 1), id='and before it'),
+    ],
+)
+def test_it_is_done_in_the_end(troubles):
+    assert store_retry().until_done(working(*troubles)) == 'done'
+
+
+def test_it_gives_up_where_others_are_always_in_the_way():
+    with pytest.raises(errors.StoreBusy):
+        store_retry().until_done(working(*[TAKEN] * BUSY))

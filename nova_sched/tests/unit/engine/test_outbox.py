@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from nova_sched.engine.outbox import Outbox
+from nova_sched.engine.explain.decision_log import Outbox
 
 
 class Batches(Outbox):

@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched.engine.clock import NOW, STILL_S, Received, current, handling
+from nova_sched.engine.clock import CURRENT, NOW, STILL_S, Received, handling
 from nova_sched.tests.unit.engine.machine import HOUR_S
 from nova_sched.tests.unit.engine.world import World
 
@@ -64,8 +64,8 @@ class TestReceived:
     def test_the_message_of_a_thread(self):
         received = Received()
         with handling(received):
-            assert current() is received
-        assert current() is NOW
+            assert CURRENT.get() is received
+        assert CURRENT.get() is NOW
         assert not NOW.is_over()
 
 

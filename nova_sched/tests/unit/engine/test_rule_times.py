@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched.engine.rule_times import MeasuredRule, RuleTimes
+from nova_sched.engine.measuring import MeasuredRule, RuleTimes
 from nova_sched.measures.catalogue import MEASURES, RULE_SAMPLES, RULE_SECONDS
 from nova_sched.tests.builders import report, request
 from nova_sched.tests.unit.engine.world import Score, World, rules

@@ -18,8 +18,9 @@ import random
 import numpy as np
 import pytest
 
-from nova_sched.engine import Settings, slices
+from nova_sched.engine import Settings
 from nova_sched.engine.catalog import weighers as all_weighers
+from nova_sched.engine.decide import places_in_slice, settings_for
 from nova_sched.engine.place import Placer
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.tests.builders import cluster, hosts, report, request, uuid_of
@@ -39,7 +40,7 @@ def of(position, schedulers, **words):
 
 def own(seen, weights, settings, weighers=(), rows=None):
     rows = np.arange(len(seen)) if rows is None else np.array(rows)
-    found = slices.own(
+    found = places_in_slice(
         weighers, seen, rows, np.array(weights, dtype=float), request(), settings, len(rows)
     )
     return None if found is None else found.tolist()
@@ -69,12 +70,12 @@ def owners(seen, schedulers):
     ],
 )
 def test_settings(position_and_count, losses, words):
-    assert slices.settings_for(Settings(), position_and_count, losses) == Settings(**words)
+    assert settings_for(Settings(), position_and_count, losses) == Settings(**words)
 
 
 @pytest.mark.parametrize('losses, size', [(0, 10), (1, 10), (2, 16)])
 def test_a_subset_that_the_operator_wants_is_no_smaller_after_a_loss(losses, size):
-    assert slices.settings_for(Settings(subset_size=10), (0, 1), losses).subset_size == size
+    assert settings_for(Settings(subset_size=10), (0, 1), losses).subset_size == size
 
 
 class TestWhoseHost:

@@ -252,7 +252,7 @@ def test_a_request_that_lost_often_is_not_paused(tiny):
     message = Message(PLACE, Order([asks('new', cells=1)]))
     message.attempts = LOSSES
     known = made.send_place(asks('known'))
-    made.loop._put([message])
+    made.loop._queue.put(message)
     made.loop.turn()
     assert (message.future.done(), known.done()) == (True, False)
 

@@ -18,10 +18,15 @@ import oslo_messaging as messaging
 import pytest
 
 from nova_sched import errors
-from nova_sched.engine.deferred import Deferred
-from nova_sched.rpc.dispatcher import DirectDispatcher, Dispatcher
-from nova_sched.rpc.failures import begins, expected, once
-from nova_sched.rpc.serializer import ServerSerializer
+from nova_sched.engine.loop import Deferred
+from nova_sched.rpc.messages import (
+    DirectDispatcher,
+    Dispatcher,
+    ServerSerializer,
+    begins,
+    expected,
+    once,
+)
 from nova_sched.tracing import KEY, TRACER, Parent
 
 

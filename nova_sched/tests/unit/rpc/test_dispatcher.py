@@ -19,9 +19,8 @@ import oslo_messaging as messaging
 import pytest
 
 from nova_sched import errors
-from nova_sched.rpc.dispatcher import Dispatcher
 from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint
-from nova_sched.rpc.serializer import ServerSerializer
+from nova_sched.rpc.messages import Dispatcher, ServerSerializer
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S
 from nova_sched.tests.options import settings

@@ -19,7 +19,7 @@ import pytest
 from oslo_messaging._drivers import common
 
 from nova_sched import errors
-from nova_sched.rpc import failures
+from nova_sched.rpc import messages
 
 # One of each, with facts that can travel.
 ERRORS = [
@@ -55,7 +55,7 @@ class Endpoint:
     def __init__(self, error):
         self._error = error
 
-    @failures.expected
+    @messages.expected
     def method(self, context, name, more=None):
         """Raises, or returns what it got."""
         if self._error:
@@ -82,7 +82,7 @@ def test_an_answer_is_an_answer():
 
 @pytest.mark.parametrize('error', ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_of_ours_arrives_as_itself(error):
-    arrived = failures.known(over_the_wire(leaving(error)))
+    arrived = messages.known(over_the_wire(leaving(error)))
     assert type(arrived) is type(error)
     assert arrived.args == error.args
     assert str(arrived) == str(error)
@@ -112,7 +112,7 @@ def test_a_refusal_leaves_as_novas_class_and_arrives_as_ours(refusal, reason):
     assert (type(left).__module__, type(left).__name__) == ('nova.exception', 'NoValidHost')
     assert left.args == (f'No valid host was found. {reason}',)
     assert left.kwargs == {'reason': reason, 'code': 500}
-    for arrived in (failures.known(left), failures.known(over_the_wire(left))):
+    for arrived in (messages.known(left), messages.known(over_the_wire(left))):
         assert type(arrived) is errors.NoValidHost
         assert arrived.reason == reason
 
@@ -124,7 +124,7 @@ def test_an_unexpected_error_is_left_alone():
 
 def test_an_error_of_others_is_left_alone():
     error = messaging.RemoteError('KeyError', 'x')
-    assert failures.known(error) is error
+    assert messages.known(error) is error
 
 
 @pytest.mark.parametrize(

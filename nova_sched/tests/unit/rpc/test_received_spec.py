@@ -20,8 +20,8 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.rpc import translate
-from nova_sched.rpc.received_spec import MAX_KIND_BYTES, ReceivedSpec, SpecKinds
-from nova_sched.rpc.serializer import SchedulerSerializer, ServerSerializer
+from nova_sched.rpc.messages import ServerSerializer
+from nova_sched.rpc.translate import MAX_KIND_BYTES, ReceivedSpec, SchedulerSerializer, SpecKinds
 from nova_sched.state.request import Request
 from nova_sched.state.spec import CALL_READERS, KIND_FIELDS, KIND_READERS
 from nova_sched.tests.builders import uuid_of

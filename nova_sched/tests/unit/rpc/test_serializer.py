@@ -18,7 +18,7 @@ import pytest
 from oslo_context.context import RequestContext
 
 from nova_sched import errors, objects
-from nova_sched.rpc.serializer import PlainSerializer, Serializer, ServerSerializer
+from nova_sched.rpc.messages import PlainSerializer, Serializer, ServerSerializer
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.reference import wire
 from nova_sched.tracing import KEY, TRACER, Parent, read

@@ -33,7 +33,7 @@ def one(request_id='req-1', time=NOW, **facts):
 
 
 def keep(log, **facts):
-    log.keep(lambda: one(**facts))
+    log.put(lambda: one(**facts))
 
 
 class Away(MemoryDecisionLog):

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from nova_sched.engine.block_weights import BlockWeights
-from nova_sched.engine.decide import weigh
-from nova_sched.engine.explain.winners import WinnerWeights
+from nova_sched.engine.decide import WinnerWeights, weigh
 from nova_sched.tests.builders import aggregate, cluster, request
 from nova_sched.weighers.cpu import CPUWeigher
 from nova_sched.weighers.ram import RAMWeigher

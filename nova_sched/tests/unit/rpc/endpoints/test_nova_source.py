@@ -20,10 +20,10 @@ import pytest
 from oslo_utils import timeutils
 
 from nova_sched import errors, objects
-from nova_sched.engine.deferred import Deferred
+from nova_sched.engine.loop import Deferred
 from nova_sched.rpc import endpoints
 from nova_sched.rpc.endpoints import nova_source
-from nova_sched.rpc.failures import answered
+from nova_sched.rpc.messages import answered
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import told_all
 from nova_sched.tests.reference import scenario
