@@ -122,7 +122,7 @@ class Twins:
             self._leave,
             self._aggregate,
             self._service,
-            self._sign,
+            self._heartbeat,
             self._wait,
             self._tell,
             self._close,
@@ -214,7 +214,7 @@ class Twins:
             disabled, down = self._chance.random() < 0.3, self._chance.random() < 0.2
             self._both(lambda cluster: cluster.set_service(name, disabled, None, down))
 
-    def _sign(self):
+    def _heartbeat(self):
         """Heartbeats, of which some are of a clock that is ahead or behind."""
         for name in self._chance.sample(list(self._nodes), len(self._nodes) // 2):
             ahead_s = self._chance.choice((0, 0, 0, -30, 90))
