@@ -214,12 +214,12 @@ class Claim:
         A pending claim is replaced. A confirmed claim is resized, unless it has that size, or gets
         it by the open resize. An open resize may have been settled with either size, and nobody
         has said so yet: until the later one is settled, the claim holds no less than before. The
-        same claim again can change only its position in a group, and that it is of several
-        requests.
+        same claim again can change only its position in a group, and, while it is pending, that it
+        is of several requests.
         """
         mine = self.in_group_of(later)
         if self.uuid == later.uuid:
-            return mine if later.request_id == self.request_id else mine.asked_by(None)
+            return mine if self.is_confirmed else mine.asked_by(later.request_id)
         if not self.is_confirmed:
             return later if later.top_group else later.in_group_of(self)
         sizes = self.resizing or Resizing(self.resources, self.resources, self.parts)

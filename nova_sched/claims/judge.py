@@ -296,11 +296,14 @@ def moved(placement, held):
         for claim in held.of(consumer).values()
         if claim.is_confirmed
     }
-    if not (running or placement.runs):
-        return set()
+    # A repeated claim may be confirmed by now; one that was confirmed must not have ended.
     repeated = {claim.uuid for claim in placement.claims}
-    both = running | placement.runs
-    return {both[uuid] for uuid in (running.keys() ^ placement.runs.keys()) - repeated}
+    kept = {claim.uuid: claim.node_uuid for claim in placement.claims if claim.is_confirmed}
+    if not (running or placement.runs or kept):
+        return set()
+    nodes = running | placement.runs | kept
+    differ = (running.keys() ^ placement.runs.keys()) - repeated
+    return {nodes[uuid] for uuid in differ | (kept.keys() - running.keys())}
 
 
 def enters(changes, usages, marks):

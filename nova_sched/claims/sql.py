@@ -15,6 +15,7 @@ Every method locks the rows it needs in a fixed order, validates the data it rea
 difference: a constant number of statements for a batch of any size.
 """
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -113,6 +114,8 @@ class SqlClaimStore(ClaimStore):
                 return commit(placements, ask=False)
         except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
             pass
+        with contextlib.suppress(db_error.DBDuplicateEntry, _Lost):
+            return commit(placements, ask=True)
         try:
             return commit(placements, ask=True)
         except (db_error.DBDuplicateEntry, _Lost) as error:
@@ -154,8 +157,13 @@ class SqlClaimStore(ClaimStore):
             # Read after the lock, so that changes by other schedulers before it count.
             claims = sql.read_claims(connection, sql.CLAIMS_OF, consumers) if ask else ()
             # Not claims made since the first read on nodes that are not locked: those nodes exist,
-            # and the table refuses a second claim of the consumers.
+            # and the table refuses a second pending claim of the consumers.
             before = {claim.uuid for claim in known}
+            if any(
+                claim.is_confirmed and claim.uuid not in before and claim.node_uuid not in usages
+                for claim in claims
+            ):
+                raise _Lost
             orphans = [
                 claim for claim in claims if claim.uuid in before and claim.node_uuid not in usages
             ]
@@ -201,15 +209,23 @@ class SqlClaimStore(ClaimStore):
         if not (nodes or changed):
             return outcomes
         with self._sessions.transaction(reads=True) as connection:
-            facts = {node.report.node_uuid: node for node in sql.read_facts(connection, nodes)[0]}
+            found, odd = sql.read_facts(connection, nodes)
+            facts = {node.report.node_uuid: node for node in found}
             records = {uuid: groups.read_record(connection, uuid) for uuid in changed}
         refreshed = []
         for placement, outcome, uuids in zip(placements, outcomes, outdated, strict=True):
             fresh = tuple(facts[uuid] for uuid in sorted(uuids & facts.keys()))
             record = outcome.record and records[placement.record_uuid]
-            gone = outcome.record_gone or (outcome.record is not None and record is None)
+            is_gone = outcome.record_gone or (outcome.record is not None and record is None)
+            gone = uuids - facts.keys() - odd.keys()
             refreshed.append(
-                dataclasses.replace(outcome, fresh=fresh, record=record, record_gone=gone)
+                dataclasses.replace(
+                    outcome,
+                    fresh=fresh,
+                    gone=tuple(sorted(gone.union(outcome.gone))),
+                    record=record,
+                    record_gone=is_gone,
+                )
             )
         return refreshed
 
@@ -625,5 +641,9 @@ def refuse_confirmed(connection, placements, held):
         for claim in one.claims
         if claim.state == PENDING
     }
-    made = {claim.consumer_uuid for claim in held.added.values() if claim.uuid in firm}
+    made = {
+        claim.consumer_uuid
+        for claim in held.added.values()
+        if claim.uuid in firm and claim.state == PENDING  # it may be confirmed by now
+    }
     ENTER_CONFIRMED.run(connection, sorted(made))

@@ -23,7 +23,6 @@ from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.place import is_made_by
 from nova_sched.hardware import Overdrawn
-from nova_sched.state.cluster import Consumption
 from nova_sched.state.membership import group_now
 
 
@@ -84,7 +83,7 @@ class ClaimService:
             if move and (arrived := self._arrived(request, node, move)):
                 return arrived
             try:
-                made = self._try_claim(node, request, request_id, move, selector)
+                made = self._try_claim(node, request, request_id, move, new, selector)
             except errors.ComputeResourcesUnavailable:
                 # The instance may have this capacity itself: another scheduler may have placed it.
                 if new and (running := self._running(consumer, node)):
@@ -146,9 +145,11 @@ class ClaimService:
                 raise errors.Outdated(f'A resize of instance {consumer}', why)
         return here
 
-    def _try_claim(self, node, request, request_id, move, selector):
+    def _try_claim(self, node, request, request_id, move, new, selector):
         """The claim; None if it was lost, and the host state knows more now."""
         request = self._resolve_member(node, request)
+        if new and any(one.is_confirmed for one in self._cluster.claims_of(request.instance_uuid)):
+            return None
         lifetime_s, ended = self._settings().pending_ttl_s, self._of_member(request)
         unnamed: list = []
         for claim in self._cluster.claims_of(request.instance_uuid):
@@ -178,20 +179,18 @@ class ClaimService:
                 return self._renewed(before, node)
             self._check_policy(node, request)
             consumption = self._cluster.consume(node, request, lifetime_s, move, **marks)
+            if before and before.resizing and before.name == consumption.held.name:
+                self._undo(consumption, ended)
+                return self._renewed(before, node)
             if before is not None and before.name != selector.claim_uuid:
-                if before.resizing and before.name == consumption.held.name:
-                    self._undo(consumption, ended)
-                    return self._renewed(before, node)
                 if before.resizing:  # the instance may have its new size already
                     raise errors.Outdated(
                         f'A resize of instance {before.consumer_uuid}',
                         'another one is open: name that, or revert it',
                     )
-                is_same = before.is_for(consumption.claim) and before.move in (None, move)
-                is_own = before.request_id == request_id is not None
-                if is_same and not is_own:
-                    consumption = self._shared(before, consumption)
-                elif not (is_same or before.is_confirmed):  # the instance may run already
+                # The instance may run already, and its caller may have been told the claim.
+                is_chosen = before.move is None and before.is_for(consumption.claim)
+                if not (before.is_confirmed or is_chosen):
                     self._check_move(before, request_id, move)
             for claim in unnamed:
                 self._check_move(claim, request_id, move)
@@ -208,19 +207,7 @@ class ClaimService:
             return None
         self._state_sync.committed([outcome])
         (made,) = outcome.claims
-        if made.is_provisional and before is not None and made.name == before.name:
-            self.renew_claim(made)  # the same was asked for before
         return made
-
-    def _shared(self, pending, consumption):
-        """The consumption of a claim of two requests: the pending one there, unless the later one
-        says that it is of a move."""
-        self._cluster.release(consumption)
-        both = pending.asked_by(consumption.claim.request_id)
-        if pending.move != consumption.claim.move:
-            both = consumption.claim.asked_by(pending.request_id)
-        self._cluster.adopt(both)
-        return Consumption(both, both, pending)
 
     def _renewed(self, pending, node):
         """The pending claim or open resize on the node, renewed: it is what the call asks for.
@@ -237,7 +224,7 @@ class ClaimService:
         if any(one.name == pending.name for one in self._store.claims(pending.consumer_uuid)):
             raise errors.Outdated(
                 f'A move of instance {pending.consumer_uuid}',
-                'its claim for another place or size is pending: confirm it, name it, or abort it',
+                'its claim of another request is pending: confirm it, name it, or abort it',
             )
 
     def _resolve_member(self, node, request):

@@ -85,12 +85,14 @@ class ExplorerStore(ChangeFeed):
             guards = Guards(members, {}, ExclusiveDomains(usages), {})
         outcomes = judge(placements, usages, held, self.now_s(), guards)
         self._write(held, usages)
-        return [
-            outcome
-            if outcome.won or only_short(one, usages, held)
-            else dataclasses.replace(outcome, fresh=self._fresh(stale(one, held, guards)))
-            for one, outcome in zip(placements, outcomes, strict=True)
-        ]
+        told = []
+        for one, outcome in zip(placements, outcomes, strict=True):
+            if not (outcome.won or only_short(one, usages, held)):
+                outdated = stale(one, held, guards)
+                gone = tuple(sorted(uuid for uuid in outdated if uuid not in self._nodes))
+                outcome = dataclasses.replace(outcome, fresh=self._fresh(outdated), gone=gone)
+            told.append(outcome)
+        return told
 
     def _members_of_group(self, policy):
         members = (one for one in self._every if one.group_uuid == policy.group_uuid)

@@ -671,9 +671,11 @@ class World:
         after, answer = self._handled(world, number, self._name(world, consumer), 'resize', *how)
         caller = world.callers[consumer]
         if answer in REFUSALS:
-            was_told = caller.name == CHOSEN
-            text = f'refused, {answer}'
-            told = caller.now(REFUSED) if was_told else caller.settled(RUNS)
+            facts = self.books.look(after.at)[node]
+            row = facts and facts.claims.get(consumer)
+            is_mine = row is None or row.is_confirmed or row.request in (request, None)
+            text, was_told = f'refused, {answer}', caller.name == CHOSEN
+            told = caller.now(REFUSED) if was_told and is_mine else caller.settled(RUNS)
         elif is_move:
             told = caller.settled(TOLD_MOVE, there=node, other=answer, larger=size)
             text = 'done'

@@ -18,8 +18,9 @@ import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.claim import PLANNED
+from nova_sched.claim import CONFIRMED, MIGRATION, PLANNED
 from nova_sched.claims import GroupRecord, Placement, ServiceFacts
+from nova_sched.claims import statements as sql
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, still, uuid_of
@@ -205,3 +206,24 @@ def test_an_orphan_does_not_keep_its_consumer_from_being_claimed_for(store, data
             with database.begin() as connection:
                 connection.execute(sa.delete(NODES).where(NODES.c.uuid == NODE))
     assert [one.node_uuid for one in store.claims()] == [other]
+
+
+def test_a_consumer_that_comes_to_another_node_meanwhile_is_in_the_way(store, monkeypatch):
+    """It is confirmed there between the two reads of a commit, and that node is not locked."""
+    store.report([report(f'host-{number}') for number in range(3)])
+    here, there, then = (uuid_of(f'node host-{number}') for number in range(3))
+    store.commit([Placement((claim(A, here, state=CONFIRMED),))])
+    known = {one.uuid: one.node_uuid for one in store.claims(A)}
+    store.commit([Placement((claim(A, there, move=MIGRATION),))])
+    store.confirm([A], [there])
+    before, read, reads = store.claims(A), sql.read_claims, []
+
+    def at_first_without_it(*args):
+        reads.append(args)
+        return [one for one in read(*args) if len(reads) > 1 or one.node_uuid != there]
+
+    monkeypatch.setattr(sql, 'read_claims', at_first_without_it)
+    moves = Placement((claim(A, then, move=MIGRATION),), runs=known)
+    (outcome,) = store.commit([moves])
+    assert (outcome.won, store.claims(A)) == (False, before)
+    assert {one.report.node_uuid for one in outcome.fresh} == {there, then}

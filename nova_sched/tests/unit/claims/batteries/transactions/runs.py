@@ -11,6 +11,8 @@
 # under the License.
 """Claims for consumers that are confirmed nowhere."""
 
+import dataclasses
+
 import pytest
 
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED, RESIZE
@@ -28,6 +30,7 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     node,
     place,
     ready,
+    remove,
     resize,
     settled,
     waiting,
@@ -125,6 +128,43 @@ class Runs:
         )
         assert won or store.claims(A) == there
         assert ((B, node(THIRD)) in kept(store)) == (not (won and beside))
+
+    def test_the_loser_is_told_that_a_node_is_gone(self, store):
+        ready(store, HOST, OTHER)
+        settled(store)
+        known = running(store)
+        remove(store)
+        moves = Placement((claim(A, node(OTHER), move=RESIZE),), runs=known)
+        (outcome,) = store.commit([moves])
+        assert (outcome.won, outcome.gone) == (False, (node(),))
+        assert store.commit([dataclasses.replace(moves, runs={})])[0].won
+
+    def test_a_confirmed_claim_that_is_kept_does_not_come_back(self, store):
+        ready(store)
+        settled(store)
+        kept_claims, known = tuple(store.claims()), running(store)
+        gone(store)
+        assert not store.commit([Placement(kept_claims, runs=known)])[0].won
+        assert store.claims() == []
+
+    @pytest.mark.parametrize('confirms', [False, True], ids=['pending', 'confirmed'])
+    def test_a_claim_that_another_request_gets_too(self, store, confirms):
+        """While it is pending, it is of neither."""
+        ready(store, HOST, OTHER)
+        made = claim(A, node(), request_id='req-1')
+        place(store, made)
+        if confirms:
+            store.confirm([A], [node()])
+        before = store.claims()
+        both = made.asked_by('req-2')
+        names = frozenset([made.uuid])
+        assert store.commit([Placement((both,), replaces=names, runs={})])[0].won
+        (after,) = store.claims()
+        assert after.request_id == ('req-1' if confirms else None)
+        assert not confirms or store.claims() == before
+        store.confirm([A], [node()])
+        moves = Placement((claim(A, node(OTHER), move=RESIZE),), runs=running(store))
+        assert store.commit([moves])[0].won
 
     @pytest.mark.parametrize('host', [HOST, OTHER])
     def test_the_loser_is_told_where_it_is(self, store, host):
