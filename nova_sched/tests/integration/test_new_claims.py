@@ -51,9 +51,9 @@ def built(store, consumer=A, host=HERE):
     return bool(again(store.finish, consumer, [node(host)]).changed)
 
 
-def wanted(consumer=A, host=THERE, releases=(), replaces=(), word='new'):
+def wanted(consumer=A, host=THERE, releases=(), replaces=()):
     made = claim(consumer, node(host))
-    return Placement((made,), tuple(releases), replaces=frozenset(replaces), **{word: True})
+    return Placement((made,), tuple(releases), replaces=frozenset(replaces), runs={})
 
 
 def again(work, *args):
@@ -81,17 +81,15 @@ def where(store, consumer=A):
         pytest.param([(uuid_of('another'), node(HERE))], id='asked for its claims before'),
     ],
 )
-@pytest.mark.parametrize('word', ['new', 'unplaced'])
-def test_it_is_built_while_it_is_claimed_for(store, another, word, releases):
+def test_it_is_built_while_it_is_claimed_for(store, another, releases):
     """Between the last question and the new claim: no lock is held that both would need."""
     with just_before('INSERT INTO claims', lambda *_: built(store)):
-        assert not asked(another(), wanted(releases=releases, word=word))
+        assert not asked(another(), wanted(releases=releases))
     assert where(store) == {node(HERE): CONFIRMED}
 
 
-@pytest.mark.parametrize('word', ['new', 'unplaced'])
 @pytest.mark.parametrize('ends', ['commit', 'rollback'])
-def test_it_is_being_confirmed_while_it_is_claimed_for(store, another, database, ends, word):
+def test_it_is_being_confirmed_while_it_is_claimed_for(store, another, database, ends):
     """The new claim waits for the lock of the node until that is done, or is not."""
     waits = claim(A, node(HERE))
     place(store, waits)
@@ -100,7 +98,7 @@ def test_it_is_being_confirmed_while_it_is_claimed_for(store, another, database,
         lock(connection, node(HERE))
         sql.END_CLAIMS.run(connection, [waits.uuid])
         sql.PUT_CLAIMS.run(connection, [sql.claim_row(waits.finished())])
-        running = pool.submit(asked, another(), wanted(replaces=[waits.uuid], word=word))
+        running = pool.submit(asked, another(), wanted(replaces=[waits.uuid]))
         waiting(database, 1)
         assert not running.done()
         getattr(begun, ends)()

@@ -40,7 +40,7 @@ def test_goals(text, found):
         ('fit:', 'fit needs a flavor'),
         ('fit:a,b', 'fit takes one flavor'),
         ('empty:a', 'empty takes no name'),
-        (None, 'no text'),
+        (None, 'not text'),
     ],
 )
 def test_no_goals(text, why):
