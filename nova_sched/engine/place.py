@@ -136,8 +136,7 @@ def is_made_by(request, marks, claim, node):
     """Whether a request has made this pending claim on the node.
 
     ``marks`` are fields of the request's own claim. The node need not have the amounts, CPUs and
-    devices once more: the claim has them. A claim that several requests have been given
-    (Claim.asked_by) is of each of them, unless they have moved it on or picked hardware.
+    devices once more: the claim has them.
     """
     made = {
         'consumer_uuid': request.instance_uuid,
@@ -147,9 +146,7 @@ def is_made_by(request, marks, claim, node):
         **marks,
     }
     del made['created_s']
-    mine = made.pop('request_id')
-    is_shared = claim.request_id is None and not (claim.move or claim.parts)
-    if mine is None or not (claim.request_id == mine or is_shared):
+    if made['request_id'] is None:
         return False
     if any(getattr(claim, name) != value for name, value in made.items()):
         return False
