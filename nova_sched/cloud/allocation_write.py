@@ -174,8 +174,15 @@ class AllocationWrite:
             step = done
 
     def take_back(self):
-        """Put back what the servers had before a write that was done. Raises SchedError if it is
-        not known whether that succeeded."""
+        """Put back what the servers had before a write that was done. Raises SchedError if they
+        have something else by now, or if it is not known whether it succeeded.
+
+        The generation alone does not tell: Nova may have removed the consumer meanwhile, and made
+        it again, with the same one.
+        """
+        for uuid, sent in self.sent.items():
+            if not sent.is_in(self._client.allocations_of(uuid)):
+                raise errors.PlacementError(f'others have changed the allocations of {uuid} since')
         undone = {uuid: sent.undone for uuid, sent in self.sent.items()}
         self._client.put_back(undone)
 

@@ -190,13 +190,12 @@ class AllocationWriter:
         outcome = write.run()
         if outcome.won:
             self._problems.end('Placement', 'Placement answers again')
-            if self._has_found_any(check):
-                return self._take_back(write)
-            # Last, because a cell's database may be slow.
+            has_found_any = self._has_found_any(check)
+            # After that, because a cell's database may be slow. Nova has gone on then.
             if received.is_over():
                 self._doubt(write)
                 return WriteOutcome(won=False, refusal=GONE)
-            return outcome
+            return self._take_back(write) if has_found_any else outcome
         if write.is_doubtful:
             self._doubt(write)
         if write.full:
@@ -213,6 +212,7 @@ class AllocationWriter:
     def _take_back(self, write):
         """Take back what was written: a host takes no servers. The order is decided again, unless
         it is not known whether the allocations are gone."""
+        write.sent = {uuid: self._uncertain.before_all(sent) for uuid, sent in write.sent.items()}
         try:
             write.take_back()
         except errors.SchedError as error:

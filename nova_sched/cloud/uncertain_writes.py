@@ -101,16 +101,26 @@ class UncertainWrites:
             if self._leaving.is_set():
                 _warn(sent)
                 return
+            sent = self._before_all(sent)
             writes = self._waiting.setdefault(sent.server.uuid, [])
-            for earlier in writes:
-                if earlier.sent.is_in(sent.before):  # it must not come back
-                    sent = dataclasses.replace(sent, before=earlier.sent.before)
             writes.append(UncertainWrite(sent, self._clock()))
             if self._thread is None:
                 name = 'nova-sched-writes'
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
         self._wake.set()
+
+    def before_all(self, sent):
+        """The request, ``before`` it what the server had before earlier uncertain ones: what
+        these have written must not come back."""
+        with self._lock:
+            return self._before_all(sent)
+
+    def _before_all(self, sent):
+        for earlier in self._waiting.get(sent.server.uuid, ()):
+            if earlier.sent.is_in(sent.before):
+                sent = dataclasses.replace(sent, before=earlier.sent.before)
+        return sent
 
     def forget(self, server):
         """A later request for the server was done: what earlier ones have written is gone or

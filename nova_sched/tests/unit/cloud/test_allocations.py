@@ -26,6 +26,7 @@ from nova_sched import errors
 from nova_sched.claim import Claim
 from nova_sched.cloud.allocation_write import AllocationWrite
 from nova_sched.cloud.allocations import GONE, STOPPING, AllocationWriter
+from nova_sched.cloud.uncertain_writes import UncertainWrites
 from nova_sched.engine.answer import Selected, allocation_request
 from nova_sched.engine.clock import Received
 from nova_sched.engine.loop import Message
@@ -410,6 +411,59 @@ def test_a_caller_that_leaves_while_the_services_are_read(fake):
     outcome = cloud.write(A, is_over=has_left.is_set).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, GONE)
     eventually(lambda: A not in fake.allocated())
+    cloud.writer.stop(1.0)
+
+
+def test_a_caller_that_has_left_before_its_host_was_found_down(fake):
+    """Nova may have made the consumer again since, with the generation of this write: what it has
+    written stays."""
+    has_left = threading.Event()
+
+    def is_down(nodes):
+        eventually(lambda: A in fake.allocated())
+        fake.consumers[A] = [fake.consumers[A][0], {ONE: {'VCPU': 4}}, 'p', 'u']
+        has_left.set()
+        return [ONE]
+
+    cloud = Cloud(fake, not_up=is_down)
+    outcome = cloud.write(A, is_over=has_left.is_set).result(PATIENCE_S)
+    assert (outcome.won, outcome.refusal) == (False, GONE)
+    assert fake.allocated()[A] == {ONE: {'VCPU': 4}}
+    cloud.writer.stop(1.0)
+
+
+def test_allocations_that_others_have_written_are_not_taken_back(fake):
+    """The caller waits yet, and the generation is the same."""
+
+    def is_down(nodes):
+        eventually(lambda: A in fake.allocated())
+        fake.consumers[A] = [fake.consumers[A][0], {ONE: {'VCPU': 4}}, 'p', 'u']
+        return [ONE]
+
+    cloud = Cloud(fake, not_up=is_down)
+    outcome = cloud.write(A).result(PATIENCE_S)
+    assert outcome.refusal.startswith('A chosen host is not up, and its allocations cannot be')
+    assert fake.allocated()[A] == {ONE: {'VCPU': 4}}
+    cloud.writer.stop(1.0)
+
+
+def test_what_an_attempt_has_left_does_not_come_back(fake, monkeypatch):
+    """The caller of the first one left. Before that is settled, the second one finds the host
+    down."""
+    monkeypatch.setattr(UncertainWrites, '_settle', lambda self, write: time.sleep(0.05))
+    has_left, down = threading.Event(), []
+
+    def not_up(nodes):
+        eventually(lambda: A in fake.allocated())
+        has_left.set()
+        return down
+
+    cloud = Cloud(fake, not_up=not_up)
+    assert cloud.write(A, is_over=has_left.is_set).result(PATIENCE_S).refusal == GONE
+    down.append(ONE)
+    outcome = cloud.write(A).result(PATIENCE_S)
+    assert (outcome.won, outcome.taken_back) == (False, True)
+    assert A not in fake.allocated()
     cloud.writer.stop(1.0)
 
 
