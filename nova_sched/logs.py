@@ -47,28 +47,31 @@ class VisibleFormatter(logging.Formatter):
 
 
 class Problems:
-    """The current problems, for one log: each is logged once. May be used from any thread."""
+    """The current problems, for one log: each is logged once. May be used from any thread.
+
+    ``known`` are those that have not ended: (kind, reason).
+    """
 
     def __init__(self, log: logging.Logger):
         self._log = log
-        self._known = set[tuple[str, str]]()  # kind and reason
+        self.known = set[tuple[str, str]]()
         self._lock = threading.Lock()
 
     def begin(self, kind: str, text: str, *args: Any, reason: str = '') -> None:
         """Log a problem, unless one of this kind and reason is known. Its kind ends as a whole."""
         with self._lock:
-            is_new = (kind, reason) not in self._known
-            self._known.add((kind, reason))
+            is_new = (kind, reason) not in self.known
+            self.known.add((kind, reason))
         if is_new:
             self._log.error(text, *args)
 
     def end(self, kind: str, text: str, *args: Any) -> None:
         """Log the end of a kind of problem, if there was one."""
-        if not self._known:
+        if not self.known:
             return
         with self._lock:
-            over = {one for one in self._known if one[0] == kind}
-            self._known -= over
+            over = {one for one in self.known if one[0] == kind}
+            self.known -= over
         if over:
             self._log.info(text, *args)
 

@@ -282,7 +282,7 @@ def repeats_ended(placement, held):
 
 
 def moved(placement, held):
-    """The nodes where consumers of a placement are confirmed, or are not, otherwise than its
+    """The nodes on which the confirmed claims of a placement's consumers are not those that its
     scheduler knew.
 
     It may have decided about a move from a node that the consumer has left, or a resize on one

@@ -105,17 +105,14 @@ class SqlClaimStore(ClaimStore):
         commit = self._commit_guarded if is_guarded else self._commit
         # Nearly every consumer is new, and no query is needed to find that out: the table rejects
         # a second claim of a consumer. A placement may also lose because of its consumer's own
-        # older claim.
-        try:
-            if not any(
-                placement.releases or placement.replaces or _may_move(placement)
-                for placement in placements
-            ):
-                return commit(placements, ask=False)
-        except (db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
-            pass
-        with contextlib.suppress(db_error.DBDuplicateEntry, _Lost):
-            return commit(placements, ask=True)
+        # older claim. Where another scheduler comes in between two reads, they are judged again.
+        is_new = not any(
+            placement.releases or placement.replaces or _may_move(placement)
+            for placement in placements
+        )
+        for ask in (False, True) if is_new else (True,):
+            with contextlib.suppress(db_error.DBDuplicateEntry, sa.exc.IntegrityError, _Lost):
+                return commit(placements, ask)
         try:
             return commit(placements, ask=True)
         except (db_error.DBDuplicateEntry, _Lost) as error:
@@ -593,7 +590,7 @@ class SqlClaimStore(ClaimStore):
 # A claim of a consumer that is confirmed already, if the validation did not know that.
 #
 # Two events must not both happen: a pending claim becomes confirmed on one node, and a request
-# that is no move claims the same consumer on another node. A consumer has no row that both
+# that is not a move claims the same consumer on another node. A consumer has no row that both
 # transactions could lock, and a transaction that has read that there is no claim may be wrong a
 # moment later. Both do meet in the unique index of the column ``unconfirmed``: each claim that is
 # not confirmed has its consumer there.

@@ -150,19 +150,17 @@ class ClaimService:
         request = self._resolve_member(node, request)
         if new and any(one.is_confirmed for one in self._cluster.claims_of(request.instance_uuid)):
             return None
-        lifetime_s, ended = self._settings().pending_ttl_s, self._of_member(request)
-        unnamed: list = []
-        for claim in self._cluster.claims_of(request.instance_uuid):
-            is_named = claim.name == selector.claim_uuid
-            if claim.node_uuid == node.uuid or (
-                claim.is_confirmed and not (claim.resizing and is_named)
-            ):
-                continue
-            if is_named:
+        elsewhere = [
+            claim
+            for claim in self._cluster.claims_of(request.instance_uuid)
+            if claim.node_uuid != node.uuid
+            and (not claim.is_confirmed or (claim.resizing and claim.name == selector.claim_uuid))
+        ]
+        for claim in elsewhere:
+            if claim.name == selector.claim_uuid:
                 move = move or claim.move or (RESIZE if claim.resizing else None)
-            else:
-                unnamed.append(claim)
-            ended.append(claim)  # the store ends it: only one claim may be pending
+        # The store ends them: only one claim may be pending.
+        lifetime_s, ended = self._settings().pending_ttl_s, self._of_member(request) + elsewhere
         for claim in ended:
             if claim.resizing:
                 self._cluster.adopt(claim.reverted())
@@ -192,8 +190,9 @@ class ClaimService:
                 is_chosen = before.move is None and before.is_for(consumption.claim)
                 if not (before.is_confirmed or is_chosen):
                     self._check_move(before, request_id, move)
-            for claim in unnamed:
-                self._check_move(claim, request_id, move)
+            for claim in elsewhere:
+                if claim.name != selector.claim_uuid:
+                    self._check_move(claim, request_id, move)
             placement = self._state_sync.placement(
                 [consumption.claim], [request], ended, [before] if before else ()
             )
@@ -206,8 +205,7 @@ class ClaimService:
             self._state_sync.committed([], [outcome])
             return None
         self._state_sync.committed([outcome])
-        (made,) = outcome.claims
-        return made
+        return outcome.claims[0]
 
     def _renewed(self, pending, node):
         """The pending claim or open resize on the node, renewed: it is what the call asks for.
@@ -224,7 +222,7 @@ class ClaimService:
         if any(one.name == pending.name for one in self._store.claims(pending.consumer_uuid)):
             raise errors.Outdated(
                 f'A move of instance {pending.consumer_uuid}',
-                'its claim of another request is pending: confirm it, name it, or abort it',
+                'the claim of another request is pending: confirm it, name it, or abort it',
             )
 
     def _resolve_member(self, node, request):

@@ -26,6 +26,7 @@ from typing import Any
 
 from nova_sched import errors
 from nova_sched.engine.clock import CURRENT, NOW, Received
+from nova_sched.logs import Problems
 
 LOG = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ STORE = (errors.StoreUnavailable, errors.StoreFull)  # not caused by a message
 # A transaction that another one stops is attempted this often. The n-th pause is up to n times
 # that long, in seconds.
 BUSY, BUSY_PAUSE_S = 20, 0.002
+AWAY = 'away'  # a kind of problem: the database does not answer
 
 
 class WorkRequired(Exception):
@@ -283,7 +285,7 @@ class StoreRetry:
         self._loop = loop
         self._settings, self._random = context.settings, context.random
         self._figures = context.figures
-        self._is_away = False  # the database, and the log says so
+        self._problems = Problems(LOG)
 
     def until_done(self, work, *args):
         """Run work on the store. While the database is down: log it, wait, and run the work again.
@@ -296,9 +298,8 @@ class StoreRetry:
         while True:
             try:
                 found = work(*args)
-                if self._is_away:
-                    self._is_away = False
-                    LOG.info('The database answers again')
+                if self._problems.known:
+                    self._problems.end(AWAY, 'The database answers again')
                 return found
             except errors.StoreBusy:
                 busy += 1
@@ -312,7 +313,5 @@ class StoreRetry:
                     continue  # a connection that had timed out
                 if self._loop.hurried:
                     raise
-                if not self._is_away:
-                    self._is_away = True
-                    LOG.error('%s; requests wait until it does', error)
+                self._problems.begin(AWAY, '%s; requests wait until it does', error)
                 self._loop.pause(self._settings().retry_interval_s)

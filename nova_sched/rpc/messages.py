@@ -275,7 +275,7 @@ class Dispatcher(messaging.RPCDispatcher):
 
 
 def _seconds(value):
-    """A time to wait that a message names; None for a value that is no such time."""
+    """A time to wait that a message names; None for a value that is not one."""
     return float(value) if type(value) in (int, float) and 0 < value <= MAX_WAIT_S else None
 
 

@@ -106,7 +106,7 @@ class SpecKinds:
 
     def find(self, value):
         """The ReceivedSpec of a primitive. None: it must be read in full, because its kind is not
-        known, or because it is no sound RequestSpec of the current version."""
+        known, or because it is not a sound RequestSpec of the current version."""
         try:
             key, call = _split(value)
             with self._lock:
