@@ -11,6 +11,7 @@
 # under the License.
 """Builds every long-lived object of a scheduler process once, and passes them to each other."""
 
+import functools
 import gc
 import logging
 import os
@@ -141,7 +142,8 @@ def shared(conf):
 
 
 def scheduler(conf, store=None, engine=None, nova=None, events=None, extensions=None):
-    """A scheduler that shares a database with others. It is not started.
+    """A scheduler that shares a database with others. It is not started. It reads its settings
+    once, and again after ``context.settings.cache_clear()``.
 
     Without an ``engine``, all that it keeps is in memory, or in the claim ``store``. ``nova`` is
     the NovaReader of its hosts; None: hosts report themselves. ``events`` is told of refusals;
@@ -156,7 +158,7 @@ def scheduler(conf, store=None, engine=None, nova=None, events=None, extensions=
     context = Context(
         cluster=Cluster(),
         store=store,
-        settings=lambda: settings(conf),
+        settings=functools.cache(lambda: settings(conf)),
         clock=clock,
         rules=announced(rules(conf)),
         max_batch=conf.scheduler.max_batch,
@@ -366,11 +368,11 @@ class SchedulerService(oslo_service.ServiceBase):
         self._ended.wait()
 
     def reset(self):
-        """The configuration was read again. Rules are built again; settings are read for each
-        batch anyway."""
+        """The configuration was read again: so are the settings, and rules are built again."""
         self._is_reloaded = True
         if not self._listening.is_set():
             return
+        self.scheduler.context.settings.cache_clear()
         groups, wants_solver = self.scheduler.groups, self._conf.groups.solver
         if wants_solver != groups.has_solver:
             groups.use(Solver() if wants_solver else None)

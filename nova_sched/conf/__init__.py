@@ -13,7 +13,7 @@
 """Every option of the service, registered on oslo.config's global object.
 
 The global one, because oslo.messaging registers its tracing options nowhere else. The engine has
-them as Settings, which ``service.py`` makes again for each batch; rules and ``rpc`` read options
+them as Settings, which ``service.py`` makes again after a reload; rules and ``rpc`` read options
 when they are called.
 """
 

@@ -18,8 +18,8 @@ from nova_sched.groups.limits import PlanLimits
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """The engine's options, read again for each batch, and this scheduler's position among those
-    that share the store. Times are in seconds."""
+    """The engine's options, and this scheduler's position among those that share the store. Times
+    are in seconds."""
 
     alternates: int = 2
     subset_size: int = 1
