@@ -60,13 +60,13 @@ class EventNotifications(EventOutbox):
         if GROUPS in self._wanted:
             self._tell(GROUP + event, None, lambda: event_payload.group(event, make()))
 
-    def _tell(self, *told):
-        if not self.put(told):
+    def _tell(self, *event):
+        if not self.put(event):
             self._drop()
 
     def _pass_on(self, batch):
-        for told in batch:
-            self._send(*told)
+        for event in batch:
+            self._send(*event)
 
 
 def of_options(conf):

@@ -67,14 +67,14 @@ def expanded(body: bytes, how: Any) -> bytes:
         raise errors.InvalidRequest('message', f'compression {words.short(how)} is not accepted')
     expander = start()
     try:
-        found: bytes = expander.decompress(body, MAX_BODY + 1)
+        content: bytes = expander.decompress(body, MAX_BODY + 1)
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise errors.InvalidRequest('message', f'it cannot be decompressed: {error}') from None
-    if len(found) > MAX_BODY:
+    if len(content) > MAX_BODY:
         raise errors.InvalidRequest('message', f'decompressed, it has more than {MAX_BODY} bytes')
     if not expander.eof:
         raise errors.InvalidRequest('message', 'its compressed body is cut')
-    return found
+    return content
 
 
 def install() -> None:

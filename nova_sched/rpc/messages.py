@@ -81,8 +81,8 @@ def expected(method):
     argument is named."""
     signature = inspect.signature(method)
     _, _, *parameters = signature.parameters.values()
-    names = {one.name for one in parameters}
-    required = {one.name for one in parameters if one.default is one.empty}
+    names = {parameter.name for parameter in parameters}
+    required = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
 
     @functools.wraps(method)
     def answer(*args, **kwargs):
@@ -164,9 +164,9 @@ class Serializer(messaging.Serializer):
         known = {name: value for name, value in (ctxt or {}).items() if name not in IGNORED}
         if not words.is_name(known.get('request_id')):
             known['request_id'] = None  # one is generated
-        made = RequestContext.from_dict(known)
-        made.timestamp = known.get('timestamp')  # of Nova's contexts, by the clock of its API
-        return made
+        context = RequestContext.from_dict(known)
+        context.timestamp = known.get('timestamp')  # of Nova's contexts, by the clock of its API
+        return context
 
 
 class PlainSerializer(Serializer):
@@ -216,7 +216,8 @@ class Dispatcher(messaging.RPCDispatcher):
         super().__init__(endpoints, serializer, access_policy)
         # The original's endpoint has no target, and may not be called where methods are exposed.
         self.endpoints = [
-            Ping() if isinstance(one, PingEndpoint) else one for one in self.endpoints
+            Ping() if isinstance(endpoint, PingEndpoint) else endpoint
+            for endpoint in self.endpoints
         ]
         self._pauses, self._timeout_s = pauses, timeout_s
 
@@ -244,13 +245,13 @@ class Dispatcher(messaging.RPCDispatcher):
         read_entity = self.serializer.deserialize_entity
         given = {name: read_entity(context, value) for name, value in args.items()}
         with continued(ctxt) if TRACER.sink else UNTRACED:
-            found = getattr(endpoint, method)(context, **given)
-            if isinstance(found, Deferred):
+            result = getattr(endpoint, method)(context, **given)
+            if isinstance(result, Deferred):
                 if not self.waits:
-                    return self._later(found, method, context, ctxt)
+                    return self._later(result, method, context, ctxt)
                 with answered(method):
-                    found = found.result()
-        return self.serializer.serialize_entity(context, found)
+                    result = result.result()
+        return self.serializer.serialize_entity(context, result)
 
     def _later(self, deferred, method, context, ctxt):
         """The Deferred of the serialized answer."""

@@ -179,18 +179,18 @@ def close(connection: amqp.Connection) -> None:
         connection.collect()
 
 
-def body(found: amqp.Message) -> bytes:
+def body(received: amqp.Message) -> bytes:
     """Return the body of a received message; py-amqp has text for an empty one."""
-    return bytes(found.body or b'')
+    return bytes(received.body or b'')
 
 
-def plain_body(found: amqp.Message) -> bytes:
+def plain_body(received: amqp.Message) -> bytes:
     """Return the body of a received message, which kombu may have compressed.
 
     Raises InvalidRequest for one that cannot be decompressed, or is too long then.
     """
-    how = headers(found).get('compression')
-    return guarded_kombu.expanded(body(found), how) if how else body(found)
+    how = headers(received).get('compression')
+    return guarded_kombu.expanded(body(received), how) if how else body(received)
 
 
 def compressed(body: bytes, how: str) -> tuple[bytes, str]:
@@ -198,9 +198,9 @@ def compressed(body: bytes, how: str) -> tuple[bytes, str]:
     return kombu.compression.compress(body, how)
 
 
-def headers(found: amqp.Message) -> Mapping[str, Any]:
+def headers(received: amqp.Message) -> Mapping[str, Any]:
     """Return the headers of a received message."""
-    return found.properties.get('application_headers') or {}
+    return received.properties.get('application_headers') or {}
 
 
 class Session:
@@ -403,8 +403,8 @@ class BusThread(Generic[Opened]):
             except Exception as error:  # noqa: BLE001, callbacks run until the broker answers
                 LOG.warning('%s did not leave the broker in good order: %s', self._name, error)
                 session.close()
-        for one in (self._all, self._roused, self._hear, self._wake):
-            one.close()
+        for handle in (self._all, self._roused, self._hear, self._wake):
+            handle.close()
 
     def _run(self) -> None:
         try:
@@ -455,7 +455,7 @@ class BusThread(Generic[Opened]):
         until_s = min(due_s, self._user.due_s())
         if session is not None and session.is_pending():
             until_s = -math.inf
-        ready = [one.fileobj for one, _ in self._all.select(max(0.0, until_s - time.monotonic()))]
+        ready = [key.fileobj for key, _ in self._all.select(max(0.0, until_s - time.monotonic()))]
         if self._hear in ready:
             with contextlib.suppress(BlockingIOError):
                 self._hear.recv(4096)

@@ -70,7 +70,7 @@ class ReplySender:
         """Send what waits and what is due."""
         now_s = time.monotonic()
         self._waiting.extend(call for at_s, call in self._missing if at_s <= now_s)
-        self._missing = [one for one in self._missing if one[0] > now_s]
+        self._missing = [entry for entry in self._missing if entry[0] > now_s]
         due = [call for call in self._beats if call.beat_due_s <= now_s]
         for call in due:
             call.beat_due_s = now_s + call.beat_s

@@ -55,8 +55,8 @@ class DirectServer(BusUser):
 
         Raises BadConfig for a bus that is not RabbitMQ.
         """
-        found = settings.of(bus)
-        rabbit = found.rabbit
+        bus_settings = settings.of(bus)
+        rabbit = bus_settings.rabbit
         self._wanted = settings.of_server(rabbit, target.exchange, target.topic, target.server)
         self._dispatcher = dispatcher
         self._loop = loop
@@ -78,7 +78,7 @@ class DirectServer(BusUser):
         if loop is not None:
             loop.follow(self._after_batch)
         name = f'{os.path.basename(sys.argv[0])}:{os.getpid()}:{target.topic}'
-        self._bus = found.thread(self, name, 'The RPC server')
+        self._bus = bus_settings.thread(self, name, 'The RPC server')
 
     # Called by other threads.
 
@@ -184,10 +184,10 @@ class DirectServer(BusUser):
             for _ in range(min(len(arrived), MAX_BATCH)):
                 self._take(session, session.take())
 
-    def _take(self, session, found):
-        tag = found.delivery_tag
+    def _take(self, session, received):
+        tag = received.delivery_tag
         try:
-            call = wire.Call(wire.read(found))
+            call = wire.Call(wire.read(received))
         except Exception:
             LOG.exception('A message cannot be read, and is dropped')
             session.reject(tag)
