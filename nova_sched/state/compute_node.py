@@ -66,10 +66,10 @@ def report(
     if tree and not root:
         refuse('inventories', f'they have no provider {uuid}, the node itself')
     if allocated is None:
-        found, used = _inventories(node, root, refuse)
+        root_inventories, used = _inventories(node, root, refuse)
     else:
-        found = _of_root(root, refuse)
-        used = _with_reserves(allocated, found)
+        root_inventories = _of_root(root, refuse)
+        used = _with_reserves(allocated, root_inventories)
     stats = _stats(node)
     facts = _facts(node, uuid, tree, stats, max_size, refuse)
     return check(
@@ -77,7 +77,7 @@ def report(
             node_uuid=uuid,
             host=host,
             nodename=nodename,
-            inventories=found,
+            inventories=root_inventories,
             used=used,
             cell_uuid=cell_uuid or default_cell_uuid,
             traits=frozenset(root.get('traits', ())),
@@ -194,7 +194,7 @@ def _slack_gb(node):
 def _inventories(node, root, refuse):
     """Inventories and use by resource class: the ComputeNode's own, under those that it reports
     apart."""
-    found, used = {}, {}
+    inventories, used = {}, {}
     for resource_class, (total_field, used_field, ratio_field) in FIELDS.items():
         total, in_use, ratio = (
             _get(node, field) for field in (total_field, used_field, ratio_field)
@@ -206,13 +206,13 @@ def _inventories(node, root, refuse):
                 refuse(field, f'{words.short(value)} is negative')
         if ratio is not None and not (math.isfinite(ratio) and ratio >= 0):
             refuse(ratio_field, f'{ratio} is no ratio')
-        found[resource_class] = Inventory(total, 0, ratio or INITIAL_RATIOS[resource_class])
+        inventories[resource_class] = Inventory(total, 0, ratio or INITIAL_RATIOS[resource_class])
         used[resource_class] = in_use
     dedicated, pinned = _dedicated(_get(node, 'numa_topology'), refuse)
     # A node that reports its inventories includes there its CPUs for dedicated use: maybe none.
     if dedicated and (not root or PCPU in root.get('inventories', {})):
-        found[PCPU], used[PCPU] = Inventory(dedicated), pinned
-    return found | _of_root(root, refuse), used
+        inventories[PCPU], used[PCPU] = Inventory(dedicated), pinned
+    return inventories | _of_root(root, refuse), used
 
 
 def _of_root(root, refuse):
@@ -224,7 +224,9 @@ def _of_root(root, refuse):
 
 def _with_reserves(allocated, inventories):
     """Use by resource class as a ComputeNode counts it, of allocations as Placement does."""
-    used = {resource_class: one.reserved for resource_class, one in inventories.items()}
+    used = {
+        resource_class: inventory.reserved for resource_class, inventory in inventories.items()
+    }
     for resource_class, amount in allocated.items():
         used[resource_class] = used.get(resource_class, 0) + amount
     return used
@@ -256,7 +258,7 @@ def countable(inventories):
     def refuse(field, why):
         raise _Odd(f'{field}: {why}')
 
-    found, odd = {}, {}
+    counted, odd = {}, {}
     for resource_class, given in inventories.items():
         try:
             if not words.is_symbol(resource_class):
@@ -266,8 +268,8 @@ def countable(inventories):
         except _Odd as error:
             odd[resource_class] = str(error)
         else:
-            found[resource_class] = known
-    return found, odd
+            counted[resource_class] = known
+    return counted, odd
 
 
 def _inventory(where, given, refuse):

@@ -72,7 +72,7 @@ class Hosts(Columns):
     def undecided(self):
         """How many answers of rules held for now only, because a search had too few steps."""
         columns = self.interned['machine'], self.interned['shape'], self.row_verdicts
-        return sum(one.undecided for one in columns)
+        return sum(column.undecided for column in columns)
 
     # Nova's names for the resource columns.
 
@@ -128,13 +128,13 @@ class Hosts(Columns):
 
     def fits(self, resource_class, amount):
         """Rows that can give the amount of a resource class to one consumer."""
-        found = self.resources.get(resource_class)
-        return self.everywhere(False) if found is None else found.fits(amount)
+        resource = self.resources.get(resource_class)
+        return self.everywhere(False) if resource is None else resource.fits(amount)
 
     def has_class(self, resource_class):
         """Rows whose node itself has an inventory of a resource class."""
-        found = self.resources.get(resource_class)
-        return self.everywhere(False) if found is None else found.total > 0
+        resource = self.resources.get(resource_class)
+        return self.everywhere(False) if resource is None else resource.total > 0
 
     @property
     def has_exclusive_domains(self):
@@ -179,9 +179,9 @@ class Hosts(Columns):
     def growing(self, request, resource_class):
         """Returns, for each row with the instance: the sum of both of its sizes, and whether there
         is capacity for it."""
-        found = ((row, self.nodes[row].growth(request, resource_class))
-                 for row in self.places.get(request.instance_uuid, ()))  # fmt: skip
-        return {row: both for row, both in found if both is not None}
+        growths = ((row, self.nodes[row].growth(request, resource_class))
+                   for row in self.places.get(request.instance_uuid, ()))  # fmt: skip
+        return {row: both for row, both in growths if both is not None}
 
     def count_images(self, name, text):
         """Returns how many instances of an image with that property each row holds, as far as
@@ -199,9 +199,9 @@ class Hosts(Columns):
 
     def trait_names(self):
         """Names of the traits that a host, or a child provider, has."""
-        found = {trait for trait in self.traits.words if self.has_trait(trait).any()}
+        names = {trait for trait in self.traits.words if self.has_trait(trait).any()}
         trees = [tree for tree in self.interned['shape'].values if tree is not None]
-        return found.union(*(one.traits for tree in trees for one in tree.children))
+        return names.union(*(provider.traits for tree in trees for provider in tree.children))
 
     def has_zone(self, zone):
         """Whether any aggregate names the zone."""
@@ -210,7 +210,7 @@ class Hosts(Columns):
     def in_zone(self, zone, default_zone):
         """Rows of a zone; hosts without a zone in their aggregates are in the default zone."""
         return self.aggregates.map(
-            self.aggregate_set, lambda found: zone in (zones(found) or {default_zone})
+            self.aggregate_set, lambda aggregates: zone in (zones(aggregates) or {default_zone})
         )
 
     def aggregate_number(self, key, default, convert):
@@ -274,7 +274,9 @@ class Hosts(Columns):
         """Rows with a child provider that has the trait."""
         rows = np.arange(self.rows)
         return self.map_shapes(
-            rows, ('trait', trait), lambda tree: any(trait in one.traits for one in tree.children)
+            rows,
+            ('trait', trait),
+            lambda tree: any(trait in provider.traits for provider in tree.children),
         )
 
     def map_each(self, rows, question, judge):
@@ -383,8 +385,8 @@ class WhatIf(Hosts):
     def aggregate_number(self, key, default, convert):
         if isinstance(default, np.ndarray):
             return super().aggregate_number(key, default, convert)
-        found = self.real.aggregate_number(key, default, convert)
-        return found[self.picked] if isinstance(found, np.ndarray) else found
+        numbers = self.real.aggregate_number(key, default, convert)
+        return numbers[self.picked] if isinstance(numbers, np.ndarray) else numbers
 
     def metric(self, name):
         return self.real.metric(name)[self.picked]
@@ -400,9 +402,9 @@ class WhatIf(Hosts):
         return self.real.count_images(name, text)[self.picked]
 
     def growing(self, request, resource_class):
-        found = self.real.growing(request, resource_class)
-        rows = np.arange(len(self.real))[self.picked].tolist() if found else ()
-        return {row: found[real] for row, real in enumerate(rows) if real in found}
+        growths = self.real.growing(request, resource_class)
+        rows = np.arange(len(self.real))[self.picked].tolist() if growths else ()
+        return {row: growths[real] for row, real in enumerate(rows) if real in growths}
 
 
 class SomeResources(dict):
@@ -413,8 +415,8 @@ class SomeResources(dict):
         self._real, self._rows = real, rows
 
     def __missing__(self, name):
-        found = self[name] = self._real[name].view(self._rows)
-        return found
+        resource = self[name] = self._real[name].view(self._rows)
+        return resource
 
     def __contains__(self, name):
         return name in self._real

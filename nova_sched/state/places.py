@@ -73,7 +73,9 @@ class Places(dict):
         # An instance on no row may soon be on one: claims end and are made again.
         if len(self._images) > 2 * len(self) + SPARE:
             self._images = {
-                one: image for one, image in self._images.items() if one in self or one == uuid
+                instance_uuid: image
+                for instance_uuid, image in self._images.items()
+                if instance_uuid in self or instance_uuid == uuid
             }
             self._shared = {image: image for image in self._images.values()}
 

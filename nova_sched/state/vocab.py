@@ -237,13 +237,13 @@ class RowVerdicts:
         changed."""
         size = len(hosts)
         position, known = self._kept.pop(question, (0, None))
-        found = None if known is None else self._changed.since(position)
-        if found is None or len(known.of) != size:
+        changes = None if known is None else self._changed.since(position)
+        if changes is None or len(known.of) != size:
             known = Verdicts(size)
             if len(self._kept) >= MAX_KEPT:
                 self._kept.popitem(last=False)
         else:
-            known.of[list(found[0])] = UNKNOWN
+            known.of[list(changes[0])] = UNKNOWN
         self._kept[question] = self._changed.end, known
         return known
 
