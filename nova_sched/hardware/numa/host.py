@@ -150,10 +150,10 @@ class HostTopology:
         MalformedObject."""
         with wire.reading('NUMATopology'):
             cells = wire.data(json.loads(text), 'NUMATopology')['cells']
-            found = cls(tuple(_read_cell(wire.data(cell, 'NUMACell')) for cell in cells))
-            if len(found.by_id) < len(found.cells):
+            topology = cls(tuple(_read_cell(wire.data(cell, 'NUMACell')) for cell in cells))
+            if len(topology.by_id) < len(topology.cells):
                 raise ValueError('two cells have one id')
-            return found
+            return topology
 
     def to_json(self) -> str:
         """Returns the NUMATopology object as text."""

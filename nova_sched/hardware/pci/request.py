@@ -52,25 +52,27 @@ class PciRequest:
         return tuple(
             {
                 name: value and value.lower()
-                for name, value in one.items()
+                for name, value in device_spec.items()
                 if name not in _FOR_PLACEMENT
             }
-            for one in self.spec
+            for device_spec in self.spec
         )
 
     @functools.cached_property
     def dev_types(self) -> frozenset[str | None]:
         """Returns the device types that it names."""
-        return frozenset(one.get('dev_type') for one in self.spec)
+        return frozenset(device_spec.get('dev_type') for device_spec in self.spec)
 
     @functools.cached_property
     def remote_managed(self) -> bool:
-        return any(is_yes(one.get('remote_managed')) for one in self.spec)
+        return any(is_yes(device_spec.get('remote_managed')) for device_spec in self.spec)
 
     @functools.cached_property
     def live_migratable(self) -> bool:
         """Returns whether it needs devices with which a running guest can be migrated."""
-        return bool(self.spec) and all(is_yes(one.get('live_migratable')) for one in self.spec)
+        return bool(self.spec) and all(
+            is_yes(device_spec.get('live_migratable')) for device_spec in self.spec
+        )
 
     def providers(self, mapping: Mapping[str, Sequence[str]] | None) -> list[str]:
         """Returns the resource providers that were allocated for it, one per device; none: any
@@ -85,8 +87,8 @@ class PciRequest:
         if not mapping:
             return [
                 uuid
-                for one in self.spec[:1]
-                for uuid in (one.get('rp_uuids') or '').split(',')
+                for device_spec in self.spec[:1]
+                for uuid in (device_spec.get('rp_uuids') or '').split(',')
                 if uuid
             ]
         own = str(self.request_id)
