@@ -51,10 +51,10 @@ def _at_fault(near, size):
 def address(text):
     """Returns the IP version and the address as a number; (0, 0) for an invalid address."""
     try:
-        found = ipaddress.ip_address(text)
+        parsed = ipaddress.ip_address(text)
     except ValueError:
         return 0, 0
-    return found.version, int(found)
+    return parsed.version, int(parsed)
 
 
 def holds(network):
