@@ -70,7 +70,7 @@ class Problems:
         if not self.known:
             return
         with self._lock:
-            over = {one for one in self.known if one[0] == kind}
+            over = {problem for problem in self.known if problem[0] == kind}
             self.known -= over
         if over:
             self._log.info(text, *args)

@@ -98,8 +98,10 @@ def visible(text, kept=''):
     if text.isprintable():
         return text
     return ''.join(
-        one if one.isprintable() or one in kept else one.encode('unicode_escape').decode()
-        for one in text
+        character
+        if character.isprintable() or character in kept
+        else character.encode('unicode_escape').decode()
+        for character in text
     )
 
 
@@ -156,10 +158,10 @@ def whole(value, least=0, most=MAX_WHOLE):
     try:
         if not _may_be_number(value) or (isinstance(value, float) and not value.is_integer()):
             raise ValueError
-        found = int(value)
+        result = int(value)
     except ValueError:
         raise ValueError(f'{short(value)} is not a whole number') from None
-    return _within(found, value, least, most)
+    return _within(result, value, least, most)
 
 
 def finite(value, least=-MAX_AMOUNT, most=MAX_AMOUNT):
@@ -168,28 +170,28 @@ def finite(value, least=-MAX_AMOUNT, most=MAX_AMOUNT):
     try:
         if not _may_be_number(value):
             raise ValueError
-        found = float(value)
+        result = float(value)
     except (ValueError, OverflowError):
         raise ValueError(f'{short(value)} is not a number') from None
-    return _within(found, value, least, most)
+    return _within(result, value, least, most)
 
 
 def _may_be_number(value):
     return isinstance(value, (int, float, str)) and not isinstance(value, bool)
 
 
-def _within(found, value, least, most):
-    if not least <= found <= most:  # NaN is in no range
+def _within(result, value, least, most):
+    if not least <= result <= most:  # NaN is in no range
         raise ValueError(f'{short(value)} is not within {least} and {most}')
-    return found
+    return result
 
 
 def moment(text):
     """Return the time that a text names in ISO 8601, basic or extended; without a zone it is in
     UTC. Raise ValueError, with the reason."""
     try:
-        found = datetime.datetime.fromisoformat(text.strip().upper())
-        zoned = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+        parsed = datetime.datetime.fromisoformat(text.strip().upper())
+        zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.UTC)
         return zoned.astimezone(datetime.UTC)
     except (AttributeError, ValueError, OverflowError):
         raise ValueError(f'{short(text)} is not a time in ISO 8601') from None
