@@ -78,7 +78,7 @@ def check_text(value):
 
 def _check_text(value, where):
     if isinstance(value, str) and not is_text(value):
-        raise errors.InvalidRequest(where[-NAME_LENGTH:], 'it holds characters that are no text')
+        raise errors.InvalidRequest(where[-NAME_LENGTH:], 'it holds characters that are not text')
     if isinstance(value, dict):
         for key, item in value.items():
             _check_text(key, f'a key of {where}')
@@ -135,14 +135,14 @@ def kind(value):
 def uuid(value, where):
     """Returns the UUID itself. Raises InvalidRequest."""
     if not is_uuid(value):
-        raise errors.InvalidRequest(where, f'{short(value)} is no UUID')
+        raise errors.InvalidRequest(where, f'{short(value)} is not a UUID')
     return value
 
 
 def number(value, where, most=MAX_INTEGER, least=1):
     """Returns the whole number itself. Raises InvalidRequest."""
     if type(value) is not int or value < least:
-        raise errors.InvalidRequest(where, f'{short(value)} is no number from {least}')
+        raise errors.InvalidRequest(where, f'{short(value)} is not a number from {least}')
     if value > most:
         raise errors.InvalidRequest(where, f'{short(value)} is more than {most}')
     return value
@@ -221,7 +221,7 @@ def name(value, where):
     """Returns the name itself. Raises InvalidRequest."""
     if not is_name(value):
         raise errors.InvalidRequest(
-            where, f'{short(value)} is no name of 1 to {NAME_LENGTH} characters'
+            where, f'{short(value)} is not a name of 1 to {NAME_LENGTH} characters'
         )
     return value
 
@@ -243,7 +243,7 @@ def _check_plain(value, where, left):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise errors.InvalidRequest(
-                    where[:NAME_LENGTH], f'the key {short(key)} is no text'
+                    where[:NAME_LENGTH], f'the key {short(key)} is not text'
                 )
             _check_plain(item, f'{where}.{key[:64]}', left - 1)
     elif isinstance(value, list):
@@ -254,7 +254,7 @@ def _check_plain(value, where, left):
             -MAX_WHOLE <= value <= MAX_WHOLE if isinstance(value, int) else math.isfinite(value)
         ):
             raise errors.InvalidRequest(
-                where[:NAME_LENGTH], f'{short(value)} is no number of 64 bits'
+                where[:NAME_LENGTH], f'{short(value)} is not a number of 64 bits'
             )
     elif value is not None and not isinstance(value, str):
-        raise errors.InvalidRequest(where[:NAME_LENGTH], f'a {kind(value)} is no plain value')
+        raise errors.InvalidRequest(where[:NAME_LENGTH], f'a {kind(value)} is not a plain value')

@@ -76,7 +76,7 @@ def _compare(relation, value, word, key):
     try:
         number = float(word)
     except ValueError:
-        raise errors.InvalidRequest(f'extra spec {key}', f'{word} is no number') from None
+        raise errors.InvalidRequest(f'extra spec {key}', f'{word} is not a number') from None
     try:
         return relation(float(value), number)
     except ValueError:

@@ -71,10 +71,10 @@ def read(text):
     try:
         query = json.loads(text) if text else []
     except (TypeError, ValueError, RecursionError) as error:
-        raise _refusal(f'it is no JSON: {error}') from None
+        raise _refusal(f'it is not JSON: {error}') from None
     # A text is the list of its characters, as in Nova.
     if query and not isinstance(query, list | str):
-        raise _refusal('it is no list')
+        raise _refusal('it is not a list')
     return query or []
 
 

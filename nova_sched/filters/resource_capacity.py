@@ -72,7 +72,9 @@ class ResourceCapacity(Filter):
             return f'{text} asked, {"the host has" if len(rows) == 1 else "these hosts have"} none'
         free, largest = column.free[rows], column.largest[rows]
         if ((free >= wanted) & (largest >= wanted)).any():
-            return f'{text} asked, which is no multiple of what is given, or less than the least'
+            return (
+                f'{text} asked, which is not a multiple of what is given, or less than the least'
+            )
         return reasons.short(
             text, wanted, free, largest, reasons.count(len(rows), 'host') if some else ''
         )

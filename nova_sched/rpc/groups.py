@@ -28,7 +28,7 @@ def check_levels(definition, exclusive_levels):
         return
     if not isinstance(exclusive_levels, list):
         raise errors.InvalidRequest(
-            'exclusive_levels', f'{words.short(exclusive_levels)} is no list'
+            'exclusive_levels', f'{words.short(exclusive_levels)} is not a list'
         )
     allowed = [words.name(level, 'exclusive_levels') for level in exclusive_levels]
     for policy in definition.policies:

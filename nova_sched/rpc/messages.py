@@ -284,17 +284,19 @@ def _check(incoming):
     """Checks that a message has the form of an RPC message. Raises InvalidRequest."""
     message = incoming.message
     if not isinstance(message, dict):
-        raise errors.InvalidRequest('message', f'{words.short(message)} is no mapping')
+        raise errors.InvalidRequest('message', f'{words.short(message)} is not a mapping')
     if not isinstance(incoming.ctxt, dict):
-        raise errors.InvalidRequest('context', f'{words.short(incoming.ctxt)} is no mapping')
+        raise errors.InvalidRequest('context', f'{words.short(incoming.ctxt)} is not a mapping')
     words.name(message.get('method'), 'method')
     if message.get('namespace') is not None:
         words.name(message['namespace'], 'namespace')
     version = message.get('version', '1.0')
     if not isinstance(version, str) or not VERSION.fullmatch(version):
-        raise errors.InvalidRequest('version', f'{words.short(version)} is no version such as 1.0')
+        raise errors.InvalidRequest(
+            'version', f'{words.short(version)} is not a version such as 1.0'
+        )
     if not isinstance(message.get('args', {}), dict):
-        raise errors.InvalidRequest('args', f'{words.short(message["args"])} is no mapping')
+        raise errors.InvalidRequest('args', f'{words.short(message["args"])} is not a mapping')
     if _seconds(incoming.client_timeout) is None:
         incoming.client_timeout = None
 

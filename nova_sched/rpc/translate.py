@@ -284,7 +284,9 @@ def _uuids(spec_obj, given):
     if is_whole and ('flavor' not in spec_obj or spec_obj.flavor is None):
         raise errors.InvalidRequest('spec_obj.flavor', 'it is not set')
     if not isinstance(given or (), (list, tuple)):
-        raise errors.InvalidRequest('instance_uuids', f'{words.short(given)} is no list of UUIDs')
+        raise errors.InvalidRequest(
+            'instance_uuids', f'{words.short(given)} is not a list of UUIDs'
+        )
     if given:
         where, count = 'instance_uuids', len(given)
     else:
@@ -419,7 +421,7 @@ def instance_uuids(given, where='instances'):
         return None
     items = [given] if isinstance(given, objects.Instance) else given
     if not isinstance(items, (list, tuple, set, frozenset, objects.InstanceList)):
-        raise errors.InvalidRequest(where, f'{words.short(given)} is no list of UUIDs')
+        raise errors.InvalidRequest(where, f'{words.short(given)} is not a list of UUIDs')
     if len(items) > MAX_INSTANCES:
         why = f'{len(items)} of them; at most {MAX_INSTANCES} are accepted'
         raise errors.InvalidRequest(where, why)
@@ -435,14 +437,14 @@ def instance_amounts(given, where='instances'):
     by_instance = {}
     for uuid, amounts in given.items():
         if not isinstance(amounts, dict):
-            why = f'{words.short(amounts)} is no mapping of resource classes'
+            why = f'{words.short(amounts)} is not a mapping of resource classes'
             raise errors.InvalidRequest(f'{where}.{uuid}', why)
         for name, amount in amounts.items():
             if not words.is_symbol(name):
-                why = f'{words.short(name)} is no resource class'
+                why = f'{words.short(name)} is not a resource class'
                 raise errors.InvalidRequest(f'{where}.{uuid}', why)
             if type(amount) is not int or not 0 <= amount <= MAX_AMOUNT:
-                why = f'{words.short(amount)} is no amount between 0 and {MAX_AMOUNT}'
+                why = f'{words.short(amount)} is not an amount between 0 and {MAX_AMOUNT}'
                 raise errors.InvalidRequest(f'{where}.{uuid}.{name}', why)
         by_instance[uuid] = {name: amount for name, amount in amounts.items() if amount}
         sums.update(by_instance[uuid])
@@ -459,13 +461,13 @@ def offered_hosts(hosts, weights=None):
     """(host, name of its node or None) -> weight, of pairs of names and weights by host. Raises
     InvalidRequest."""
     if not isinstance(hosts, (list, tuple)):
-        raise errors.InvalidRequest('hosts', f'{words.short(hosts)} is no list')
+        raise errors.InvalidRequest('hosts', f'{words.short(hosts)} is not a list')
     if not isinstance(weights or {}, dict):
-        raise errors.InvalidRequest('weights', f'{words.short(weights)} is no mapping')
+        raise errors.InvalidRequest('weights', f'{words.short(weights)} is not a mapping')
     offered = {}
     for pair in hosts:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise errors.InvalidRequest('hosts', f'{words.short(pair)} is no pair of names')
+            raise errors.InvalidRequest('hosts', f'{words.short(pair)} is not a pair of names')
         host, node = words.name(pair[0], 'hosts'), pair[1]
         try:
             weight = words.finite((weights or {}).get(host, 0.0))
@@ -530,7 +532,7 @@ def service(given):
     reason = _set(given, 'disabled_reason')
     if reason is not None and not words.is_text(reason):
         raise errors.InvalidRequest(
-            'service.disabled_reason', 'it holds characters that are no text'
+            'service.disabled_reason', 'it holds characters that are not text'
         )
     return (
         _set(given, 'disabled'),

@@ -35,7 +35,7 @@ def number(aggregates, key, default, convert):
         return min(words.finite(convert(text)) for text in texts)
     except ValueError:
         LOG.warning(
-            'Aggregate metadata %s has a value that is no number, among %s; it is left out',
+            'Aggregate metadata %s has a value that is not a number, among %s; it is left out',
             key,
             [words.short(text) for text in sorted(texts)],
         )

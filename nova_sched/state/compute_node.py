@@ -60,7 +60,7 @@ def report(
     refuse = _refusal(node, name)
     uuid, host, nodename = _identity(node, name, refuse)
     if cell_uuid is not None and not words.is_uuid(cell_uuid):
-        refuse('cell_uuid', f'{words.short(cell_uuid)} is no UUID')
+        refuse('cell_uuid', f'{words.short(cell_uuid)} is not a UUID')
     tree = _tree(inventories, max_size, refuse)
     root = tree.get(uuid, {})
     if tree and not root:
@@ -117,10 +117,10 @@ def _identity(node, name, refuse):
     host = _get(node, 'host') or name
     nodename = _get(node, 'hypervisor_hostname')
     if not words.is_uuid(uuid):
-        refuse('uuid', f'{words.short(uuid)} is no UUID')
+        refuse('uuid', f'{words.short(uuid)} is not a UUID')
     for field, value in (('host', host), ('hypervisor_hostname', nodename)):
         if not words.is_name(value):
-            refuse(field, f'{words.short(value)} is no name')
+            refuse(field, f'{words.short(value)} is not a name')
     if name is not None and host != name:
         refuse('host', f'it says {words.short(host)}, but {words.short(name)} sent it')
     return uuid, host, nodename
@@ -205,7 +205,7 @@ def _inventories(node, root, refuse):
             if value < 0:
                 refuse(field, f'{words.short(value)} is negative')
         if ratio is not None and not (math.isfinite(ratio) and ratio >= 0):
-            refuse(ratio_field, f'{ratio} is no ratio')
+            refuse(ratio_field, f'{ratio} is not a ratio')
         inventories[resource_class] = Inventory(total, 0, ratio or INITIAL_RATIOS[resource_class])
         used[resource_class] = in_use
     dedicated, pinned = _dedicated(_get(node, 'numa_topology'), refuse)
@@ -284,7 +284,7 @@ def _inventory(where, given, refuse):
             whole
             or (key == 'allocation_ratio' and isinstance(value, float) and math.isfinite(value))
         ):
-            refuse(f'{where}.{key}', f'{words.short(value)} is no number that can be')
+            refuse(f'{where}.{key}', f'{words.short(value)} is not a number that can be')
     if given['total'] < 0:
         refuse(f'{where}.total', f'{given["total"]} is negative')
     return Inventory(

@@ -25,7 +25,7 @@ MAX_VALUE = 2**63
 
 def read(text):
     """Returns the metrics in a report's text, each with Nova's attribute names; none if the text
-    is no list."""
+    is not a list."""
     try:
         items = json.loads(text) if text else []
     except (ValueError, RecursionError):

@@ -257,7 +257,7 @@ def check_inventory(name, inventory, refuse):
             f'{inventory.reserved} is not between 0 and the total {inventory.total}',
         )
     if not (math.isfinite(inventory.ratio) and inventory.ratio > 0):
-        refuse(f'{name} allocation ratio', f'{inventory.ratio} is no ratio above 0')
+        refuse(f'{name} allocation ratio', f'{inventory.ratio} is not a ratio above 0')
     if inventory.capacity > MAX_AMOUNT:
         refuse(
             f'{name} allocation ratio',

@@ -193,7 +193,7 @@ def _cpus(listed: Iterable[Any]) -> frozenset[int]:
 def _read_pages(data: Mapping[str, Any]) -> HostPages:
     size_kb = wire.count(data['size_kb'])
     if size_kb <= 0:
-        raise ValueError(f'{size_kb} KiB is no page size')
+        raise ValueError(f'{size_kb} KiB is not a page size')
     figures = data['total'], data.get('used', 0), data.get('reserved', 0)
     return HostPages(size_kb, *map(wire.count, figures))
 

@@ -38,7 +38,7 @@ def read(received):
     envelope = json.loads(rabbit.plain_body(received))
     message = common.deserialize_msg(envelope)
     if not isinstance(message, dict):
-        raise ValueError('the message is no mapping')
+        raise ValueError('the message is not a mapping')
     return message
 
 
@@ -47,7 +47,7 @@ def split(message):
 
     Returns the context, with ``client_timeout`` as the driver adds it; and by position ``msg_id``,
     ``reply_q`` and the unique id. What is missing is None. Raises ValueError for one of these that
-    is no text, or that AMQP cannot carry as a name.
+    is not text, or that AMQP cannot carry as a name.
     """
     context = {}
     for key in [key for key in message if key.startswith(CONTEXT)]:
