@@ -23,7 +23,7 @@ UUID = re.compile('[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 UNSTORABLE = re.compile('[\x00\ud800-\udfff]')  # NUL and halves of characters
 ESCAPED = re.compile(r'\\x00|\\ud[89a-f]')  # NUL and halves of characters, as repr shows them
 SYMBOL = re.compile('[A-Z0-9_]{1,255}')
-DEPTH = 100  # values inside of values
+MAX_DEPTH = 100  # values inside of values
 MAX_WHOLE = 2**63 - 1
 MAX_INTEGER = 2**31 - 1  # of the integers of databases
 MAX_AMOUNT = 2.0**63  # of a float: products and sums of several stay finite
@@ -232,13 +232,13 @@ def plain(value, where):
 
     Raises InvalidRequest with the path to any other value, such as a versioned object.
     """
-    _check_plain(value, where, DEPTH)
+    _check_plain(value, where, MAX_DEPTH)
     return value
 
 
 def _check_plain(value, where, left):
     if left < 0:
-        raise errors.InvalidRequest(where[:NAME_LENGTH], f'values nest more than {DEPTH} deep')
+        raise errors.InvalidRequest(where[:NAME_LENGTH], f'values nest more than {MAX_DEPTH} deep')
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):

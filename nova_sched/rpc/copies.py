@@ -143,7 +143,7 @@ class _CopySession(rabbit.Session):
         self._checked_s = time.monotonic()
 
     def read(self):
-        for _ in range(rabbit.FRAMES):
+        for _ in range(rabbit.MAX_FRAMES):
             if time.monotonic() >= self._checked_s + self._check_s:
                 self._check()
                 self._checked_s = time.monotonic()

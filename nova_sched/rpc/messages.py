@@ -31,7 +31,7 @@ from nova_sched.tracing import KEY, OSPROFILER, TRACER, read
 LOG = logging.getLogger(__name__)
 
 NOT_FOUND = 'No valid host was found. '
-SHOWN = 255  # characters of a text that repeats what the caller sent
+MAX_SHOWN = 255  # characters of a text that repeats what the caller sent
 # The key of a context of this package for the seconds that its caller waits for an answer.
 TIMEOUT_KEY = 'nova_sched_patience_s'
 # Keys that a context of this package sends; Nova's sends more, and all of them are accepted.
@@ -92,7 +92,8 @@ def expected(method):
                 try:
                     signature.bind(*args, **kwargs)
                 except TypeError as error:
-                    why = str(error)[:SHOWN]  # it names the argument, which may be of any length
+                    # It names the argument, which may be of any length.
+                    why = str(error)[:MAX_SHOWN]
                     raise errors.InvalidRequest(f'arguments of {method.__name__}', why) from None
             return method(*args, **kwargs)
 

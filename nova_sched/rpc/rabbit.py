@@ -47,8 +47,8 @@ CONNECT_S = 5.0  # for each host
 CLOSE_S = 1.0
 SILENCE_S = 10.0  # a broker that sends nothing for this time counts as unavailable
 TRUE = ('1', 'true', 'yes', 'on')
-READ = 65536  # bytes to read at once
-FRAMES = 1000  # frames to read before other work is done
+READ_BYTES = 65536  # bytes to read at once
+MAX_FRAMES = 1000  # frames to read before other work is done
 AGAIN_S = (
     0.25  # at most, until the first attempt to connect after a loss; after a failure, at least
 )
@@ -229,7 +229,7 @@ class Session:
 
     def read(self) -> None:
         """Read what the broker has sent; the first byte of it is available."""
-        for _ in range(FRAMES):
+        for _ in range(MAX_FRAMES):
             self.connection.blocking_read(self._silence_s)
             if not self.is_pending():
                 return
@@ -255,7 +255,7 @@ def _read_ahead(transport: Any) -> None:
     """Let py-amqp read all that the socket has, and not three times for each frame."""
     receive = getattr(transport, '_quick_recv', None)
     if receive is not None and hasattr(transport, '_read_buffer'):
-        transport._quick_recv = lambda count: receive(max(count, READ))
+        transport._quick_recv = lambda count: receive(max(count, READ_BYTES))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -329,12 +329,12 @@ def _check_parents(tree, refuse):
     for uuid in tree:
         path: list[str] = []
         above = uuid
-        while above not in depths and len(path) <= words.DEPTH:
+        while above not in depths and len(path) <= words.MAX_DEPTH:
             path.append(above)
             above = tree[above].get('parent_provider_uuid')
         depth = depths.get(above, 0) + len(path)
-        if depth > words.DEPTH:
-            why = f'the provider is in a circle, or below more than {words.DEPTH} others'
+        if depth > words.MAX_DEPTH:
+            why = f'the provider is in a circle, or below more than {words.MAX_DEPTH} others'
             refuse(f'inventories[{uuid}].parent_provider_uuid', why)
         depths |= zip(reversed(path), range(depth - len(path) + 1, depth + 1), strict=True)
 

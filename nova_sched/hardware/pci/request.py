@@ -23,7 +23,7 @@ LEGACY, REQUIRED, PREFERRED, SOCKET = 'legacy', 'required', 'preferred', 'socket
 
 # Keys of a spec about the allocation in Placement, not about the devices.
 _FOR_PLACEMENT = frozenset(['resource_class', 'traits', 'rp_uuid', 'rp_uuids'])
-SHOWN = 255  # characters of a name; what a caller sends may be of any length
+MAX_NAME = 255  # characters of a name; what a caller sends may be of any length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,8 @@ class PciRequest:
     @property
     def name(self) -> str:
         """Returns the name for texts: that of the flavor's alias, or the port's UUID."""
-        return (self.alias_name or self.requester_id or self.request_id or 'PCI request')[:SHOWN]
+        name = self.alias_name or self.requester_id or self.request_id or 'PCI request'
+        return name[:MAX_NAME]
 
     @functools.cached_property
     def alternatives(self) -> tuple[dict[str, str | None], ...]:
