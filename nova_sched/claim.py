@@ -155,8 +155,8 @@ class Claim:
         return (self.resizing and self.resizing.uuid) or self.uuid
 
     def order(self):
-        """Returns what orders the claims of one consumer by when they were made; the time only
-        where an older release made them."""
+        """Returns a key that orders the claims of one consumer by age. The time decides only where
+        an older release made them."""
         return self.number, self.created_s
 
     def has_uuid(self, uuid):
@@ -249,8 +249,8 @@ class Claim:
         )
 
     def asked_by(self, request_id):
-        """Returns the claim as one that this request asks for, too: it is of no single request
-        then, so that no late call of the other one ends it as its own."""
+        """Returns the claim as one that this request asks for, too. It then belongs to no single
+        request, so that a late call of the other request does not end it."""
         if self.request_id == request_id is not None:
             return self
         return dataclasses.replace(self, request_id=None)

@@ -461,7 +461,7 @@ class NoAnswer(SchedError):
 
 
 class DeadlinePassed(SchedError):
-    """An answer is worth nothing any more; no state was changed."""
+    """Nobody needs the answer any more; no state was changed."""
 
     facts = ('what', 'seconds')
     message = '{what} took longer than {seconds} s; nothing was changed'

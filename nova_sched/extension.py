@@ -66,8 +66,8 @@ class Extension:
 
     def trials(self):
         """Return a mapping of the name of each service that `config check --connect` tries to
-        reach to a function of the configuration. That returns its findings; None if no such
-        service is configured."""
+        reach to a function of the configuration. The function returns its findings, or None if no
+        such service is configured."""
         return {}
 
     # nova-sched-api.

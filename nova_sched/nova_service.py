@@ -145,11 +145,11 @@ class NovaReader:
         ).read()
 
     def _steps(self):
-        """What is done after each poll: see MirrorHooks."""
+        """Returns what is done after each poll: see MirrorHooks."""
         return {}
 
     def stop(self):
-        """Stop to read."""
+        """Stop reading."""
         if self.networks is not None:
             self.networks.stop()
         if self.mirror is not None:

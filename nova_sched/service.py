@@ -228,11 +228,11 @@ def once_available(work, conf, leaving):
 
 
 def collect_seldom():
-    """Let Python's garbage collector look at the host state only once an hour or so.
+    """Let Python's garbage collector look at the host state only about once an hour.
 
     A full collection stops all threads, for half a second with 10,000 hosts. By default there is
     one whenever a quarter of the nodes has reported, and it finds no garbage. The collections of
-    young objects, which find that of failed calls, stay as they are. For a process that does
+    young objects stay as they are: they find the garbage of failed calls. For a process that does
     nothing else.
     """
     gc.freeze()

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What may have been meant by a word that is not known: for the texts of errors."""
+"""Suggestions for a word that is not known: what may have been meant, for the texts of errors."""
 
 import difflib
 import itertools

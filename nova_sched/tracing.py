@@ -94,12 +94,12 @@ class Trace:
         future.add_done_callback(lambda done: self.end(done.exception()))
 
     def again(self) -> 'Trace':
-        """Another one for the same caller: its request is handled once more."""
+        """Returns another trace for the same caller, whose request is handled once more."""
         return Trace(self.name, self.parent or self.place, self._sink)
 
     @property
     def place(self) -> Parent:
-        """What a trace of another process continues."""
+        """Returns what a trace of another process continues."""
         return Parent(self.trace_id, self.span_id)
 
 

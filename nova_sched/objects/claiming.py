@@ -89,7 +89,7 @@ class ClaimableMixin:
         raise NotImplementedError
 
     def let_go(self, parts: HardwareAllocation) -> None:
-        """Frees them."""
+        """Frees the CPUs, pages, devices, and units of child providers."""
         raise NotImplementedError
 
     def demand(self, request) -> tuple[Mapping[str, int], tuple[Allotted, ...]]:

@@ -97,7 +97,7 @@ class CallCopies(rabbit.BusUser):
         return self._leaving
 
     def _check_length(self, channel, queue):
-        """RabbitMQ does not say what it drops, but a full queue shows it."""
+        """Count and log a full queue, because RabbitMQ does not say what it drops."""
         _, ready, _ = channel.queue_declare(queue, passive=True)
         if ready >= self._most:
             self._counts['overflows'] += 1

@@ -28,7 +28,7 @@ class EventNotifications(EventOutbox):
     """Sends events in a thread of its own, in the order in which they were told. Without a bus
     that takes them, they are dropped and counted: decisions never wait. None is sent again.
 
-    ``notifier`` is a messaging.Notifier. ``wanted`` are kinds of events, of the option's.
+    ``notifier`` is a messaging.Notifier. ``wanted`` are kinds of events, as in the option.
     ``claims``, a ClaimNotifications with another thread, is None if those are not wanted.
     """
 

@@ -193,7 +193,7 @@ def _plain(value, name=None):
 
 
 def _dump(value):
-    """The same of an object that Nova sends by its attributes."""
+    """The same for an object that Nova sends by its attributes."""
     if isinstance(value, dict) and DATA in value:
         own = {f'_obj_{name}': _dump(field) for name, field in value[DATA].items()}
         return {'VERSION': value[VERSION], **own}

@@ -204,7 +204,8 @@ def headers(received: amqp.Message) -> Mapping[str, Any]:
 
 
 class Session:
-    """One connection of a BusThread, from its begin to its end. For one thread; raises ERRORS."""
+    """One connection of a BusThread, from its beginning to its end. For one thread; raises
+    ERRORS."""
 
     def __init__(self, connection: amqp.Connection):
         self.connection = connection
@@ -252,7 +253,7 @@ class Session:
 
 
 def _read_ahead(transport: Any) -> None:
-    """Let py-amqp read all that the socket has, and not three times for each frame."""
+    """Let py-amqp read all that the socket has, in place of three reads for each frame."""
     receive = getattr(transport, '_quick_recv', None)
     if receive is not None and hasattr(transport, '_read_buffer'):
         transport._quick_recv = lambda count: receive(max(count, READ_BYTES))
@@ -390,7 +391,7 @@ class BusThread(Generic[Opened]):
             self._pause_s, self._connect_at_s = 0.0, now_s + random.uniform(0.0, AGAIN_S)
 
     def nap(self, seconds: float) -> None:
-        """Wait so long at most; ``rouse`` ends it, now or before."""
+        """Wait at most this long; ``rouse`` ends the wait, even if it was called before."""
         self._roused.select(seconds)
 
     def close(self) -> None:

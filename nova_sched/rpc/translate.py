@@ -430,8 +430,8 @@ def instance_uuids(given, where='instances'):
 
 
 def instance_amounts(given, where='instances'):
-    """UUID -> amounts by resource class, of a mapping of instances to them; amounts of 0 are left
-    out. Raises InvalidRequest."""
+    """Returns the amounts by resource class of each UUID, from a mapping of instances to amounts.
+    Amounts of 0 are left out. Raises InvalidRequest."""
     instance_uuids(list(given), where)
     sums = collections.Counter()
     by_instance = {}
@@ -458,8 +458,8 @@ def instance_amounts(given, where='instances'):
 
 
 def offered_hosts(hosts, weights=None):
-    """(host, name of its node or None) -> weight, of pairs of names and weights by host. Raises
-    InvalidRequest."""
+    """Returns the weight of each offered host, by host and name of its node (or None), from pairs
+    of names and weights by host. Raises InvalidRequest."""
     if not isinstance(hosts, (list, tuple)):
         raise errors.InvalidRequest('hosts', f'{words.short(hosts)} is not a list')
     if not isinstance(weights or {}, dict):
@@ -522,11 +522,8 @@ def moment(seconds):
 
 
 def service(given):
-    """disabled, disabled_reason, forced_down, seen_s of a Service object; None for a field that is
-    not set.
-
-    Raises InvalidRequest.
-    """
+    """Returns disabled, disabled_reason, forced_down and seen_s of a Service object; None for a
+    field that is not set. Raises InvalidRequest."""
     if not isinstance(given, objects.Service):
         raise errors.InvalidRequest('service', f'it must be a Service, not {words.kind(given)}')
     reason = _set(given, 'disabled_reason')

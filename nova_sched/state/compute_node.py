@@ -184,7 +184,7 @@ def _count(stats, key, refuse):
 
 
 def _slack_gb(node):
-    """Disk that is free by the node's record, but not really."""
+    """Returns the disk that is free in the node's record but not in fact."""
     least, free = _get(node, 'disk_available_least'), _get(node, 'free_disk_gb')
     if free is None:
         free = (_get(node, 'local_gb') or 0) - (_get(node, 'local_gb_used') or 0)
@@ -192,8 +192,8 @@ def _slack_gb(node):
 
 
 def _inventories(node, root, refuse):
-    """Inventories and use by resource class: the ComputeNode's own, under those that it reports
-    apart."""
+    """Returns inventories and usage by resource class. Inventories that the node reports
+    separately replace the ComputeNode's own."""
     inventories, used = {}, {}
     for resource_class, (total_field, used_field, ratio_field) in FIELDS.items():
         total, in_use, ratio = (
@@ -223,7 +223,8 @@ def _of_root(root, refuse):
 
 
 def _with_reserves(allocated, inventories):
-    """Use by resource class as a ComputeNode counts it, of allocations as Placement does."""
+    """Returns the usage by resource class as a ComputeNode counts it, which includes the reserves,
+    from allocations in Placement, which do not."""
     used = {
         resource_class: inventory.reserved for resource_class, inventory in inventories.items()
     }

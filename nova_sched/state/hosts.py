@@ -70,7 +70,8 @@ class Hosts(Columns):
 
     @property
     def undecided(self):
-        """How many answers of rules held for now only, because a search had too few steps."""
+        """Returns how many answers of rules are preliminary, because a search had too few
+        steps."""
         columns = self.interned['machine'], self.interned['shape'], self.row_verdicts
         return sum(column.undecided for column in columns)
 
@@ -317,7 +318,8 @@ class Hosts(Columns):
         return HostState(self, row)
 
     def what_if(self, rows=None):
-        """Returns a view of these hosts in which columns can be replaced: they stay as they are.
+        """Returns a view of these hosts in which columns can be replaced; the hosts themselves do
+        not change.
 
         ``rows`` (an array) are the rows of the view, of which one may occur several times; their
         columns are copies, each made at its first use. None: all rows, whose columns are shared
@@ -353,7 +355,7 @@ class WhatIf(Hosts):
     resources: Any
 
     def __getattr__(self, name):
-        """What is not there yet in a view of some rows: made from the real hosts."""
+        """Makes what a view of some rows does not have yet, from the real hosts."""
         if name == 'nodes':
             self.nodes = [self.real.nodes[row] for row in self.picked.tolist()]
         elif name == 'resources':

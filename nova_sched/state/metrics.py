@@ -46,6 +46,7 @@ def _number(name, value):
 
 
 def values(metrics):
-    """Name -> number of metrics with Nova's attribute names; NO_VALUE where there is none."""
+    """Returns the numbers of metrics by name, from metrics with Nova's attribute names; NO_VALUE
+    for a metric without a number."""
     by_name = {metric.name: attribute(metric, 'value') for metric in metrics or ()}
     return {name: NO_VALUE if value is None else float(value) for name, value in by_name.items()}

@@ -95,23 +95,25 @@ class ReportOrder(NamedTuple):
 
     def is_after(self, last, reported_at):
         """Whether it is newer than the ReportOrder that was applied last, and that gave the node
-        the generation ``reported_at``. What does not say how old it is counts as it comes."""
+        the generation ``reported_at``. A report that does not say how old it is counts as
+        newer."""
         is_newer = self.is_numbered_after(last)
         if is_newer is None:
             return self.seen is None or self.seen >= reported_at
         return is_newer
 
     def is_of_later_life(self, boot, made_at):
-        """Whether it may replace another node of its host and name: one whose last report is of
-        start ``boot`` of its sender, and that was made at generation ``made_at``."""
+        """Whether it may replace another node of its host and name. The last report of that node
+        is of start ``boot`` of its sender, and the node was made at generation ``made_at``."""
         if self.seen is not None and self.seen < made_at:
             return False
         return None in (self.boot, boot) or self.boot > boot
 
 
 def unsettled(states, instances):
-    """Consumers whose claims (their states by UUID, after the report) a report with this list of
-    instances has left to the next one: its sender had not seen their last change."""
+    """Returns the consumers whose claims a report with this list of instances has left to the next
+    report, because its sender had not seen their last change. ``states`` are those of the claims
+    by consumer, after the report."""
     return {uuid for uuid, state in states.items() if (state == CONFIRMED) != (uuid in instances)}
 
 

@@ -35,7 +35,8 @@ CLOSE = 0.85
 
 
 def suggested(trait, known):
-    """Returns the trait that may have been meant, as the end of an error, or an empty text."""
+    """Returns the end of an error that suggests the trait that may have been meant; may be
+    empty."""
     prefix = CUSTOM if trait.startswith(CUSTOM) else ''
     alike = [
         candidate.removeprefix(prefix)

@@ -144,8 +144,8 @@ class _CellSearch:
             raise _Refuted
 
     def _has_cell_for_each(self) -> bool:
-        """Returns whether each guest cell can have a separate host cell. What Nova places is
-        placed by Attempts too."""
+        """Returns whether each guest cell can have a separate host cell. Attempts also places all
+        that Nova places."""
         attempts, taken = Attempts(self._guest, self._limits), dict[int, int]()
 
         def has_cell(position: int, seen: set[int]) -> bool:

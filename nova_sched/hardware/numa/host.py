@@ -109,7 +109,7 @@ class HostCell:
 
     @functools.cached_property
     def free_plain_memory_mb(self) -> float:
-        """Returns the free part of it."""
+        """Returns the free part of ``plain_memory_mb``."""
         for pages in self.pages_by_size.values():
             return pages.free * pages.size_kb / 1024
         return self.free_memory_mb

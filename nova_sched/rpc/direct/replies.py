@@ -104,7 +104,7 @@ class ReplySender:
         session.refused.clear()
 
     def take_back(self, session):
-        """Send the answers of a lost session again that RabbitMQ has not confirmed."""
+        """Send again the answers of a lost session that RabbitMQ has not confirmed."""
         unsent = [*session.unconfirmed, *session.confirmed, *session.returned, *session.refused]
         self._waiting.extend(call for call in unsent if call is not None)
 

@@ -168,8 +168,8 @@ class DirectServer(BusUser):
             self._let_the_loop_run()
 
     def _let_the_loop_run(self):
-        """Wait until the loop has handled its batch, but not long: of two threads that compute at
-        the same time, each waits for the other one all the time."""
+        """Wait a short time until the loop has handled its batch: two threads that compute at the
+        same time keep each other waiting."""
         self._is_napping = True
         self._bus.nap(MAX_NAP_S)
         self._is_napping = False
@@ -196,7 +196,8 @@ class DirectServer(BusUser):
             self._begin(call, session, tag)
 
     def _is_known(self, call, session, tag):
-        """Whether this message was delivered before; if so, its answer also answers it now."""
+        """Whether this message was delivered before. If so, the answer to it also answers this
+        delivery."""
         known = self._calls.get(call.unique_id)
         if known is not None:
             known.tags.append((session, tag))

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One connection of the direct server to RabbitMQ, from its begin to its end."""
+"""One connection of the direct server to RabbitMQ, from its beginning to its end."""
 
 import collections
 import dataclasses

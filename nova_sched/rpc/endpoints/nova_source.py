@@ -173,7 +173,7 @@ class NovaSourceEndpoint(SchedulerEndpoint):
 
 
 def _ended():
-    """A Future of nothing to wait for."""
+    """A Future that is done already."""
     future = Future()
     future.set_result(None)
     return future
