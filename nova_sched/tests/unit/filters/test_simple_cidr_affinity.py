@@ -83,7 +83,7 @@ def test_network(hints, mask):
         pytest.param(
             {'build_near_host_ip': ['10.0.0.1', '10.0.0.2']},
             'build_near_host_ip',
-            'no text',
+            'is not text',
             id='two',
         ),
         pytest.param(

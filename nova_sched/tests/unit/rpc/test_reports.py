@@ -345,7 +345,7 @@ def devices(**fields):
         pytest.param(
             cells('"size_kb": 4', '"size_kb": 0'),
             'numa_topology',
-            'no page size',
+            'is not a page size',
             id='size of pages',
         ),
         pytest.param(
