@@ -155,8 +155,8 @@ class Claim:
         return (self.resizing and self.resizing.uuid) or self.uuid
 
     def order(self):
-        """Returns what orders the claims of one consumer by when they were made; the time only
-        where an older release made them."""
+        """Returns a key that orders the claims of one consumer by age. The time decides only where
+        an older release made them."""
         return self.number, self.created_s
 
     def has_uuid(self, uuid):
@@ -217,21 +217,21 @@ class Claim:
         same claim again can change only its position in a group, and, while it is pending, that it
         is of several requests.
         """
-        mine = self.in_group_of(later)
+        regrouped = self.in_group_of(later)
         if self.uuid == later.uuid:
-            return mine if self.is_confirmed else mine.asked_by(later.request_id)
+            return regrouped if self.is_confirmed else regrouped.asked_by(later.request_id)
         if not self.is_confirmed:
             return later if later.top_group else later.in_group_of(self)
         sizes = self.resizing or Resizing(self.resources, self.resources, self.parts)
         if (sizes.new, sizes.parts) == (later.resources, later.parts):
-            return mine
+            return regrouped
         resizing = Resizing(sizes.old, later.resources, later.parts, later.uuid)
         both = resizing.together
         if self.resizing:
             held = self.resources.items()
             both |= {name: max(amount, both.get(name, 0)) for name, amount in held}
         times = {'changed_s': later.created_s, 'expires_s': later.expires_s}
-        return dataclasses.replace(mine, resources=both, resizing=resizing, **times)
+        return dataclasses.replace(regrouped, resources=both, resizing=resizing, **times)
 
     def is_for(self, later):
         """Returns whether this pending claim is what a later one of the same consumer on the same
@@ -249,8 +249,8 @@ class Claim:
         )
 
     def asked_by(self, request_id):
-        """Returns the claim as one that this request asks for, too: it is of no single request
-        then, so that no late call of the other one ends it as its own."""
+        """Returns the claim as one that this request asks for, too. It then belongs to no single
+        request, so that a late call of the other request does not end it."""
         if self.request_id == request_id is not None:
             return self
         return dataclasses.replace(self, request_id=None)

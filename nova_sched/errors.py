@@ -16,7 +16,7 @@ SchedError
 +- NoValidHost               nothing passed; ``steps`` lists the filters and what each removed
 |  +- TooManyConflicts       hosts passed, but other requests claimed them first, each time
 |  +- Superseded             another request for the same instance was answered already
-|  +- AlreadyRunning         the instance runs on a host, and the request is no move from there
+|  +- AlreadyRunning         the instance runs on a host, and the request is not a move from there
 |  +- MemberRefused          the request for a member of a group differs from its plan
 +- GroupRefused              the members of a group cannot be placed together; see ``details``
 +- GroupChanged              another request has changed the group in the meantime
@@ -133,7 +133,7 @@ class AlreadyRunning(NoValidHost):
     move."""
 
     def __init__(self, instance, host):
-        text = 'Instance {} runs on {}, and the request is no move from there.'
+        text = 'Instance {} runs on {}, and the request is not a move from there.'
         super().__init__(
             text.format(instance, f'host {host}'), for_tenants=text.format(instance, 'a host')
         )
@@ -461,7 +461,7 @@ class NoAnswer(SchedError):
 
 
 class DeadlinePassed(SchedError):
-    """An answer is worth nothing any more; no state was changed."""
+    """Nobody needs the answer any more; no state was changed."""
 
     facts = ('what', 'seconds')
     message = '{what} took longer than {seconds} s; nothing was changed'

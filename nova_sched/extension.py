@@ -66,8 +66,8 @@ class Extension:
 
     def trials(self):
         """Return a mapping of the name of each service that `config check --connect` tries to
-        reach to a function of the configuration. That returns its findings; None if no such
-        service is configured."""
+        reach to a function of the configuration. The function returns its findings, or None if no
+        such service is configured."""
         return {}
 
     # nova-sched-api.
@@ -199,22 +199,22 @@ def installed():
     left out; so is a second one of the same name."""
     if getattr(_loading, 'is_on', False):
         raise ImportError('a module that asks for extensions is imported by one: import it later')
-    found: dict[str, Extension] = {}
+    extensions: dict[str, Extension] = {}
     _loading.is_on = True
     try:
         for point in sorted(importlib.metadata.entry_points(group=GROUP)):
             try:
-                made = point.load()()
-                if not isinstance(made, Extension):
+                extension = point.load()()
+                if not isinstance(extension, Extension):
                     raise TypeError(f'{point.value} is not an Extension')
-                if point.name in found:
+                if point.name in extensions:
                     raise ValueError('another package has an extension of this name')
-                found[point.name] = made
+                extensions[point.name] = extension
             except Exception:
                 LOG.exception('The extension %s cannot be loaded; it is left out', point.name)
     finally:
         _loading.is_on = False
-    return found
+    return extensions
 
 
 def offered(kind, method, *args):
@@ -223,15 +223,15 @@ def offered(kind, method, *args):
 
     One that fails is logged, and left out here. Raises BadConfig if one does.
     """
-    found = []
-    for name, one in installed().items():
+    offers = []
+    for name, extension in installed().items():
         try:
-            found.append((name, kind(getattr(one, method)(*args))))
+            offers.append((name, kind(getattr(extension, method)(*args))))
         except errors.BadConfig:
             raise
         except Exception:
             LOG.exception('The extension %s failed: %s', name, method)
-    return found
+    return offers
 
 
 def united(method, *args):

@@ -63,8 +63,8 @@ class _CachedLimits:
         now_s, known = self._clock(), self._cache.get(project_id)
         if known is not None and now_s - known[0] < KEPT_S:
             return known[1]
-        found = self._ask(project_id)
+        of_project = self._ask(project_id)
         if len(self._cache) >= MAX_CACHED:
             self._cache = {}
-        self._cache[project_id] = now_s, found
-        return found
+        self._cache[project_id] = now_s, of_project
+        return of_project

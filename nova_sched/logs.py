@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Log lines: what is of tenants is escaped; what would repeat is logged once, or by minute."""
+"""Log lines: texts of tenants are escaped; what would repeat is logged once, or once a minute."""
 
 import copy
 import logging
@@ -49,7 +49,7 @@ class VisibleFormatter(logging.Formatter):
 class Problems:
     """The current problems, for one log: each is logged once. May be used from any thread.
 
-    ``known`` are those that have not ended: (kind, reason).
+    ``known`` are the problems that have not ended: (kind, reason).
     """
 
     def __init__(self, log: logging.Logger):
@@ -70,7 +70,7 @@ class Problems:
         if not self.known:
             return
         with self._lock:
-            over = {one for one in self.known if one[0] == kind}
+            over = {problem for problem in self.known if problem[0] == kind}
             self.known -= over
         if over:
             self._log.info(text, *args)
@@ -106,7 +106,7 @@ class RetryFilter(logging.Filter):
 class ChannelCloseFilter(logging.Filter):
     """Leaves out what py-amqp logs of messages that arrive while a channel closes.
 
-    At each stop the broker cancels the consumers of a queue that is deleted, which is no problem.
+    At each stop the broker cancels the consumers of a queue that is deleted. This is harmless.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

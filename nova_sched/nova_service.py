@@ -145,11 +145,11 @@ class NovaReader:
         ).read()
 
     def _steps(self):
-        """What is done after each poll: see MirrorHooks."""
+        """Returns what is done after each poll: see MirrorHooks."""
         return {}
 
     def stop(self):
-        """Stop to read."""
+        """Stop reading."""
         if self.networks is not None:
             self.networks.stop()
         if self.mirror is not None:
@@ -206,15 +206,15 @@ class NovaSource(NovaReader):
 
     def _find_unshared(self):
         try:
-            found = unshared(self._conf, self._scheduler.sharing)
+            services = unshared(self._conf, self._scheduler.sharing)
         except errors.SchedError as error:
             LOG.debug('%s', error)
             return
-        if found and found != self._unshared:
-            LOG.warning(UNSHARED, ', '.join(found))
-        elif self._unshared and not found:
+        if services and services != self._unshared:
+            LOG.warning(UNSHARED, ', '.join(services))
+        elif self._unshared and not services:
             LOG.info('All services nova-scheduler that are up share [claims] connection')
-        self._unshared = found
+        self._unshared = services
 
     def _write_record(self, _):
         if not has_services(self._conf):

@@ -198,12 +198,12 @@ def is_direct(conf, bus):
     """Whether the direct RPC server takes the calls: on RabbitMQ, unless the configuration selects
     the other one. Raises BadConfig if it does not work with this bus."""
     if conf.scheduler.rpc_server is None:
-        found = direct_settings.cluster(bus) is not None
+        is_chosen = direct_settings.cluster(bus) is not None
     else:
-        found = conf.scheduler.rpc_server == DIRECT
-    if found:
+        is_chosen = conf.scheduler.rpc_server == DIRECT
+    if is_chosen:
         direct_settings.of(bus)
-    return found
+    return is_chosen
 
 
 def workers(conf):
@@ -217,24 +217,24 @@ def once_available(work, conf, leaving):
 
     Returns None if the process stopped before.
     """
-    told, due_s = None, 0.0
+    logged, due_s = None, 0.0
     while not leaving.is_set():
         try:
             return work()
         except (errors.StoreUnavailable, errors.BadConfig) as error:
-            if told is not type(error) or time.monotonic() >= due_s:
+            if logged is not type(error) or time.monotonic() >= due_s:
                 LOG.error('%s; trying until that changes', error)
-                told, due_s = type(error), time.monotonic() + MINUTE_S
+                logged, due_s = type(error), time.monotonic() + MINUTE_S
         leaving.wait(conf.claims.retry_interval)
     return None
 
 
 def collect_seldom():
-    """Let Python's garbage collector look at the host state only once an hour or so.
+    """Let Python's garbage collector look at the host state only about once an hour.
 
     A full collection stops all threads, for half a second with 10,000 hosts. By default there is
     one whenever a quarter of the nodes has reported, and it finds no garbage. The collections of
-    young objects, which find that of failed calls, stay as they are. For a process that does
+    young objects stay as they are: they find the garbage of failed calls. For a process that does
     nothing else.
     """
     gc.freeze()
@@ -266,10 +266,10 @@ class SchedulerService(oslo_service.ServiceBase):
         return self.scheduler.loop.moved_s if self._listening.is_set() else 0.0
 
     def start(self):
-        made = once_available(lambda: (shared(self._conf),), self._conf, self._leaving)
-        if made is None:
+        opened = once_available(lambda: (shared(self._conf),), self._conf, self._leaving)
+        if opened is None:
             return
-        (engine,) = made
+        (engine,) = opened
         self.store = SqlClaimStore(schema.in_memory() if engine is None else engine)
         if self._bus is None:
             self._bus = rpc.transport(self._conf)

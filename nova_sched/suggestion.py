@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What may have been meant by a word that is not known: for the texts of errors."""
+"""Suggestions for a word that is not known: what may have been meant, for the texts of errors."""
 
 import difflib
 import itertools
@@ -42,11 +42,11 @@ def closest(word, words, close_enough=CLOSE):
         and 2 * min(len(word), len(other)) >= close_enough * (len(word) + len(other))
     )
     first = itertools.islice(alike, MAX_WORDS)
-    found = difflib.get_close_matches(word, first, n=1, cutoff=close_enough)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(word, first, n=1, cutoff=close_enough)
+    return matches[0] if matches else None
 
 
 def suggestion(word, words):
     """Returns the question as the end of an error: `; did you mean ...?`, or an empty text."""
-    found = question(word, words)
-    return found and f'; {found}'
+    sentence = question(word, words)
+    return sentence and f'; {sentence}'

@@ -94,12 +94,12 @@ class Trace:
         future.add_done_callback(lambda done: self.end(done.exception()))
 
     def again(self) -> 'Trace':
-        """Another one for the same caller: its request is handled once more."""
+        """Returns another trace for the same caller, whose request is handled once more."""
         return Trace(self.name, self.parent or self.place, self._sink)
 
     @property
     def place(self) -> Parent:
-        """What a trace of another process continues."""
+        """Returns what a trace of another process continues."""
         return Parent(self.trace_id, self.span_id)
 
 
@@ -122,9 +122,9 @@ class Tracer:
         parent = self.parent
         if not (self._chance() < self.share if parent is None else parent.is_sampled):
             return None
-        made = Trace(name, parent, self.sink)
-        made.attributes.update(attributes)
-        return made
+        trace = Trace(name, parent, self.sink)
+        trace.attributes.update(attributes)
+        return trace
 
     @property
     def parent(self) -> Parent | None:
@@ -168,9 +168,9 @@ def read(context: Mapping[str, Any]) -> Parent | None:
     """The Parent in the context of a message, or in the headers of a request; None if there is
     none, or none that can be read."""
     text, profiled = context.get(KEY), context.get(OSPROFILER)
-    found = FORM.fullmatch(text) if isinstance(text, str) else None
-    if found is not None:
-        version, trace_id, span_id, flags, more = found.groups()
+    match = FORM.fullmatch(text) if isinstance(text, str) else None
+    if match is not None:
+        version, trace_id, span_id, flags, more = match.groups()
         parent = Parent(int(trace_id, 16), int(span_id, 16), bool(int(flags, 16) & SAMPLED))
         is_known = version != NO_VERSION and not (version == '00' and more)
         return parent if is_known and parent.trace_id and parent.span_id else None

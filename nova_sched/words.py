@@ -23,7 +23,7 @@ UUID = re.compile('[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 UNSTORABLE = re.compile('[\x00\ud800-\udfff]')  # NUL and halves of characters
 ESCAPED = re.compile(r'\\x00|\\ud[89a-f]')  # NUL and halves of characters, as repr shows them
 SYMBOL = re.compile('[A-Z0-9_]{1,255}')
-DEPTH = 100  # values inside of values
+MAX_DEPTH = 100  # values inside of values
 MAX_WHOLE = 2**63 - 1
 MAX_INTEGER = 2**31 - 1  # of the integers of databases
 MAX_AMOUNT = 2.0**63  # of a float: products and sums of several stay finite
@@ -78,7 +78,7 @@ def check_text(value):
 
 def _check_text(value, where):
     if isinstance(value, str) and not is_text(value):
-        raise errors.InvalidRequest(where[-NAME_LENGTH:], 'it holds characters that are no text')
+        raise errors.InvalidRequest(where[-NAME_LENGTH:], 'it holds characters that are not text')
     if isinstance(value, dict):
         for key, item in value.items():
             _check_text(key, f'a key of {where}')
@@ -98,8 +98,10 @@ def visible(text, kept=''):
     if text.isprintable():
         return text
     return ''.join(
-        one if one.isprintable() or one in kept else one.encode('unicode_escape').decode()
-        for one in text
+        character
+        if character.isprintable() or character in kept
+        else character.encode('unicode_escape').decode()
+        for character in text
     )
 
 
@@ -133,14 +135,14 @@ def kind(value):
 def uuid(value, where):
     """Returns the UUID itself. Raises InvalidRequest."""
     if not is_uuid(value):
-        raise errors.InvalidRequest(where, f'{short(value)} is no UUID')
+        raise errors.InvalidRequest(where, f'{short(value)} is not a UUID')
     return value
 
 
 def number(value, where, most=MAX_INTEGER, least=1):
     """Returns the whole number itself. Raises InvalidRequest."""
     if type(value) is not int or value < least:
-        raise errors.InvalidRequest(where, f'{short(value)} is no number from {least}')
+        raise errors.InvalidRequest(where, f'{short(value)} is not a number from {least}')
     if value > most:
         raise errors.InvalidRequest(where, f'{short(value)} is more than {most}')
     return value
@@ -156,10 +158,10 @@ def whole(value, least=0, most=MAX_WHOLE):
     try:
         if not _may_be_number(value) or (isinstance(value, float) and not value.is_integer()):
             raise ValueError
-        found = int(value)
+        result = int(value)
     except ValueError:
         raise ValueError(f'{short(value)} is not a whole number') from None
-    return _within(found, value, least, most)
+    return _within(result, value, least, most)
 
 
 def finite(value, least=-MAX_AMOUNT, most=MAX_AMOUNT):
@@ -168,28 +170,28 @@ def finite(value, least=-MAX_AMOUNT, most=MAX_AMOUNT):
     try:
         if not _may_be_number(value):
             raise ValueError
-        found = float(value)
+        result = float(value)
     except (ValueError, OverflowError):
         raise ValueError(f'{short(value)} is not a number') from None
-    return _within(found, value, least, most)
+    return _within(result, value, least, most)
 
 
 def _may_be_number(value):
     return isinstance(value, (int, float, str)) and not isinstance(value, bool)
 
 
-def _within(found, value, least, most):
-    if not least <= found <= most:  # NaN is in no range
+def _within(result, value, least, most):
+    if not least <= result <= most:  # NaN is in no range
         raise ValueError(f'{short(value)} is not within {least} and {most}')
-    return found
+    return result
 
 
 def moment(text):
     """Return the time that a text names in ISO 8601, basic or extended; without a zone it is in
     UTC. Raise ValueError, with the reason."""
     try:
-        found = datetime.datetime.fromisoformat(text.strip().upper())
-        zoned = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+        parsed = datetime.datetime.fromisoformat(text.strip().upper())
+        zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.UTC)
         return zoned.astimezone(datetime.UTC)
     except (AttributeError, ValueError, OverflowError):
         raise ValueError(f'{short(text)} is not a time in ISO 8601') from None
@@ -219,7 +221,7 @@ def name(value, where):
     """Returns the name itself. Raises InvalidRequest."""
     if not is_name(value):
         raise errors.InvalidRequest(
-            where, f'{short(value)} is no name of 1 to {NAME_LENGTH} characters'
+            where, f'{short(value)} is not a name of 1 to {NAME_LENGTH} characters'
         )
     return value
 
@@ -230,18 +232,18 @@ def plain(value, where):
 
     Raises InvalidRequest with the path to any other value, such as a versioned object.
     """
-    _check_plain(value, where, DEPTH)
+    _check_plain(value, where, MAX_DEPTH)
     return value
 
 
 def _check_plain(value, where, left):
     if left < 0:
-        raise errors.InvalidRequest(where[:NAME_LENGTH], f'values nest more than {DEPTH} deep')
+        raise errors.InvalidRequest(where[:NAME_LENGTH], f'values nest more than {MAX_DEPTH} deep')
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise errors.InvalidRequest(
-                    where[:NAME_LENGTH], f'the key {short(key)} is no text'
+                    where[:NAME_LENGTH], f'the key {short(key)} is not text'
                 )
             _check_plain(item, f'{where}.{key[:64]}', left - 1)
     elif isinstance(value, list):
@@ -252,7 +254,7 @@ def _check_plain(value, where, left):
             -MAX_WHOLE <= value <= MAX_WHOLE if isinstance(value, int) else math.isfinite(value)
         ):
             raise errors.InvalidRequest(
-                where[:NAME_LENGTH], f'{short(value)} is no number of 64 bits'
+                where[:NAME_LENGTH], f'{short(value)} is not a number of 64 bits'
             )
     elif value is not None and not isinstance(value, str):
-        raise errors.InvalidRequest(where[:NAME_LENGTH], f'a {kind(value)} is no plain value')
+        raise errors.InvalidRequest(where[:NAME_LENGTH], f'a {kind(value)} is not a plain value')

@@ -119,15 +119,15 @@ def plug_in_opts():
     """Options by group of the packages with filters or weighers, as these packages list them for
     oslo.config."""
     for point in importlib.metadata.entry_points(group='oslo.config.opts'):
-        groups = {one.group for one in point.dist.entry_points}
+        groups = {entry_point.group for entry_point in point.dist.entry_points}
         if point.name == 'nova_sched' or groups.isdisjoint(RULES):
             continue
         try:
-            found = [(str(group or 'DEFAULT'), opts) for group, opts in point.load()()]
+            options = [(str(group or 'DEFAULT'), opts) for group, opts in point.load()()]
         except Exception as error:  # noqa: BLE001, a plug-in may raise any error
             LOG.error('The options of plug-in %s cannot be read: %s', point.name, error)
             continue
-        yield from found
+        yield from options
 
 
 def register_plug_in_opts(conf):
@@ -147,7 +147,7 @@ def ratios(group, option):
 
 @functools.lru_cache(maxsize=16)
 def _ratios(option, items):
-    found, bad = [], []
+    pairs, bad = [], []
     for item in items:
         name, _, text = item.partition('=')
         try:
@@ -155,9 +155,9 @@ def _ratios(option, items):
         except ValueError:
             ratio = math.nan
         if name and math.isfinite(ratio):
-            found.append((name, ratio))
+            pairs.append((name, ratio))
         else:
             bad.append(item)
     if bad:
         LOG.warning('%s has items that do not read name=ratio: %s', option, ', '.join(bad))
-    return tuple(found)
+    return tuple(pairs)

@@ -137,7 +137,7 @@ OPTS = [
         mutable=True,
         help='If set, AggregateImagePropertiesIsolation reads only aggregate metadata whose '
         'key starts with this prefix and the separator. Nova has deprecated it: the '
-        'rest of the key is no image property then, so the filter lets nearly '
+        'rest of the key is not an image property then, so the filter lets nearly '
         'everything pass.',
     ),
     cfg.StrOpt(

@@ -19,14 +19,14 @@ def options(service_type):
     from keystoneauth1 import loading  # late: it takes long, and few commands need it
 
     defaults = {'service-type': service_type, 'valid-interfaces': ['internal', 'public']}
-    found = [
+    opts = [
         *loading.get_session_conf_options(),
         *loading.get_adapter_conf_options(include_deprecated=False),
     ]
-    for option in found:
+    for option in opts:
         if option.name in defaults:
             option.default = copy.copy(defaults[option.name])
-    return [*_with_sentences(found), *auth_options()]
+    return [*_with_sentences(opts), *auth_options()]
 
 
 def auth_options():
@@ -36,7 +36,7 @@ def auth_options():
     return _with_sentences(loading.get_auth_common_conf_options())
 
 
-def _with_sentences(found):
-    for option in found:
+def _with_sentences(opts):
+    for option in opts:
         option.help = option.help.rstrip('. ') + '.'
-    return found
+    return opts

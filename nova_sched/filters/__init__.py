@@ -141,7 +141,9 @@ class Filter:
 
     def filter_all(self, filter_obj_list, spec_obj):
         """Returns the host states that pass."""
-        return (one for one in filter_obj_list if self._filter_one(one, spec_obj))
+        return (
+            host_state for host_state in filter_obj_list if self._filter_one(host_state, spec_obj)
+        )
 
     def run_filter_for_index(self, index):
         """Returns whether the rule runs for the instance at this index of a request."""

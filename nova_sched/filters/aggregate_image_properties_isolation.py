@@ -57,15 +57,15 @@ class AggregateImagePropertiesIsolation(Filter):
 
     def why(self, hosts, request, rows):
         sets = hosts.aggregates.distinct(hosts.aggregate_set[rows])
-        told = []
+        causes = []
         for name, text in isolating(request).items():
-            refused = {value for found in sets if not admits(name, text)(found)
-                       for value in values(found, name)}  # fmt: skip
+            refused = {value for aggregates in sets if not admits(name, text)(aggregates)
+                       for value in values(aggregates, name)}  # fmt: skip
             if refused:
-                told.append(
+                causes.append(
                     f'image property {name} is {text}, aggregates are for {listed(refused)}'
                 )
-        return '; '.join(told)
+        return '; '.join(causes)
 
 
 def admits(name, text):

@@ -61,10 +61,10 @@ class AggregateInstanceExtraSpecsFilter(Filter):
 
     def mask(self, hosts, request):
         fits = True
-        for one in wanted(request):
-            if one.key not in hosts.aggregates.keys:
+        for condition in wanted(request):
+            if condition.key not in hosts.aggregates.keys:
                 return hosts.everywhere(False)
-            fits = fits & hosts.aggregates.map(hosts.aggregate_set, one.met_by)
+            fits = fits & hosts.aggregates.map(hosts.aggregate_set, condition.met_by)
         return fits
 
     def depends_on(self, request):
@@ -73,14 +73,15 @@ class AggregateInstanceExtraSpecsFilter(Filter):
     def why(self, hosts, request, rows):
         slots = hosts.aggregate_set[rows]
         return '; '.join(
-            f'extra spec {one.spec} asks for {one.text}, {_there(one, hosts.aggregates, slots)}'
-            for one in wanted(request)
-            if not np.all(hosts.aggregates.map(slots, one.met_by))
+            f'extra spec {condition.spec} asks for {condition.text}, '
+            f'{_there(condition, hosts.aggregates, slots)}'
+            for condition in wanted(request)
+            if not np.all(hosts.aggregates.map(slots, condition.met_by))
         )
 
 
-def _there(one, aggregates, slots):
+def _there(condition, aggregates, slots):
     """Returns the values that the aggregates of the refused hosts have instead."""
-    found = {value for some in aggregates.distinct(slots) if not one.met_by(some)
-             for value in values(some, one.key)}  # fmt: skip
-    return f'aggregates have {listed(found)}' if found else 'no aggregate has it'
+    present = {value for some in aggregates.distinct(slots) if not condition.met_by(some)
+               for value in values(some, condition.key)}  # fmt: skip
+    return f'aggregates have {listed(present)}' if present else 'no aggregate has it'

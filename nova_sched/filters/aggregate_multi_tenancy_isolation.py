@@ -41,7 +41,7 @@ class AggregateMultiTenancyIsolation(Filter):
             return True
         project = request.project_id
         return hosts.aggregates.map(
-            hosts.aggregate_set, lambda found: project in (tenants(found) or {project})
+            hosts.aggregate_set, lambda aggregates: project in (tenants(aggregates) or {project})
         )
 
     def why(self, hosts, request, rows):

@@ -32,12 +32,12 @@ class AggregateTypeAffinityFilter(Filter):
             return True
         flavor = request.flavor_name
         return hosts.aggregates.map(
-            hosts.aggregate_set, lambda found: flavor in (values(found, KEY) or {flavor})
+            hosts.aggregate_set, lambda aggregates: flavor in (values(aggregates, KEY) or {flavor})
         )
 
     def why(self, hosts, request, rows):
-        named = {name for found in hosts.aggregates.distinct(hosts.aggregate_set[rows])
-                 for name in values(found, KEY)}  # fmt: skip
+        named = {name for aggregates in hosts.aggregates.distinct(hosts.aggregate_set[rows])
+                 for name in values(aggregates, KEY)}  # fmt: skip
         whose = 'the host' if len(rows) == 1 else f'{len(rows)} hosts'
         return (
             f'flavor {request.flavor_name} asked, '

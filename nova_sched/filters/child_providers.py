@@ -57,9 +57,9 @@ class ChildProviders(Filter):
         if not self._concerns(hosts, request):
             return True
         fits = np.ones(len(rows), dtype=bool)
-        for places, asked in _alike(hosts, request, rows):
-            if asked:
-                fits[places] = self._takes(hosts, request, asked, rows[places])
+        for places, provider_request in _alike(hosts, request, rows):
+            if provider_request:
+                fits[places] = self._takes(hosts, request, provider_request, rows[places])
         return fits
 
     def why(self, hosts, request, rows):
@@ -70,33 +70,35 @@ class ChildProviders(Filter):
     def _concerns(hosts, request):
         return bool(request.groups) or not hosts.child_classes.isdisjoint(request.resource_classes)
 
-    def _takes(self, hosts, request, asked, rows):
+    def _takes(self, hosts, request, provider_request, rows):
         """Returns which rows can meet the request: by their devices, by the node itself, or by
         both together."""
-        if any(group.in_tree for group in asked.groups):
-            return self._opened(hosts, request, asked, rows)
-        question = self.name, asked.anonymous
+        if any(group.in_tree for group in provider_request.groups):
+            return self._opened(hosts, request, provider_request, rows)
+        question = self.name, provider_request.anonymous
         steps = Steps(providers.SHARED_STEPS, pause=hosts.pause)
-        fits = hosts.map_shapes(rows, question, lambda tree: providers.fits(tree, asked, steps))
-        names = frozenset().union(*(group.classes for group in asked.groups))
+        fits = hosts.map_shapes(
+            rows, question, lambda tree: providers.fits(tree, provider_request, steps)
+        )
+        names = frozenset().union(*(group.classes for group in provider_request.groups))
         by_itself = _any_of(hosts.has_class, names, rows) & ~fits
         if not by_itself.any():
             return fits
         # Devices that have none of the groups' resource classes do not help.
         helped = by_itself & _any_of(hosts.has_below, names, rows)
-        if asked.loose or not all(group.resources for group in asked.groups):
+        if provider_request.loose or not all(group.resources for group in provider_request.groups):
             helped = by_itself
-        fits[helped] = self._opened(hosts, request, asked, rows[helped])
+        fits[helped] = self._opened(hosts, request, provider_request, rows[helped])
         alone = by_itself & ~helped
-        fits[alone] = _node_takes(hosts, request, asked)[rows[alone]]
+        fits[alone] = _node_takes(hosts, request, provider_request)[rows[alone]]
         return fits
 
-    def _opened(self, hosts, request, asked, rows):
+    def _opened(self, hosts, request, provider_request, rows):
         """Returns the same for nodes that are examined one by one, with what the node itself
         has."""
         question = (
             self.name,
-            asked.anonymous,
+            provider_request.anonymous,
             tuple(sorted(request.resources.items())),
             request.fallback_vcpus,
             request.required_traits,
@@ -127,7 +129,7 @@ def _unlike(hosts, request, rows):
         return rows
     names = frozenset().union(*(group.classes for group in request.groups))
     own = (hosts.nodes[row].report.inventories for row in rows.tolist())
-    chosen = np.array([not names.isdisjoint(one) for one in own], dtype=bool)
+    chosen = np.array([not names.isdisjoint(inventories) for inventories in own], dtype=bool)
     _, first = np.unique(hosts.shape[rows], return_index=True)
     chosen[first] = True
     return rows[chosen]
@@ -158,12 +160,12 @@ def _alike(hosts, request, rows):
         yield places, demand.asked_below(request, list(only_below), list(missing))
 
 
-def _node_takes(hosts, request, asked):
+def _node_takes(hosts, request, provider_request):
     """Returns the nodes that meet every group themselves; only valid for nodes without devices."""
-    if asked.isolate and len(asked.groups) > 1:
+    if provider_request.isolate and len(provider_request.groups) > 1:
         return hosts.everywhere(False)
     sums, fits = collections.Counter(request.resources), hosts.everywhere(True)
-    for group in asked.groups:
+    for group in provider_request.groups:
         for trait in group.required:
             fits &= hosts.has_trait(trait)
         for trait in group.forbidden:

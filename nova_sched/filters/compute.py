@@ -50,13 +50,13 @@ class ComputeFilter(Filter):
         disabled, down, seen_s = hosts.disabled[rows], hosts.forced_down[rows], hosts.seen_s[rows]
         age_s, rest = hosts.now_s - seen_s, ~(disabled | down)
         silent, ahead = rest & (age_s > 0), rest & (age_s < 0)
-        found = [(disabled, 'disabled'), (down & ~disabled, 'forced down')]
+        causes = [(disabled, 'disabled'), (down & ~disabled, 'forced down')]
         if silent.any():
             latest = f', the latest heartbeat is {age_s[silent].min():.0f} s old'
-            told = latest if seen_s[silent].any() else ''
-            found.append((silent, f'silent for more than {CONF.service_down_time} s{told}'))
+            detail = latest if seen_s[silent].any() else ''
+            causes.append((silent, f'silent for more than {CONF.service_down_time} s{detail}'))
         if ahead.any():
-            found.append((ahead, f'ahead of our clock by {-age_s[ahead].max():.0f} s or more'))
+            causes.append((ahead, f'ahead of our clock by {-age_s[ahead].max():.0f} s or more'))
         return reasons.causes(
-            len(rows), [(np.count_nonzero(mask), cause) for mask, cause in found]
+            len(rows), [(np.count_nonzero(mask), cause) for mask, cause in causes]
         )

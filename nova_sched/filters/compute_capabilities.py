@@ -45,8 +45,8 @@ class Capability(NamedTuple):
 
     def met_by(self, value):
         """Returns whether the value at the path inside an attribute meets the condition."""
-        found = walk(value, self.path)
-        return found is not None and matches(str(found), self.text, self.key)
+        actual = walk(value, self.path)
+        return actual is not None and matches(str(actual), self.text, self.key)
 
 
 def capabilities(extra_specs):
@@ -100,18 +100,20 @@ class ComputeCapabilitiesFilter(Filter):
         return fits
 
     def depends_on(self, request):
-        asked = frozenset((one.key, one.text) for one in capabilities(request.extra_specs))
-        names = {one.name for one in capabilities(request.extra_specs)}
-        return asked if names.issubset(LASTING_FIELDS) else None
+        conditions = frozenset(
+            (capability.key, capability.text) for capability in capabilities(request.extra_specs)
+        )
+        names = {capability.name for capability in capabilities(request.extra_specs)}
+        return conditions if names.issubset(LASTING_FIELDS) else None
 
     def host_facts_for(self, request):
-        names = {one.name for one in capabilities(request.extra_specs)}
+        names = {capability.name for capability in capabilities(request.extra_specs)}
         if names.difference(LASTING_FIELDS) & ATTRIBUTES:
             return EVERYTHING
         return LASTING | HostFacts.REPORTED  # entries of stats at most
 
     def why(self, hosts, request, rows):
-        found = []
+        failures = []
         for capability in capabilities(request.extra_specs):
             judged = True if capability.scoped else hosts.has_attribute(capability.name)
             if np.any(judged):
@@ -119,11 +121,11 @@ class ComputeCapabilitiesFilter(Filter):
                     judged
                 )
                 if missing := np.count_nonzero(~met[rows]):
-                    asked = f'extra spec {capability.key} asks for {capability.text!r}'
-                    found.append((missing, f'{asked}, {_elsewhere(met, rows)}'))
+                    condition = f'extra spec {capability.key} asks for {capability.text!r}'
+                    failures.append((missing, f'{condition}, {_elsewhere(met, rows)}'))
         return '; '.join(
             text if number == len(rows) else f'{text} ({reasons.count(number, "host")} not)'
-            for number, text in found
+            for number, text in failures
         )
 
 

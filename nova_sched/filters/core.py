@@ -31,13 +31,13 @@ class CoreFilter(Filter):
         return hosts.cpu_allocation_ratio
 
     def mask(self, hosts, request):
-        asked, total = request.vcpus, hosts.vcpus_total
+        vcpus, total = request.vcpus, hosts.vcpus_total
         free = total * self.ratio(hosts) - hosts.vcpus_used
-        return (total <= 0) | ((total >= asked) & (free >= asked))
+        return (total <= 0) | ((total >= vcpus) & (free >= vcpus))
 
     def why(self, hosts, request, rows):
-        asked = reasons.amount(VCPU, request.vcpus)
-        return reasons.short(asked, *self._dimension(hosts, request, rows))
+        text = reasons.amount(VCPU, request.vcpus)
+        return reasons.short(text, *self._dimension(hosts, request, rows))
 
     def nearest(self, hosts, request, rows):
         return reasons.nearest(rows, self._dimension(hosts, request, rows))

@@ -30,5 +30,5 @@ class DisabledCompute(Filter):
 
     def why(self, hosts, request, rows):
         left_out = sum(hosts.nodes[row].is_left_out for row in rows.tolist())
-        found = [(len(rows) - left_out, 'disabled'), (left_out, LEFT_OUT)]
-        return reasons.causes(len(rows), found)
+        causes = [(len(rows) - left_out, 'disabled'), (left_out, LEFT_OUT)]
+        return reasons.causes(len(rows), causes)

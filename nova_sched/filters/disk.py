@@ -36,14 +36,14 @@ class DiskFilter(Filter):
         return hosts.disk_allocation_ratio
 
     def mask(self, hosts, request):
-        asked = asked_mb(request)
+        disk_mb = asked_mb(request)
         total = hosts.total_usable_disk_gb * 1024
         usable = total * self.ratio(hosts) - (total - hosts.free_disk_mb)
-        return (total >= asked) & (usable >= asked)
+        return (total >= disk_mb) & (usable >= disk_mb)
 
     def why(self, hosts, request, rows):
-        asked, free, total = self._dimension(hosts, request, rows)
-        return reasons.short(f'{asked:g} GiB of disk', asked, free, total)
+        disk_gb, free, total = self._dimension(hosts, request, rows)
+        return reasons.short(f'{disk_gb:g} GiB of disk', disk_gb, free, total)
 
     def nearest(self, hosts, request, rows):
         return reasons.nearest(rows, self._dimension(hosts, request, rows))

@@ -74,10 +74,10 @@ def matches(value, text, key):
 
 def _compare(relation, value, word, key):
     try:
-        asked = float(word)
+        number = float(word)
     except ValueError:
-        raise errors.InvalidRequest(f'extra spec {key}', f'{word} is no number') from None
+        raise errors.InvalidRequest(f'extra spec {key}', f'{word} is not a number') from None
     try:
-        return relation(float(value), asked)
+        return relation(float(value), number)
     except ValueError:
         return False

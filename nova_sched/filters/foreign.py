@@ -52,8 +52,8 @@ class ForeignFilter(Filter):
         return self.judge(hosts, request, range(hosts.rows))
 
 
-def adopt(made):
+def adopt(plugin):
     """Returns a filter of this project unchanged, and a filter that was written for Nova
     wrapped."""
-    rule = made() if inspect.isclass(made) else made
+    rule = plugin() if inspect.isclass(plugin) else plugin
     return rule if isinstance(rule, Filter) else ForeignFilter(rule)

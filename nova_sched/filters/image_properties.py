@@ -36,11 +36,11 @@ READ = (*WORDS, 'img_hv_requested_version', 'hw_maxphysaddr_bits')
 def wanted(properties):
     """Returns the values that one triple (architecture, hypervisor type, VM mode) of the host must
     contain."""
-    asked = {
+    effective = {
         'hw_architecture': CONF.filter_scheduler.image_properties_default_architecture,
         **properties,
     }
-    return {_canonical(name, asked[name]) for name in WORDS if asked.get(name)}
+    return {_canonical(name, effective[name]) for name in WORDS if effective.get(name)}
 
 
 def _canonical(name, word):
@@ -70,8 +70,8 @@ def _satisfying(column, text):
 def _reaches(cpu_info, bits):
     """Returns whether guests may have physical addresses of that many bits; true if the host does
     not report it."""
-    there = walk(cpu_info, ('maxphysaddr', 'bits'))
-    return not isinstance(there, int) or there >= bits
+    reported = walk(cpu_info, ('maxphysaddr', 'bits'))
+    return not isinstance(reported, int) or reported >= bits
 
 
 class ImagePropertiesFilter(Filter):
@@ -121,10 +121,10 @@ class ImagePropertiesFilter(Filter):
             versions = hosts.hypervisor_version[rows]
             old = ~_satisfying(versions, wanted_version)
             if old.any():
-                there = versionutils.convert_version_to_str(int(versions[old].max()))
+                newest = versionutils.convert_version_to_str(int(versions[old].max()))
                 has = 'the host has' if len(rows) == 1 else 'the newest has'
                 return (
-                    f'the image asks for a hypervisor of version {wanted_version}, {has} {there}'
+                    f'the image asks for a hypervisor of version {wanted_version}, {has} {newest}'
                 )
         bits = properties.get('hw_maxphysaddr_bits')
         has = 'the host has' if len(rows) == 1 else 'these hosts have'

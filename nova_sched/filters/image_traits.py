@@ -59,14 +59,14 @@ def of_format(disk_format):
 def of_properties(properties):
     """Returns the traits that an image's properties require of a host; none if one property is
     unknown."""
-    found = set()
+    traits = set()
     for name, (prefix, words) in OF_PROPERTIES.items():
         if properties.get(name) is not None:
             word = str(properties[name]).replace('-', '_').upper()
             if word not in words:
                 return frozenset()
-            found.add(f'{prefix}_{word}')
-    return frozenset(found)
+            traits.add(f'{prefix}_{word}')
+    return frozenset(traits)
 
 
 def mask(hosts, traits):

@@ -35,25 +35,27 @@ class IsolatedAggregates(Filter):
         if not CONF.scheduler.enable_isolated_aggregate_filtering:
             return True
         required = all_required(request)
-        return hosts.aggregates.map(hosts.aggregate_set, lambda found: kept_for(found) <= required)
+        return hosts.aggregates.map(
+            hosts.aggregate_set, lambda aggregates: kept_for(aggregates) <= required
+        )
 
     def depends_on(self, request):
         return CONF.scheduler.enable_isolated_aggregate_filtering and (all_required(request),)
 
     def why(self, hosts, request, rows):
         required = all_required(request)
-        found = hosts.aggregates.distinct(hosts.aggregate_set[rows])
-        missing = set().union(*(kept_for(aggregates) - required for aggregates in found))
+        aggregate_sets = hosts.aggregates.distinct(hosts.aggregate_set[rows])
+        missing = set().union(*(kept_for(aggregates) - required for aggregates in aggregate_sets))
         said = f'kept for requests that require {reasons.listed(missing)}'
         return reasons.causes(len(rows), [(len(rows), said)])
 
 
 def kept_for(aggregates):
     """Returns the traits that these aggregates are reserved for."""
-    found = (pair for aggregate in aggregates for pair in aggregate.metadata.items())
+    pairs = (pair for aggregate in aggregates for pair in aggregate.metadata.items())
     return {
         key.removeprefix(PREFIX)
-        for key, text in found
+        for key, text in pairs
         if key.startswith(PREFIX) and text == REQUIRED
     }
 

@@ -43,8 +43,8 @@ def _compared(relation):
     false if there are none."""
 
     def holds(values):
-        found = [relation(values[0], other) for other in values[1:]]
-        return bool(found) and all(found)
+        results = [relation(values[0], other) for other in values[1:]]
+        return bool(results) and all(results)
 
     return holds
 
@@ -71,10 +71,10 @@ def read(text):
     try:
         query = json.loads(text) if text else []
     except (TypeError, ValueError, RecursionError) as error:
-        raise _refusal(f'it is no JSON: {error}') from None
+        raise _refusal(f'it is not JSON: {error}') from None
     # A text is the list of its characters, as in Nova.
     if query and not isinstance(query, list | str):
-        raise _refusal('it is no list')
+        raise _refusal('it is not a list')
     return query or []
 
 
@@ -104,8 +104,10 @@ class Judgement:
             raise _refusal(str(error)) from None
         except RecursionError:
             raise _refusal('it is nested too deeply') from None
-        found = np.array([truth(value) for value in column.values], dtype=bool)
-        return self._hosts.everywhere(found[0]) if column.places is None else found[column.places]
+        truths = np.array([truth(value) for value in column.values], dtype=bool)
+        return (
+            self._hosts.everywhere(truths[0]) if column.places is None else truths[column.places]
+        )
 
     def _column(self, term):
         self._terms += 1
@@ -149,16 +151,16 @@ class Judgement:
                 [rule([column.values[0] for column in columns if column.values[0] is not None])]
             )
         by_row = len(varying) > 1
-        (one, *_) = varying.values()
+        (first, *_) = varying.values()
         lists = [_spread(column, by_row) for column in columns]
-        found = [
+        results = [
             rule([value for value in values if value is not None])
             for values in zip(*lists, strict=False)
         ]
-        places = np.arange(len(found)) if by_row else one.places
-        if all(isinstance(value, bool) for value in found):
-            return Column([False, True], np.array(found, dtype=np.intp)[places])
-        return Column(found, places)
+        places = np.arange(len(results)) if by_row else first.places
+        if all(isinstance(value, bool) for value in results):
+            return Column([False, True], np.array(results, dtype=np.intp)[places])
+        return Column(results, places)
 
 
 def _part(value, key, term):
@@ -180,10 +182,10 @@ def _joined(columns, want_all):
     """Returns whether all of the columns, or any, are true; a term without a value is ignored."""
     truths = []
     for values, places in columns:
-        found = np.array(
+        truth = np.array(
             [want_all if value is None else bool(value) for value in values], dtype=bool
         )
-        truths.append(found[0] if places is None else found[places])
+        truths.append(truth[0] if places is None else truth[places])
     joined = functools.reduce(
         np.logical_and if want_all else np.logical_or, truths, np.bool_(want_all)
     )

@@ -56,16 +56,16 @@ class NUMATopologyFilter(Filter):
         return {'numa_topology': machine.limits(wanted)} if wanted.guest and machine else {}
 
     def why(self, hosts, request, rows):
-        wanted, told = request.pieces, hosts.machines(rows)
+        wanted, machines = request.pieces, hosts.machines(rows)
         if wanted.guest is None:
             return 'a host whose cores have several threads is asked for'
         packing = CONF.compute.packing_host_numa_cells_allocation_strategy
         steps = Steps(MAX_STEPS)  # for all of them: those that come late are not searched
-        found = [
+        results = [
             machine.miss(wanted, packing, steps)
-            for machine in list(filter(None, told))[:MAX_OPENED]
+            for machine in list(filter(None, machines))[:MAX_OPENED]
         ]
-        misses = [miss for miss in found if miss is not None]
+        misses = [miss for miss in results if miss is not None]
         if not misses:
             return 'NUMA cells are asked for, and no host reports any'
         return max(misses).why

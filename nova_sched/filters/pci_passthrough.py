@@ -37,10 +37,10 @@ class PciPassthroughFilter(Filter):
         )
 
     def why(self, hosts, request, rows):
-        told = [
+        machines = [
             machine for machine in hosts.machines(rows) if machine is not None and machine.pools
         ]
-        if not told:
+        if not machines:
             return 'PCI devices are asked for, and no host reports a free one'
-        nearest = max(told, key=lambda machine: machine.free_devices)
+        nearest = max(machines, key=lambda machine: machine.free_devices)
         return nearest.why_not_devices(request.pieces)

@@ -29,13 +29,13 @@ class RamFilter(Filter):
         return hosts.ram_allocation_ratio
 
     def mask(self, hosts, request):
-        asked, total = request.memory_mb, hosts.total_usable_ram_mb
+        memory_mb, total = request.memory_mb, hosts.total_usable_ram_mb
         usable = total * self.ratio(hosts) - (total - hosts.free_ram_mb)
-        return (total >= asked) & (usable >= asked)
+        return (total >= memory_mb) & (usable >= memory_mb)
 
     def why(self, hosts, request, rows):
-        asked = reasons.amount(MEMORY_MB, request.memory_mb)
-        return reasons.short(asked, *self._dimension(hosts, request, rows))
+        text = reasons.amount(MEMORY_MB, request.memory_mb)
+        return reasons.short(text, *self._dimension(hosts, request, rows))
 
     def nearest(self, hosts, request, rows):
         return reasons.nearest(rows, self._dimension(hosts, request, rows))

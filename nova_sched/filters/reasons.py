@@ -34,12 +34,12 @@ def listed(words, most=MAX_LISTED):
     return ', '.join(words) if rest <= 0 else f'{", ".join(words[:most])} and {rest} more'
 
 
-def causes(total, found):
+def causes(total, counted):
     """Returns how many of ``total`` hosts have each cause: `2 are disabled, 1 is forced down`.
 
-    ``found`` has (number of hosts, cause) in order. A cause that all hosts share has no number.
+    ``counted`` has (number of hosts, cause) in order. A cause that all hosts share has no number.
     """
-    return ', '.join(_cause(number, total, cause) for number, cause in found if number)
+    return ', '.join(_cause(number, total, cause) for number, cause in counted if number)
 
 
 def _cause(number, total, cause):
@@ -55,17 +55,17 @@ def amount(resource_class, number):
     return f'{number} {UNITS.get(resource_class, resource_class)}'
 
 
-def short(asked, wanted, free, largest, of=''):
-    """Returns the requested amount (``asked`` as text, ``wanted`` as a number), and the nearest
-    host's amount.
+def short(text, wanted, free, largest, of=''):
+    """Returns the requested amount (``text``; ``wanted`` as a number), and the amount of the
+    nearest host.
 
     ``free`` is the free amount of each refused host, ``largest`` the most that it ever gives to
     one instance. ``of`` names a subset of the hosts, if not all are meant.
     """
     able = largest >= wanted
     if not able.any():
-        return f'{asked} asked, {_one("largest", free, of)} {_figure(largest.max())} in all'
-    return f'{asked} asked, {_one("best", free, of)} {_figure(free[able].max())} free'
+        return f'{text} asked, {_one("largest", free, of)} {_figure(largest.max())} in all'
+    return f'{text} asked, {_one("best", free, of)} {_figure(free[able].max())} free'
 
 
 def _one(superlative, column, of):

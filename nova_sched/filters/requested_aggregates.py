@@ -28,8 +28,8 @@ class RequestedAggregates(Filter):
         if wanted is None or not (wanted.aggregates or wanted.forbidden_aggregates):
             return True
 
-        def may(found):
-            here = {aggregate.uuid for aggregate in found}
+        def may(aggregates):
+            here = {aggregate.uuid for aggregate in aggregates}
             return here.isdisjoint(wanted.forbidden_aggregates) and not any(
                 here.isdisjoint(either) for either in wanted.aggregates
             )

@@ -50,9 +50,9 @@ def outside(hosts, zone, rows):
     default = CONF.default_availability_zone
     _, firsts = np.unique(hosts.aggregate_set[rows], return_index=True)
     aggregates = (hosts.aggregates.of(hosts.nodes[row].host) for row in rows[firsts].tolist())
-    found = {word for some in aggregates for word in zones(some) or {default}}
+    zone_names = {word for some in aggregates for word in zones(some) or {default}}
     here = 'the host is' if len(rows) == 1 else 'these hosts are'
     empty = '' if hosts.in_zone(zone, default).any() else ', where no host is'
     known = hosts.has_zone(zone) or zone == default
     unknown = '' if known else suggestion(zone, [*zones(hosts.aggregates), default])
-    return f'zone {zone} is asked for{empty}, {here} in {reasons.listed(found)}{unknown}'
+    return f'zone {zone} is asked for{empty}, {here} in {reasons.listed(zone_names)}{unknown}'

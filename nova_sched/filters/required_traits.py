@@ -98,10 +98,10 @@ class RequiredTraits(Filter):
 def _devices_count(hosts, request):
     """Returns the rows where only a device can give some resource class; False if there are
     none."""
-    found, others = False, request.resource_classes - OF_EVERY_NODE
+    rows, others = False, request.resource_classes - OF_EVERY_NODE
     for name in others and others & hosts.child_classes:
-        found = found | (~hosts.has_class(name) & hosts.has_below(name))
-    return found
+        rows = rows | (~hosts.has_class(name) & hosts.has_below(name))
+    return rows
 
 
 def _elsewhere(hosts, trait, has, rows):

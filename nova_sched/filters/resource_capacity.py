@@ -67,16 +67,16 @@ class ResourceCapacity(Filter):
         """Returns the reason for one dimension, over the rows that lack it; ``some``: other rows
         lack something else."""
         name, wanted, rows = dimension
-        asked, column = reasons.amount(name, wanted), hosts.resources.get(name)
+        text, column = reasons.amount(name, wanted), hosts.resources.get(name)
         if column is None or not column.largest[rows].any():
-            return (
-                f'{asked} asked, {"the host has" if len(rows) == 1 else "these hosts have"} none'
-            )
+            return f'{text} asked, {"the host has" if len(rows) == 1 else "these hosts have"} none'
         free, largest = column.free[rows], column.largest[rows]
         if ((free >= wanted) & (largest >= wanted)).any():
-            return f'{asked} asked, which is no multiple of what is given, or less than the least'
+            return (
+                f'{text} asked, which is not a multiple of what is given, or less than the least'
+            )
         return reasons.short(
-            asked, wanted, free, largest, reasons.count(len(rows), 'host') if some else ''
+            text, wanted, free, largest, reasons.count(len(rows), 'host') if some else ''
         )
 
     def nearest(self, hosts, request, rows):
@@ -112,8 +112,8 @@ def _dimension(hosts, request, name, rows):
         if len(sharing) == len(rows):
             return VCPU, request.fallback_vcpus, rows
     wanted = request.resources[name]
-    if len(rows) == 1 and (found := hosts.growing(request, name).get(int(rows[0]))):
-        both, _ = found
+    if len(rows) == 1 and (growth := hosts.growing(request, name).get(int(rows[0]))):
+        both, _ = growth
         if both > hosts.resources[name].largest[rows[0]]:
             wanted = both
     return name, wanted, rows

@@ -34,8 +34,8 @@ class ServerGroupAntiAffinityFilter(Filter):
 
     def why(self, hosts, request, rows):
         most = request.group.max_server_per_host
-        there = hosts.count_instances(request.group.members)[rows]
+        counts = hosts.count_instances(request.group.members)[rows]
         held = 'the host has' if len(rows) == 1 else 'each of these hosts has'
-        has = f'{there.min()}' if there.min() == there.max() else f'{there.min()} or more'
+        has = f'{counts.min()}' if counts.min() == counts.max() else f'{counts.min()} or more'
         allowed = reasons.count(most, 'member')
         return f'the server group allows {allowed} on a host (anti-affinity), and {held} {has}'

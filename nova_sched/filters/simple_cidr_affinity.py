@@ -29,7 +29,7 @@ def network(request):
         return None
     for name, value in ((NEAR, near), (SIZE, size)):
         if not isinstance(value, str):
-            raise errors.InvalidRequest(f'scheduler hint {name}', f'{value!r:.80} is no text')
+            raise errors.InvalidRequest(f'scheduler hint {name}', f'{value!r:.80} is not text')
     try:
         # The texts are joined unchanged: without its slash the size would become digits of the
         # address.
@@ -43,18 +43,22 @@ def _at_fault(near, size):
     try:
         ipaddress.ip_address(near)
     except ValueError:
-        return errors.InvalidRequest(f'scheduler hint {NEAR}', f'{near!r:.80} is no IP address')
-    return errors.InvalidRequest(f'scheduler hint {SIZE}', f'{size!r:.80} is no size such as /24')
+        return errors.InvalidRequest(
+            f'scheduler hint {NEAR}', f'{near!r:.80} is not an IP address'
+        )
+    return errors.InvalidRequest(
+        f'scheduler hint {SIZE}', f'{size!r:.80} is not a size such as /24'
+    )
 
 
 @functools.lru_cache(maxsize=2**17)  # hosts keep their addresses between requests
 def address(text):
     """Returns the IP version and the address as a number; (0, 0) for an invalid address."""
     try:
-        found = ipaddress.ip_address(text)
+        parsed = ipaddress.ip_address(text)
     except ValueError:
         return 0, 0
-    return found.version, int(found)
+    return parsed.version, int(parsed)
 
 
 def holds(network):

@@ -38,7 +38,7 @@ class TenantAggregates(Filter):
         if any(is_of(project, aggregate) for aggregate in hosts.aggregates):
             return hosts.aggregates.map(
                 hosts.aggregate_set,
-                lambda found: any(is_of(project, aggregate) for aggregate in found),
+                lambda aggregates: any(is_of(project, aggregate) for aggregate in aggregates),
             )
         return (
             hosts.everywhere(False)

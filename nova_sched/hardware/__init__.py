@@ -30,10 +30,8 @@ class Overdrawn(errors.SchedError):
 
 
 class Undecided(Exception):
-    """A search has taken all of its steps: whether the request fits is not known.
-
-    ``for_now``: it had few, because other searches had taken those that they share.
-    """
+    """A search has taken all of its steps: it is not known whether the request fits. ``for_now``:
+    it had few steps, because other searches had taken most of those that they share."""
 
     def __init__(self, for_now: bool = False):
         super().__init__()
@@ -41,8 +39,8 @@ class Undecided(Exception):
 
 
 class Interrupted(BaseException):
-    """A search pauses for others. ``rest`` goes on with it. It is no Exception, as it is not a
-    failure."""
+    """A search pauses for others. ``rest`` goes on with it. It is not an Exception, because it is
+    not a failure."""
 
     def __init__(self, rest: Callable[[], Any]):
         super().__init__()
@@ -71,7 +69,7 @@ class Steps:
         self.interrupted: tuple[Any, Callable[[], Any] | None] = None, None
 
     def spend(self, steps: int = 1) -> None:
-        """Raises Undecided if not so many are left."""
+        """Raises Undecided if fewer steps than that are left."""
         self.left -= steps
         if self._shared is not None:
             self._shared.left -= steps

@@ -41,12 +41,12 @@ class HardwareRequest:
         """Returns a key that is equal for requests that fit on the same hosts."""
         devices = [
             (
-                one.count,
-                [sorted(spec.items()) for spec in one.spec],
-                one.numa_policy,
-                one.alias_name is None,
+                request.count,
+                [sorted(spec.items()) for spec in request.spec],
+                request.numa_policy,
+                request.alias_name is None,
             )
-            for one in self.requests
+            for request in self.requests
         ]
         near = sorted(self.physnets), self.tunneled
         return repr((self.guest, devices, near, self.needs_siblings))
@@ -64,8 +64,8 @@ class HardwareAllocation:
         return self.cells is not None or bool(self.devices or self.providers)
 
     def to_json(self) -> str:
-        devices = [[one.request_id, one.pool.to_primitive()] for one in self.devices]
-        allotted = [one.to_plain() for one in self.providers]
+        devices = [[device.request_id, device.pool.to_primitive()] for device in self.devices]
+        allotted = [part.to_plain() for part in self.providers]
         cells = self.cells and self.cells.to_json()
         return json.dumps({'cells': cells, 'devices': devices, 'providers': allotted})
 
@@ -179,8 +179,8 @@ class Machine:
         """Returns why the guest does not fit, with figures; empty if it fits."""
         if short := self.why_not_devices(pieces):
             return short
-        found = self.miss(pieces, packing)
-        return found.why if found else ''
+        missed = self.miss(pieces, packing)
+        return missed.why if missed else ''
 
     def why_not_devices(self, pieces: HardwareRequest) -> str:
         """Returns which devices are short, regardless of their NUMA cell; empty if none is."""

@@ -42,7 +42,7 @@ def reading(name: str) -> Iterator[None]:
 def data(primitive: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Returns the fields of an object, which must be of this class."""
     if primitive['nova_object.name'] != name:
-        raise ValueError(f'{primitive["nova_object.name"]} is no {name}')
+        raise ValueError(f'{primitive["nova_object.name"]} is not {name}')
     return primitive['nova_object.data']
 
 

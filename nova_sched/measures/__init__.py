@@ -59,7 +59,7 @@ class Measure:
             self.values = {}
 
     def _known(self, labels: Labels) -> Labels:
-        """These labels, if there is room for them."""
+        """Returns these labels; OTHER for each, if there is no room for more."""
         if labels in self.values or len(self.values) < MAX_SERIES:
             return labels
         return (OTHER,) * len(labels)
@@ -106,13 +106,13 @@ class Histogram(Measure):
 
     def observe(self, value: float, *labels: str) -> None:
         with self._lock:
-            found = self.values.get(labels)
-            if found is None:
-                found = self.values.setdefault(
+            counts = self.values.get(labels)
+            if counts is None:
+                counts = self.values.setdefault(
                     self._known(labels), [0] * (len(self.bounds) + 1) + [0.0]
                 )
-            found[bisect.bisect_left(self.bounds, value)] += 1
-            found[-1] += value
+            counts[bisect.bisect_left(self.bounds, value)] += 1
+            counts[-1] += value
 
     def plain(self) -> list[tuple[Labels, Any]]:
         with self._lock:
@@ -134,9 +134,9 @@ class Measures:
 
     @functools.cached_property
     def _measures(self) -> tuple[Measure, ...]:
-        known = {one.name: one for one in self._own}
-        for one in self._more():
-            known.setdefault(one.name, one)
+        known = {measure.name: measure for measure in self._own}
+        for measure in self._more():
+            known.setdefault(measure.name, measure)
         return tuple(known.values())
 
     def __iter__(self):
@@ -164,8 +164,8 @@ class Measures:
             except Exception:  # noqa: BLE001, it works on what another thread changes
                 failed += 1
         values = {
-            one.name: [[list(labels), value] for labels, value in found]
-            for one in self._measures
-            if (found := one.plain())
+            measure.name: [[list(labels), value] for labels, value in rows]
+            for measure in self._measures
+            if (rows := measure.plain())
         }
         return {'time': time.time(), 'failed': failed, 'values': values}

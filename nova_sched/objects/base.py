@@ -144,11 +144,11 @@ class NovaObject(ovo_base.VersionedObject):
 
     @classmethod
     def obj_from_primitive(cls, primitive, context=None):
-        found = object_io.read(primitive)
-        if not isinstance(found, NovaObject):
+        result = object_io.read(primitive)
+        if not isinstance(result, NovaObject):
             raise errors.MalformedObject('object', 'its name is not known')
-        found._context = context
-        return found
+        result._context = context
+        return result
 
     def obj_to_primitive(self, target_version=None, version_manifest=None):
         """Returns the primitive, of the current version or of an older one.

@@ -89,7 +89,7 @@ class ClaimableMixin:
         raise NotImplementedError
 
     def let_go(self, parts: HardwareAllocation) -> None:
-        """Frees them."""
+        """Frees the CPUs, pages, devices, and units of child providers."""
         raise NotImplementedError
 
     def demand(self, request) -> tuple[Mapping[str, int], tuple[Allotted, ...]]:
@@ -263,8 +263,8 @@ class ComputeNodeUsage(ClaimableMixin):
         ratios = (
             self._read(name) or 1.0 for name in ('cpu_allocation_ratio', 'ram_allocation_ratio')
         )
-        found = Machine.from_texts(topology, None, *ratios)
-        return dataclasses.replace(found, pools=pools_of(pools))
+        machine = Machine.from_texts(topology, None, *ratios)
+        return dataclasses.replace(machine, pools=pools_of(pools))
 
     def _read(self, field):
         return getattr(self, field) if field in self else None

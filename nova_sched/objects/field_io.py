@@ -79,8 +79,8 @@ class _NoType:
 def _wanted(what, value):
     """Returns the error for a value of another type; values are not shown, for they may be secret
     or huge."""
-    found = _JSON_NAMES.get(type(value), f'a {type(value).__name__}')
-    return Unreadable(f'{what} is required, not {found}')
+    type_name = _JSON_NAMES.get(type(value), f'a {type(value).__name__}')
+    return Unreadable(f'{what} is required, not {type_name}')
 
 
 def _read_string(value):

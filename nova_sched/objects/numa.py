@@ -184,8 +184,8 @@ class InstanceNUMACell(base.EphemeralObject, base.DictCompat):
             self.cpuset = set()
 
     def obj_make_compatible(self, primitive, target_version):
-        """Does the reverse. Raises IncompatibleObject for a cell that older versions cannot say:
-        some of its CPUs are pinned."""
+        """Does the reverse. Raises IncompatibleObject for a cell that older versions cannot
+        express: only some of its CPUs are pinned."""
         policy, pinned = primitive.get('cpu_policy'), primitive.get('pcpuset')
         if policy == 'mixed' and base.numbers(target_version) < (1, 6):
             raise errors.IncompatibleObject(self.obj_name(), target_version, self.VERSION)

@@ -69,12 +69,12 @@ def read(value, root='object'):
     (``root`` if it has none), and IncompatibleObject for another major version.
     """
     try:
-        found = read_object(value)
+        result = read_object(value)
     except Unreadable as bad:
         raise errors.MalformedObject(f'{_name(value, root)}{bad.path}', bad.why) from None
     except RecursionError:
         raise errors.MalformedObject(_name(value, root), 'nested too deeply') from None
-    return value if found is UNKNOWN else found
+    return value if result is UNKNOWN else result
 
 
 def _name(value, root):
@@ -100,28 +100,28 @@ def read_object(value):
         return _fill(cls, cls.wire_fields, data, value.get(CHANGES, ()))
     version, newer = _known_version(cls, str(version))
     known = cls.wire_fields_newer if newer else cls.wire_fields
-    found = _fill(cls, known, data, value.get(CHANGES, ()))
+    result = _fill(cls, known, data, value.get(CHANGES, ()))
     if not newer and version != cls.VERSION:
-        found.obj_complete_older()
-    return found
+        result.obj_complete_older()
+    return result
 
 
 def read_nested(value, kind):
     """Returns the object of a primitive in a field of the Object type ``kind``, or UNKNOWN."""
-    found = value if isinstance(value, ovo_base.VersionedObject) else read_object(value)
-    if found is UNKNOWN or found.obj_name() == kind._obj_name:
-        return found
+    result = value if isinstance(value, ovo_base.VersionedObject) else read_object(value)
+    if result is UNKNOWN or result.obj_name() == kind._obj_name:
+        return result
     if kind._subclasses and any(
-        parent.__name__ == kind._obj_name for parent in type(found).__mro__
+        parent.__name__ == kind._obj_name for parent in type(result).__mro__
     ):
-        return found
-    raise Unreadable(f'an object {kind._obj_name} is required, not {found.obj_name()}')
+        return result
+    raise Unreadable(f'an object {kind._obj_name} is required, not {result.obj_name()}')
 
 
 def _fill(cls, known, data, changes):
     """Returns a new object with the known fields of ``data``."""
-    found = cls.__new__(cls)
-    state = found.__dict__
+    obj = cls.__new__(cls)
+    state = obj.__dict__
     state['_context'] = None
     for attribute, make in cls.wire_start:
         state[attribute] = make()
@@ -143,17 +143,17 @@ def _fill(cls, known, data, changes):
         state['_changed_fields'] = {change for change in changes or () if change in known}
     except TypeError:
         raise Unreadable(f'{CHANGES} is not a list of names') from None
-    return found
+    return obj
 
 
 @functools.lru_cache(maxsize=1024)
 def _known_version(cls, version):
     """Returns the version to read an object as, without its micro part, and whether it is newer
     than the version here."""
-    found = re.fullmatch(r'([0-9]{1,9})\.([0-9]{1,9})(?:\.[0-9]{1,9})*', version)
-    if found is None:
+    match = re.fullmatch(r'([0-9]{1,9})\.([0-9]{1,9})(?:\.[0-9]{1,9})*', version)
+    if match is None:
         raise Unreadable(f'{VERSION} is not a version')
-    major, minor = int(found[1]), int(found[2])
+    major, minor = int(match[1]), int(match[2])
     own_major, own_minor = (int(part) for part in cls.VERSION.split('.'))
     if major != own_major:
         raise errors.IncompatibleObject(cls.obj_name(), version[:64], cls.VERSION)
@@ -228,10 +228,10 @@ def read_json(text, cls):
     """Returns the object of class ``cls`` in a JSON text. Raises MalformedObject or
     IncompatibleObject."""
     name = cls.obj_name()
-    found = read(load_json(text, name), root=name)
-    if not isinstance(found, cls):
+    result = read(load_json(text, name), root=name)
+    if not isinstance(result, cls):
         raise errors.MalformedObject(name, 'the text holds another object')
-    return found
+    return result
 
 
 def write_json(value):

@@ -17,7 +17,7 @@ from nova_sched.objects import base, fields
 
 @base.register
 class SchedulerLimits(base.NovaObject):
-    """Limits for the claim check on the chosen compute node; null is no limit."""
+    """Limits for the claim check on the chosen compute node; null means no limit."""
 
     VERSION = '1.0'
 

@@ -44,7 +44,7 @@ def checked_transport(where, make, url):
     guarded_kombu.install()
     example = 'a valid URL is rabbit://user:password@host:5672/'
     try:
-        made = make()
+        bus = make()
     except messaging.DriverLoadFailure as error:
         raise errors.BadConfig(where, f'{error}; {example}') from None
     except (messaging.InvalidTransportURL, ValueError):
@@ -53,9 +53,9 @@ def checked_transport(where, make, url):
     try:
         urls.check(url(), where)
     except errors.BadConfig:
-        made.cleanup()
+        bus.cleanup()
         raise
-    return made
+    return bus
 
 
 def try_once(bus):

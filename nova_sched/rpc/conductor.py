@@ -43,16 +43,16 @@ class Conductor:
         """
         placed = self.scheduler.select_destinations(spec_obj, instance_uuids, context=context)
         running, exhausted = [], None
-        for uuid, found in zip(instance_uuids, placed, strict=True):
+        for uuid, selections in zip(instance_uuids, placed, strict=True):
             try:
-                running.append(self.build_instance(spec_obj, uuid, found, build, context))
+                running.append(self.build_instance(spec_obj, uuid, selections, build, context))
             except errors.MaxRetriesExceeded as error:
                 exhausted = exhausted or error
         if exhausted:
             raise exhausted
         return running
 
-    def build_instance(self, spec_obj, uuid, found, build, context=None):
+    def build_instance(self, spec_obj, uuid, selections, build, context=None):
         """Build one placed instance on the first of its Selections where that works; returns that
         Selection.
 
@@ -61,7 +61,7 @@ class Conductor:
         with self._undoing(
             lambda claim: self.claims.abort_claim(uuid, context=context, claim=claim)
         ):
-            return self._first_that_works(spec_obj, uuid, found, build, context)
+            return self._first_that_works(spec_obj, uuid, selections, build, context)
 
     def move(self, spec_obj, instance_uuid, start, move='resize', context=None):
         """Move an instance to another host, or give it another size; returns the Selection where
@@ -73,15 +73,19 @@ class Conductor:
         ``claims.confirm_claim`` or ``claims.revert_claim``. Raises as ``boot`` does; then the
         instance has the claim that it had before.
         """
-        (found,) = self.scheduler.select_destinations(spec_obj, [instance_uuid], context=context)
-        chosen = found[0].service_host, found[0].nodename
-        made = name_of(
+        (selections,) = self.scheduler.select_destinations(
+            spec_obj, [instance_uuid], context=context
+        )
+        chosen = selections[0].service_host, selections[0].nodename
+        new_claim = name_of(
             self.claims.resize_claim(spec_obj, instance_uuid, *chosen, move, context=context)
         )
         with self._undoing(
             lambda claim: self.claims.revert_claim(instance_uuid, context=context, claim=claim)
         ):
-            return self._first_that_works(spec_obj, instance_uuid, found, start, context, made)
+            return self._first_that_works(
+                spec_obj, instance_uuid, selections, start, context, new_claim
+            )
 
     @contextlib.contextmanager
     def _undoing(self, undo):
@@ -95,13 +99,13 @@ class Conductor:
                     undo(error.claim)
             raise errors.MaxRetriesExceeded(*error.args) from None
 
-    def _first_that_works(self, spec_obj, uuid, found, start, context, claim=None):
+    def _first_that_works(self, spec_obj, uuid, selections, start, context, claim=None):
         """The first Selection where it could be started; the instance's claim moves along.
 
         ``claim`` names the claim on the first host, if that is known. Raises _Exhausted.
         """
         tried = []
-        for selection in found:
+        for selection in selections:
             if tried:
                 claim = claim or self._claim_on(uuid, tried[-1], context)
                 moved = self._move_claim(spec_obj, uuid, tried[-1], selection, context, claim)
@@ -117,21 +121,23 @@ class Conductor:
 
     def _claim_on(self, uuid, host, context):
         """The name of the instance's claim on a host; None if it has none there."""
-        there = (
-            name_of(one) for one in self.claims.show(uuid, context=context) if one.host == host
+        names = (
+            name_of(claim)
+            for claim in self.claims.show(uuid, context=context)
+            if claim.host == host
         )
-        return next(there, None)
+        return next(names, None)
 
     def _move_claim(self, spec_obj, uuid, failed_host, selection, context, claim):
         """Claim the alternate in place of the failed host, and return the name of that claim.
 
         Returns None for an alternate that filled up in the meantime: it is skipped.
         """
-        there = selection.service_host, selection.nodename
+        target = selection.service_host, selection.nodename
         try:
-            made = self.claims.claim_alternate(
-                spec_obj, uuid, failed_host, *there, context=context, claim=claim
+            new_claim = self.claims.claim_alternate(
+                spec_obj, uuid, failed_host, *target, context=context, claim=claim
             )
         except (errors.ComputeResourcesUnavailable, errors.NodeNotFound):
             return None
-        return name_of(made)
+        return name_of(new_claim)

@@ -64,12 +64,12 @@ class CallCopies(rabbit.BusUser):
     """
 
     def __init__(self, transport, take, most, counts, check_s=CHECK_S):
-        found = direct_settings.of(transport)
+        bus_settings = direct_settings.of(transport)
         self._take, self._most, self._check_s = take, most, check_s
         self._serializer = SchedulerSerializer()
         self._counts = counts
         self._leaving = False
-        self._thread = found.thread(self, 'nova-sched-shadow', 'The reader of copied calls')
+        self._thread = bus_settings.thread(self, 'nova-sched-shadow', 'The reader of copied calls')
 
     def start(self):
         self._thread.start()
@@ -97,16 +97,16 @@ class CallCopies(rabbit.BusUser):
         return self._leaving
 
     def _check_length(self, channel, queue):
-        """RabbitMQ does not say what it drops, but a full queue shows it."""
+        """Count and log a full queue, because RabbitMQ does not say what it drops."""
         _, ready, _ = channel.queue_declare(queue, passive=True)
         if ready >= self._most:
             self._counts['overflows'] += 1
             LOG.warning('The queue of copies is full (%d): RabbitMQ has dropped the oldest', ready)
 
-    def _arrived(self, found):
-        found.channel.basic_ack(found.delivery_tag)
+    def _arrived(self, received):
+        received.channel.basic_ack(received.delivery_tag)
         try:
-            call = self._read(found, time.monotonic())
+            call = self._read(received, time.monotonic())
         except Exception as error:  # noqa: BLE001, a message may hold anything
             self._counts['unreadable'] += 1
             LOG.warning('A copy of a call cannot be read: %s', _said(error))
@@ -114,22 +114,24 @@ class CallCopies(rabbit.BusUser):
             if call is not None:
                 self._take(call)
 
-    def _read(self, found, since_s):
+    def _read(self, received, since_s):
         """The CopiedCall of an amqp.Message; None for another method."""
-        message = wire.read(found)
+        message = wire.read(received)
         context, *_ = wire.split(message)
         for name in SECRETS:
             context.pop(name, None)
         if message.get('method') != METHOD or message.get('namespace') is not None:
             return None
-        made = self._serializer.deserialize_context(context)
+        request_context = self._serializer.deserialize_context(context)
         read = self._serializer.deserialize_entity
-        args: dict[str, Any] = {name: read(made, value) for name, value in message['args'].items()}
+        args: dict[str, Any] = {
+            name: read(request_context, value) for name, value in message['args'].items()
+        }
         spec = translate.spec(
             args.get('spec_obj'), args.get('request_spec'), args.get('filter_properties')
         )
         uuids = args.get('instance_uuids')
-        return CopiedCall(made, translate.requests(spec, uuids), bool(uuids), since_s)
+        return CopiedCall(request_context, translate.requests(spec, uuids), bool(uuids), since_s)
 
 
 class _CopySession(rabbit.Session):
@@ -141,7 +143,7 @@ class _CopySession(rabbit.Session):
         self._checked_s = time.monotonic()
 
     def read(self):
-        for _ in range(rabbit.FRAMES):
+        for _ in range(rabbit.MAX_FRAMES):
             if time.monotonic() >= self._checked_s + self._check_s:
                 self._check()
                 self._checked_s = time.monotonic()

@@ -28,7 +28,7 @@ class EventNotifications(EventOutbox):
     """Sends events in a thread of its own, in the order in which they were told. Without a bus
     that takes them, they are dropped and counted: decisions never wait. None is sent again.
 
-    ``notifier`` is a messaging.Notifier. ``wanted`` are kinds of events, of the option's.
+    ``notifier`` is a messaging.Notifier. ``wanted`` are kinds of events, as in the option.
     ``claims``, a ClaimNotifications with another thread, is None if those are not wanted.
     """
 
@@ -60,13 +60,13 @@ class EventNotifications(EventOutbox):
         if GROUPS in self._wanted:
             self._tell(GROUP + event, None, lambda: event_payload.group(event, make()))
 
-    def _tell(self, *told):
-        if not self.put(told):
+    def _tell(self, *event):
+        if not self.put(event):
             self._drop()
 
     def _pass_on(self, batch):
-        for told in batch:
-            self._send(*told)
+        for event in batch:
+            self._send(*event)
 
 
 def of_options(conf):

@@ -20,7 +20,7 @@ from nova_sched.rpc.notifications import without_token
 
 LOG = logging.getLogger(__name__)
 
-BATCH = 100
+MAX_BATCH = 100
 STOP_S = 5.0
 
 
@@ -32,7 +32,7 @@ class EventOutbox(Outbox):
     """
 
     def __init__(self, name, notifier, waiting, what):
-        super().__init__(name, 0.0, waiting, BATCH)
+        super().__init__(name, 0.0, waiting, MAX_BATCH)
         self._notifier, self._what = notifier, what
         self._problems = Problems(LOG)
 

@@ -35,7 +35,9 @@ def refusal(record):
             **{name: record.get(name) for name in OF_REFUSAL},
             'refused_at': _moment(record['time']),
             'request': _payload('RefusedRequestPayload', record['asked']),
-            'filters': [_payload('FilterPayload', one) for one in record['filters']],
+            'filters': [
+                _payload('FilterPayload', filter_record) for filter_record in record['filters']
+            ],
         },
     )
 
@@ -47,7 +49,7 @@ def group(event, facts):
     if 'expires' in facts:
         data['expires_at'] = facts['expires'] and _moment(facts['expires'])
     if 'members' in facts:
-        data['members'] = [_payload('GroupMemberPayload', one) for one in facts['members']]
+        data['members'] = [_payload('GroupMemberPayload', member) for member in facts['members']]
     return _payload(f'Group{event.capitalize()}Payload', data)
 
 
@@ -58,7 +60,7 @@ def claims(changes, some):
         'changed_at': _moment(changes.now_s),
         'cause': changes.cause,
         'claims': [
-            _payload('ClaimPayload', _claim(one, hosts.get(one.node_uuid))) for one in some
+            _payload('ClaimPayload', _claim(claim, hosts.get(claim.node_uuid))) for claim in some
         ],
     }
     return _payload('ClaimsPayload', data)
@@ -84,5 +86,5 @@ def _payload(name, data, version='1.0'):
 
 def _moment(seconds):
     """Seconds since the epoch, in the form of ISO 8601."""
-    made = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return made.isoformat(timespec='microseconds').replace('+00:00', 'Z')
+    instant = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return instant.isoformat(timespec='microseconds').replace('+00:00', 'Z')

@@ -21,17 +21,17 @@ from nova_sched.rpc import translate
 # Arguments.
 
 
-def check_levels(found, exclusive_levels):
+def check_levels(definition, exclusive_levels):
     """Raises PolicyForbidden for a policy `exclusive` of a Definition at another level than
     these; None: all levels."""
     if exclusive_levels is None:
         return
     if not isinstance(exclusive_levels, list):
         raise errors.InvalidRequest(
-            'exclusive_levels', f'{words.short(exclusive_levels)} is no list'
+            'exclusive_levels', f'{words.short(exclusive_levels)} is not a list'
         )
     allowed = [words.name(level, 'exclusive_levels') for level in exclusive_levels]
-    for policy in found.policies:
+    for policy in definition.policies:
         if policy.kind == EXCLUSIVE and policy.level not in allowed:
             why = f'{policy.name} closes a whole {policy.level} to other servers'
             raise errors.PolicyForbidden(why)
@@ -61,12 +61,12 @@ def owner(context):
 
 def top_group(view):
     """A GroupView as TopGroup."""
-    made = summary(view)
-    made.template = view.source.get('template', '')
-    made.parameters = json.dumps(view.source.get('parameters') or {})
-    made.members = [_member(one) for one in view.members]
-    made.moves = [_move(one) for one in view.moves]
-    return made
+    details = summary(view)
+    details.template = view.source.get('template', '')
+    details.parameters = json.dumps(view.source.get('parameters') or {})
+    details.members = [_member(member) for member in view.members]
+    details.moves = [_move(move) for move in view.moves]
+    return details
 
 
 def summary(view):
@@ -87,25 +87,25 @@ def summary(view):
     )
 
 
-def _member(one):
+def _member(member):
     return objects.GroupMember(
-        path=one.path,
-        state=one.state,
-        member_uuid=one.member_uuid,
-        instance_uuid=one.instance_uuid,
-        host=one.host,
-        nodename=one.nodename,
-        compute_node_uuid=one.node_uuid,
-        availability_zone=one.zone,
-        domains=dict(one.domains),
+        path=member.path,
+        state=member.state,
+        member_uuid=member.member_uuid,
+        instance_uuid=member.instance_uuid,
+        host=member.host,
+        nodename=member.nodename,
+        compute_node_uuid=member.node_uuid,
+        availability_zone=member.zone,
+        domains=dict(member.domains),
     )
 
 
-def _move(one):
+def _move(move):
     return objects.GroupMove(
-        path=one.path,
-        instance_uuid=one.instance_uuid,
-        from_host=one.source or None,
-        to_host=one.target,
-        reason=one.reason,
+        path=move.path,
+        instance_uuid=move.instance_uuid,
+        from_host=move.source or None,
+        to_host=move.target,
+        reason=move.reason,
     )

@@ -32,11 +32,11 @@ MAX_LZMA_MEMORY = 128 * 2**20  # bytes; its strongest level needs 65 MiB
 
 
 class VerifyingTransport(pyamqp.Transport):
-    """Compares the name in the certificate with that of the broker it connects to.
+    """Compares the name in the certificate with the name of the broker that it connects to.
 
-    kombu does so only if it is told a name, or None for the broker's. It writes the first
-    broker's name over the None, in options that all brokers of a URL share, and so refuses the
-    others ever after.
+    kombu does so only if it is given a name, or None for the broker's own name. It replaces that
+    None with the name of the first broker, in options that all brokers of a URL share, and then
+    refuses the other brokers.
     """
 
     def establish_connection(self) -> Any:
@@ -67,14 +67,14 @@ def expanded(body: bytes, how: Any) -> bytes:
         raise errors.InvalidRequest('message', f'compression {words.short(how)} is not accepted')
     expander = start()
     try:
-        found: bytes = expander.decompress(body, MAX_BODY + 1)
+        content: bytes = expander.decompress(body, MAX_BODY + 1)
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise errors.InvalidRequest('message', f'it cannot be decompressed: {error}') from None
-    if len(found) > MAX_BODY:
+    if len(content) > MAX_BODY:
         raise errors.InvalidRequest('message', f'decompressed, it has more than {MAX_BODY} bytes')
     if not expander.eof:
         raise errors.InvalidRequest('message', 'its compressed body is cut')
-    return found
+    return content
 
 
 def install() -> None:

@@ -31,7 +31,7 @@ from nova_sched.tracing import KEY, OSPROFILER, TRACER, read
 LOG = logging.getLogger(__name__)
 
 NOT_FOUND = 'No valid host was found. '
-SHOWN = 255  # characters of a text that repeats what the caller sent
+MAX_SHOWN = 255  # characters of a text that repeats what the caller sent
 # The key of a context of this package for the seconds that its caller waits for an answer.
 TIMEOUT_KEY = 'nova_sched_patience_s'
 # Keys that a context of this package sends; Nova's sends more, and all of them are accepted.
@@ -81,8 +81,8 @@ def expected(method):
     argument is named."""
     signature = inspect.signature(method)
     _, _, *parameters = signature.parameters.values()
-    names = {one.name for one in parameters}
-    required = {one.name for one in parameters if one.default is one.empty}
+    names = {parameter.name for parameter in parameters}
+    required = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
 
     @functools.wraps(method)
     def answer(*args, **kwargs):
@@ -92,7 +92,8 @@ def expected(method):
                 try:
                     signature.bind(*args, **kwargs)
                 except TypeError as error:
-                    why = str(error)[:SHOWN]  # it names the argument, which may be of any length
+                    # It names the argument, which may be of any length.
+                    why = str(error)[:MAX_SHOWN]
                     raise errors.InvalidRequest(f'arguments of {method.__name__}', why) from None
             return method(*args, **kwargs)
 
@@ -164,9 +165,9 @@ class Serializer(messaging.Serializer):
         known = {name: value for name, value in (ctxt or {}).items() if name not in IGNORED}
         if not words.is_name(known.get('request_id')):
             known['request_id'] = None  # one is generated
-        made = RequestContext.from_dict(known)
-        made.timestamp = known.get('timestamp')  # of Nova's contexts, by the clock of its API
-        return made
+        context = RequestContext.from_dict(known)
+        context.timestamp = known.get('timestamp')  # of Nova's contexts, by the clock of its API
+        return context
 
 
 class PlainSerializer(Serializer):
@@ -216,7 +217,8 @@ class Dispatcher(messaging.RPCDispatcher):
         super().__init__(endpoints, serializer, access_policy)
         # The original's endpoint has no target, and may not be called where methods are exposed.
         self.endpoints = [
-            Ping() if isinstance(one, PingEndpoint) else one for one in self.endpoints
+            Ping() if isinstance(endpoint, PingEndpoint) else endpoint
+            for endpoint in self.endpoints
         ]
         self._pauses, self._timeout_s = pauses, timeout_s
 
@@ -244,13 +246,13 @@ class Dispatcher(messaging.RPCDispatcher):
         read_entity = self.serializer.deserialize_entity
         given = {name: read_entity(context, value) for name, value in args.items()}
         with continued(ctxt) if TRACER.sink else UNTRACED:
-            found = getattr(endpoint, method)(context, **given)
-            if isinstance(found, Deferred):
+            result = getattr(endpoint, method)(context, **given)
+            if isinstance(result, Deferred):
                 if not self.waits:
-                    return self._later(found, method, context, ctxt)
+                    return self._later(result, method, context, ctxt)
                 with answered(method):
-                    found = found.result()
-        return self.serializer.serialize_entity(context, found)
+                    result = result.result()
+        return self.serializer.serialize_entity(context, result)
 
     def _later(self, deferred, method, context, ctxt):
         """The Deferred of the serialized answer."""
@@ -283,17 +285,19 @@ def _check(incoming):
     """Checks that a message has the form of an RPC message. Raises InvalidRequest."""
     message = incoming.message
     if not isinstance(message, dict):
-        raise errors.InvalidRequest('message', f'{words.short(message)} is no mapping')
+        raise errors.InvalidRequest('message', f'{words.short(message)} is not a mapping')
     if not isinstance(incoming.ctxt, dict):
-        raise errors.InvalidRequest('context', f'{words.short(incoming.ctxt)} is no mapping')
+        raise errors.InvalidRequest('context', f'{words.short(incoming.ctxt)} is not a mapping')
     words.name(message.get('method'), 'method')
     if message.get('namespace') is not None:
         words.name(message['namespace'], 'namespace')
     version = message.get('version', '1.0')
     if not isinstance(version, str) or not VERSION.fullmatch(version):
-        raise errors.InvalidRequest('version', f'{words.short(version)} is no version such as 1.0')
+        raise errors.InvalidRequest(
+            'version', f'{words.short(version)} is not a version such as 1.0'
+        )
     if not isinstance(message.get('args', {}), dict):
-        raise errors.InvalidRequest('args', f'{words.short(message["args"])} is no mapping')
+        raise errors.InvalidRequest('args', f'{words.short(message["args"])} is not a mapping')
     if _seconds(incoming.client_timeout) is None:
         incoming.client_timeout = None
 

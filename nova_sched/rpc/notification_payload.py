@@ -61,7 +61,9 @@ def versioned(spec):
             'instance_group': _made(_group, data.get('instance_group')),
             'force_hosts': _first(data.get('force_hosts')),
             'force_nodes': _first(data.get('force_nodes')),
-            'security_groups': [one[DATA].get('uuid') or one[DATA].get('name') for one in groups],
+            'security_groups': [
+                group[DATA].get('uuid') or group[DATA].get('name') for group in groups
+            ],
         },
     )
 
@@ -92,63 +94,63 @@ def _flavor(data):
 
 def _image(data):
     properties = dict(_data(data.get('properties')))
-    made = _payload('ImageMetaPropsPayload', '1.20', properties)
-    return _payload('ImageMetaPayload', '1.0', {**_taken(OF_IMAGE, data), 'properties': made})
+    payload = _payload('ImageMetaPropsPayload', '1.20', properties)
+    return _payload('ImageMetaPayload', '1.0', {**_taken(OF_IMAGE, data), 'properties': payload})
 
 
 def _numa(data, uuid):
-    made = {
+    fields = {
         'instance_uuid': data.get('instance_uuid', uuid),
         'emulator_threads_policy': data.get('emulator_threads_policy'),
-        'cells': [_made(_cell, one) for one in data.get('cells') or ()],
+        'cells': [_made(_cell, cell) for cell in data.get('cells') or ()],
     }
-    return _payload('InstanceNUMATopologyPayload', '1.0', made)
+    return _payload('InstanceNUMATopologyPayload', '1.0', fields)
 
 
 def _cell(data):
-    made = {**_taken(OF_CELL, data), 'cpu_topology': _made(_cpus, data.get('cpu_topology'))}
-    return _payload('InstanceNUMACellPayload', '1.2', made)
+    fields = {**_taken(OF_CELL, data), 'cpu_topology': _made(_cpus, data.get('cpu_topology'))}
+    return _payload('InstanceNUMACellPayload', '1.2', fields)
 
 
 def _cpus(data):
-    made = _taken(['sockets', 'cores', 'threads'], data)
-    return _payload('VirtCPUTopologyPayload', '1.0', made)
+    fields = _taken(['sockets', 'cores', 'threads'], data)
+    return _payload('VirtCPUTopologyPayload', '1.0', fields)
 
 
 def _pci(data, uuid):
     requests = [
-        _payload('InstancePCIRequestPayload', '1.1', _taken(OF_PCI, one[DATA]))
-        for one in data.get('requests') or ()
+        _payload('InstancePCIRequestPayload', '1.1', _taken(OF_PCI, request[DATA]))
+        for request in data.get('requests') or ()
     ]
-    made = {'instance_uuid': data.get('instance_uuid', uuid), 'requests': requests}
-    return _payload('InstancePCIRequestsPayload', '1.0', made)
+    fields = {'instance_uuid': data.get('instance_uuid', uuid), 'requests': requests}
+    return _payload('InstancePCIRequestsPayload', '1.0', fields)
 
 
 def _destination(data):
-    made = {name: data[name] for name in ('host', 'node') if data.get(name) is not None}
+    fields = {name: data[name] for name in ('host', 'node') if data.get(name) is not None}
     cell = data.get('cell')
     if cell is not None:
         known = {'disabled': False, **_taken(['uuid', 'name'], cell[DATA])}
         known |= {name: cell[DATA][name] for name in known if name in cell[DATA]}
-        made['cell'] = _payload('CellMappingPayload', '2.0', known)
-    return _payload('DestinationPayload', '1.0', {**made, 'aggregates': data.get('aggregates')})
+        fields['cell'] = _payload('CellMappingPayload', '2.0', known)
+    return _payload('DestinationPayload', '1.0', {**fields, 'aggregates': data.get('aggregates')})
 
 
 def _retry(data):
     nodes = _data(data.get('hosts')).get('objects') or ()
-    hosts = [one[DATA]['hypervisor_hostname'] for one in nodes]
-    made = {'num_attempts': data.get('num_attempts'), 'hosts': hosts}
-    return _payload('SchedulerRetriesPayload', '1.0', made)
+    hosts = [node[DATA]['hypervisor_hostname'] for node in nodes]
+    fields = {'num_attempts': data.get('num_attempts'), 'hosts': hosts}
+    return _payload('SchedulerRetriesPayload', '1.0', fields)
 
 
 def _group(data):
     policy = data.get('policy')
-    made = {
+    fields = {
         **_taken(OF_GROUP, data),
         'policies': [policy] if policy else [],
         'rules': data.get('rules') or data.get('_rules') or {},
     }
-    return _payload('ServerGroupPayload', '1.1', made)
+    return _payload('ServerGroupPayload', '1.1', fields)
 
 
 # The payload without versions.
@@ -182,17 +184,17 @@ def legacy(spec):
 def _plain(value, name=None):
     """The primitive of an object as a mapping of its set fields; other values as they are."""
     if isinstance(value, dict):
-        return {name: _plain(one, name) for name, one in value.get(DATA, value).items()}
+        return {name: _plain(field, name) for name, field in value.get(DATA, value).items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if name in TIMES and value is not None:
         return words.moment(value).strftime(LEGACY_TIME)
     return value
 
 
 def _dump(value):
-    """The same of an object that Nova sends by its attributes."""
+    """The same for an object that Nova sends by its attributes."""
     if isinstance(value, dict) and DATA in value:
-        own = {f'_obj_{name}': _dump(one) for name, one in value[DATA].items()}
+        own = {f'_obj_{name}': _dump(field) for name, field in value[DATA].items()}
         return {'VERSION': value[VERSION], **own}
-    return [_dump(one) for one in value] if isinstance(value, (list, tuple)) else value
+    return [_dump(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -68,9 +68,9 @@ class Notifications:
             self._problems.begin('queue', 'Notifications are dropped: the bus does not take them')
 
     def _run(self):
-        while (told := self._waiting.get()) is not None:
+        while (notification := self._waiting.get()) is not None:
             try:
-                self._send(*told)
+                self._send(*notification)
             except Exception as error:  # noqa: BLE001, the next one may be sent
                 self._problems.begin('send', 'A notification cannot be sent: %s', error)
             else:
@@ -128,11 +128,11 @@ def of_options(conf):
     notifiers = []
     if wanted in (UNVERSIONED, BOTH):
         publisher = f'scheduler.{host}'
-        made = messaging.Notifier(bus, publisher, serializer=CallSerializer())
-        notifiers.append((made, notification_payload.legacy))
+        notifier = messaging.Notifier(bus, publisher, serializer=CallSerializer())
+        notifiers.append((notifier, notification_payload.legacy))
     if wanted in (VERSIONED, BOTH):
         topics = conf.notifications.versioned_notifications_topics
         publisher = f'nova-scheduler:{host}'
-        made = messaging.Notifier(bus, publisher, serializer=CallSerializer(), topics=topics)
-        notifiers.append((made, notification_payload.versioned))
+        notifier = messaging.Notifier(bus, publisher, serializer=CallSerializer(), topics=topics)
+        notifiers.append((notifier, notification_payload.versioned))
     return Notifications(notifiers)

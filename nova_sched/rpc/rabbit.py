@@ -47,8 +47,8 @@ CONNECT_S = 5.0  # for each host
 CLOSE_S = 1.0
 SILENCE_S = 10.0  # a broker that sends nothing for this time counts as unavailable
 TRUE = ('1', 'true', 'yes', 'on')
-READ = 65536  # bytes to read at once
-FRAMES = 1000  # frames to read before other work is done
+READ_BYTES = 65536  # bytes to read at once
+MAX_FRAMES = 1000  # frames to read before other work is done
 AGAIN_S = (
     0.25  # at most, until the first attempt to connect after a loss; after a failure, at least
 )
@@ -179,18 +179,18 @@ def close(connection: amqp.Connection) -> None:
         connection.collect()
 
 
-def body(found: amqp.Message) -> bytes:
+def body(received: amqp.Message) -> bytes:
     """Return the body of a received message; py-amqp has text for an empty one."""
-    return bytes(found.body or b'')
+    return bytes(received.body or b'')
 
 
-def plain_body(found: amqp.Message) -> bytes:
+def plain_body(received: amqp.Message) -> bytes:
     """Return the body of a received message, which kombu may have compressed.
 
     Raises InvalidRequest for one that cannot be decompressed, or is too long then.
     """
-    how = headers(found).get('compression')
-    return guarded_kombu.expanded(body(found), how) if how else body(found)
+    how = headers(received).get('compression')
+    return guarded_kombu.expanded(body(received), how) if how else body(received)
 
 
 def compressed(body: bytes, how: str) -> tuple[bytes, str]:
@@ -198,13 +198,14 @@ def compressed(body: bytes, how: str) -> tuple[bytes, str]:
     return kombu.compression.compress(body, how)
 
 
-def headers(found: amqp.Message) -> Mapping[str, Any]:
+def headers(received: amqp.Message) -> Mapping[str, Any]:
     """Return the headers of a received message."""
-    return found.properties.get('application_headers') or {}
+    return received.properties.get('application_headers') or {}
 
 
 class Session:
-    """One connection of a BusThread, from its begin to its end. For one thread; raises ERRORS."""
+    """One connection of a BusThread, from its beginning to its end. For one thread; raises
+    ERRORS."""
 
     def __init__(self, connection: amqp.Connection):
         self.connection = connection
@@ -229,7 +230,7 @@ class Session:
 
     def read(self) -> None:
         """Read what the broker has sent; the first byte of it is available."""
-        for _ in range(FRAMES):
+        for _ in range(MAX_FRAMES):
             self.connection.blocking_read(self._silence_s)
             if not self.is_pending():
                 return
@@ -252,10 +253,10 @@ class Session:
 
 
 def _read_ahead(transport: Any) -> None:
-    """Let py-amqp read all that the socket has, and not three times for each frame."""
+    """Let py-amqp read all that the socket has, in place of three reads for each frame."""
     receive = getattr(transport, '_quick_recv', None)
     if receive is not None and hasattr(transport, '_read_buffer'):
-        transport._quick_recv = lambda count: receive(max(count, READ))
+        transport._quick_recv = lambda count: receive(max(count, READ_BYTES))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -390,7 +391,7 @@ class BusThread(Generic[Opened]):
             self._pause_s, self._connect_at_s = 0.0, now_s + random.uniform(0.0, AGAIN_S)
 
     def nap(self, seconds: float) -> None:
-        """Wait so long at most; ``rouse`` ends it, now or before."""
+        """Wait at most this long; ``rouse`` ends the wait, even if it was called before."""
         self._roused.select(seconds)
 
     def close(self) -> None:
@@ -403,8 +404,8 @@ class BusThread(Generic[Opened]):
             except Exception as error:  # noqa: BLE001, callbacks run until the broker answers
                 LOG.warning('%s did not leave the broker in good order: %s', self._name, error)
                 session.close()
-        for one in (self._all, self._roused, self._hear, self._wake):
-            one.close()
+        for handle in (self._all, self._roused, self._hear, self._wake):
+            handle.close()
 
     def _run(self) -> None:
         try:
@@ -455,7 +456,7 @@ class BusThread(Generic[Opened]):
         until_s = min(due_s, self._user.due_s())
         if session is not None and session.is_pending():
             until_s = -math.inf
-        ready = [one.fileobj for one, _ in self._all.select(max(0.0, until_s - time.monotonic()))]
+        ready = [key.fileobj for key, _ in self._all.select(max(0.0, until_s - time.monotonic()))]
         if self._hear in ready:
             with contextlib.suppress(BlockingIOError):
                 self._hear.recv(4096)

@@ -31,7 +31,7 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
         raise errors.BadReport(
             words.short(name), 'stats', f'it must be a ComputeNode, not {words.kind(node)}'
         )
-    made = compute_node.report(
+    node_report = compute_node.report(
         node,
         CONF.stats.max_report_size,
         name=name,
@@ -40,14 +40,14 @@ def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
         default_cell_uuid=CONF.stats.cell_uuid,
     )
     if instances is None:
-        return made
+        return node_report
     try:
         if not isinstance(instances, dict):
-            return dataclasses.replace(made, instances=translate.instance_uuids(instances))
+            return dataclasses.replace(node_report, instances=translate.instance_uuids(instances))
         held = translate.instance_amounts(instances)
-        return dataclasses.replace(made, instances=frozenset(held), held=held)
+        return dataclasses.replace(node_report, instances=frozenset(held), held=held)
     except errors.InvalidRequest as error:
-        raise errors.BadReport(made.nodename, error.where, error.why) from error
+        raise errors.BadReport(node_report.nodename, error.where, error.why) from error
 
 
 def order(seen, boot, sequence):

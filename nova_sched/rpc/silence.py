@@ -22,7 +22,8 @@ PAUSE_S = 5
 
 
 def set_defaults():
-    """Values of the operator, in the configuration or in the URL, override these defaults."""
+    """Set these defaults. The operator's values, in the configuration or in the URL, override
+    them."""
     cfg.set_defaults(
         impl_rabbit.rabbit_opts,
         heartbeat_timeout_threshold=HEARTBEAT_S,

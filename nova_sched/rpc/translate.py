@@ -117,11 +117,11 @@ class SpecKinds:
             fields, known = {}, objects.RequestSpec.wire_fields
             for name in call.keys() & known.keys():
                 _, exact, read, nullable = known[name]
-                one = call[name]
-                if not (type(one) is exact or (one is None and nullable)):
-                    one = read(one)
-                if one is not UNKNOWN:
-                    fields[name] = one
+                field_value = call[name]
+                if not (type(field_value) is exact or (field_value is None and nullable)):
+                    field_value = read(field_value)
+                if field_value is not UNKNOWN:
+                    fields[name] = field_value
         except UNUSUAL:
             return None
         return ReceivedSpec(value, fields, kind)
@@ -139,11 +139,11 @@ class SpecKinds:
             self._kinds.setdefault(key, SpecKind())
             if len(self._kinds) > self._most:
                 self._kinds.popitem(last=False)
-        found = self.find(value)
-        if found is None:
+        received = self.find(value)
+        if received is None:
             return spec
-        found._whole = spec
-        return found
+        received._whole = spec
+        return received
 
 
 def _split(value):
@@ -155,7 +155,7 @@ def _split(value):
     if value.get(VERSION) != cls.VERSION or value.get(NAMESPACE) != cls.OBJ_PROJECT_NAMESPACE:
         raise ValueError
     kind = {name: data[name] for name in data.keys() & KIND_FIELDS}
-    call = {name: one for name, one in data.items() if name not in kind}
+    call = {name: field_value for name, field_value in data.items() if name not in kind}
     if words.ESCAPED.search(repr([{**value, DATA: None}, call])):
         raise ValueError
     for change in value.get(CHANGES) or ():
@@ -181,11 +181,11 @@ class SchedulerSerializer(ServerSerializer):
         self._kinds = SpecKinds()
 
     def deserialize_entity(self, ctxt, entity):
-        found = self._kinds.find(entity)
-        if found is not None:
-            return found
-        found = super().deserialize_entity(ctxt, entity)
-        return self._kinds.keep(entity, found) if isinstance(found, objects.RequestSpec) else found
+        value = self._kinds.find(entity)
+        if value is not None:
+            return value
+        value = super().deserialize_entity(ctxt, entity)
+        return self._kinds.keep(entity, value) if isinstance(value, objects.RequestSpec) else value
 
 
 # Calls and their answers.
@@ -284,7 +284,9 @@ def _uuids(spec_obj, given):
     if is_whole and ('flavor' not in spec_obj or spec_obj.flavor is None):
         raise errors.InvalidRequest('spec_obj.flavor', 'it is not set')
     if not isinstance(given or (), (list, tuple)):
-        raise errors.InvalidRequest('instance_uuids', f'{words.short(given)} is no list of UUIDs')
+        raise errors.InvalidRequest(
+            'instance_uuids', f'{words.short(given)} is not a list of UUIDs'
+        )
     if given:
         where, count = 'instance_uuids', len(given)
     else:
@@ -320,23 +322,27 @@ def selections(placed, as_objects):
                 primitive(
                     'Selection',
                     {
-                        'compute_node_uuid': one.node_uuid,
-                        'service_host': one.host,
-                        'nodename': one.nodename,
-                        'cell_uuid': one.cell_uuid or UNKNOWN_CELL,
-                        'limits': _limits(one.limits) if one.limits else NO_LIMITS,
-                        'allocation_request': one.allocation_request,
-                        'allocation_request_version': one.allocation_version,
-                        'availability_zone': one.availability_zone,
+                        'compute_node_uuid': selection.node_uuid,
+                        'service_host': selection.host,
+                        'nodename': selection.nodename,
+                        'cell_uuid': selection.cell_uuid or UNKNOWN_CELL,
+                        'limits': _limits(selection.limits) if selection.limits else NO_LIMITS,
+                        'allocation_request': selection.allocation_request,
+                        'allocation_request_version': selection.allocation_version,
+                        'availability_zone': selection.availability_zone,
                     },
                 )
-                for one in chosen
+                for selection in chosen
             ]
             for chosen in placed
         )
     return [
-        {'host': one.host, 'nodename': one.nodename, 'limits': _told_limits(one.limits)}
-        for one, *_ in placed
+        {
+            'host': selection.host,
+            'nodename': selection.nodename,
+            'limits': _told_limits(selection.limits),
+        }
+        for selection, *_ in placed
     ]
 
 
@@ -346,8 +352,8 @@ NO_LIMITS = primitive('SchedulerLimits', UNLIMITED)
 
 
 def _limits(limits):
-    told = objects.to_primitive(_told_limits(limits))
-    return primitive('SchedulerLimits', {**UNLIMITED, **told})
+    values = objects.to_primitive(_told_limits(limits))
+    return primitive('SchedulerLimits', {**UNLIMITED, **values})
 
 
 def _told_limits(limits):
@@ -360,14 +366,14 @@ def _told_limits(limits):
 
 
 def _numa_limits(limits):
-    found = objects.NUMATopologyLimits(
+    numa_limits = objects.NUMATopologyLimits(
         cpu_allocation_ratio=limits.cpu_ratio, ram_allocation_ratio=limits.ram_ratio
     )
     if limits.physnets or limits.tunneled:
-        found.network_metadata = objects.NetworkMetadata(
+        numa_limits.network_metadata = objects.NetworkMetadata(
             physnets=set(limits.physnets), tunneled=limits.tunneled
         )
-    return found
+    return numa_limits
 
 
 def aggregates(given):
@@ -415,60 +421,60 @@ def instance_uuids(given, where='instances'):
         return None
     items = [given] if isinstance(given, objects.Instance) else given
     if not isinstance(items, (list, tuple, set, frozenset, objects.InstanceList)):
-        raise errors.InvalidRequest(where, f'{words.short(given)} is no list of UUIDs')
+        raise errors.InvalidRequest(where, f'{words.short(given)} is not a list of UUIDs')
     if len(items) > MAX_INSTANCES:
         why = f'{len(items)} of them; at most {MAX_INSTANCES} are accepted'
         raise errors.InvalidRequest(where, why)
-    uuids = (_set(one, 'uuid') if isinstance(one, objects.Instance) else one for one in items)
+    uuids = (_set(item, 'uuid') if isinstance(item, objects.Instance) else item for item in items)
     return frozenset(words.uuid(uuid, where) for uuid in uuids)
 
 
 def instance_amounts(given, where='instances'):
-    """UUID -> amounts by resource class, of a mapping of instances to them; amounts of 0 are left
-    out. Raises InvalidRequest."""
+    """Returns the amounts by resource class of each UUID, from a mapping of instances to amounts.
+    Amounts of 0 are left out. Raises InvalidRequest."""
     instance_uuids(list(given), where)
     sums = collections.Counter()
-    found = {}
+    by_instance = {}
     for uuid, amounts in given.items():
         if not isinstance(amounts, dict):
-            why = f'{words.short(amounts)} is no mapping of resource classes'
+            why = f'{words.short(amounts)} is not a mapping of resource classes'
             raise errors.InvalidRequest(f'{where}.{uuid}', why)
         for name, amount in amounts.items():
             if not words.is_symbol(name):
-                why = f'{words.short(name)} is no resource class'
+                why = f'{words.short(name)} is not a resource class'
                 raise errors.InvalidRequest(f'{where}.{uuid}', why)
             if type(amount) is not int or not 0 <= amount <= MAX_AMOUNT:
-                why = f'{words.short(amount)} is no amount between 0 and {MAX_AMOUNT}'
+                why = f'{words.short(amount)} is not an amount between 0 and {MAX_AMOUNT}'
                 raise errors.InvalidRequest(f'{where}.{uuid}.{name}', why)
-        found[uuid] = {name: amount for name, amount in amounts.items() if amount}
-        sums.update(found[uuid])
+        by_instance[uuid] = {name: amount for name, amount in amounts.items() if amount}
+        sums.update(by_instance[uuid])
         if len(sums) > MAX_CLASSES:
             why = f'there are more than {MAX_CLASSES} resource classes'
             raise errors.InvalidRequest(where, why)
     for name, amount in sums.items():
         if amount > MAX_AMOUNT:
             raise errors.InvalidRequest(f'{where}: {name}', f'{amount} is more than {MAX_AMOUNT}')
-    return found
+    return by_instance
 
 
 def offered_hosts(hosts, weights=None):
-    """(host, name of its node or None) -> weight, of pairs of names and weights by host. Raises
-    InvalidRequest."""
+    """Returns the weight of each offered host, by host and name of its node (or None), from pairs
+    of names and weights by host. Raises InvalidRequest."""
     if not isinstance(hosts, (list, tuple)):
-        raise errors.InvalidRequest('hosts', f'{words.short(hosts)} is no list')
+        raise errors.InvalidRequest('hosts', f'{words.short(hosts)} is not a list')
     if not isinstance(weights or {}, dict):
-        raise errors.InvalidRequest('weights', f'{words.short(weights)} is no mapping')
-    found = {}
+        raise errors.InvalidRequest('weights', f'{words.short(weights)} is not a mapping')
+    offered = {}
     for pair in hosts:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise errors.InvalidRequest('hosts', f'{words.short(pair)} is no pair of names')
+            raise errors.InvalidRequest('hosts', f'{words.short(pair)} is not a pair of names')
         host, node = words.name(pair[0], 'hosts'), pair[1]
         try:
             weight = words.finite((weights or {}).get(host, 0.0))
         except ValueError as error:
             raise errors.InvalidRequest(f'weights.{host}', str(error)) from None
-        found[host, None if node is None else words.name(node, 'hosts')] = weight
-    return found
+        offered[host, None if node is None else words.name(node, 'hosts')] = weight
+    return offered
 
 
 def claim_info(claim, node):
@@ -498,16 +504,16 @@ def claim_info(claim, node):
     )
 
 
-def candidate(one):
+def candidate(offer):
     """An offered host, as the caller receives it."""
     return objects.Candidate(
-        uuid=one.uuid,
-        instance_uuid=one.instance_uuid,
-        compute_node_uuid=one.node_uuid,
-        host=one.host,
-        nodename=one.nodename,
-        rank=one.rank,
-        expires_at=moment(one.expires_s),
+        uuid=offer.uuid,
+        instance_uuid=offer.instance_uuid,
+        compute_node_uuid=offer.node_uuid,
+        host=offer.host,
+        nodename=offer.nodename,
+        rank=offer.rank,
+        expires_at=moment(offer.expires_s),
     )
 
 
@@ -516,17 +522,14 @@ def moment(seconds):
 
 
 def service(given):
-    """disabled, disabled_reason, forced_down, seen_s of a Service object; None for a field that is
-    not set.
-
-    Raises InvalidRequest.
-    """
+    """Returns disabled, disabled_reason, forced_down and seen_s of a Service object; None for a
+    field that is not set. Raises InvalidRequest."""
     if not isinstance(given, objects.Service):
         raise errors.InvalidRequest('service', f'it must be a Service, not {words.kind(given)}')
     reason = _set(given, 'disabled_reason')
     if reason is not None and not words.is_text(reason):
         raise errors.InvalidRequest(
-            'service.disabled_reason', 'it holds characters that are no text'
+            'service.disabled_reason', 'it holds characters that are not text'
         )
     return (
         _set(given, 'disabled'),

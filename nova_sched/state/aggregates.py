@@ -35,7 +35,7 @@ def number(aggregates, key, default, convert):
         return min(words.finite(convert(text)) for text in texts)
     except ValueError:
         LOG.warning(
-            'Aggregate metadata %s has a value that is no number, among %s; it is left out',
+            'Aggregate metadata %s has a value that is not a number, among %s; it is left out',
             key,
             [words.short(text) for text in sorted(texts)],
         )
@@ -120,7 +120,7 @@ class Aggregates:
         return [self._named(self.sets.values[slot]) for slot in np.unique(slots)]
 
     def _named(self, ids):
-        return [self._by_id[one] for one in ids if one in self._by_id]
+        return [self._by_id[aggregate_id] for aggregate_id in ids if aggregate_id in self._by_id]
 
     def numbers(self, slots, key, default, convert):
         """Returns the numeric override of each row: a plain default if no aggregate has the
@@ -134,5 +134,5 @@ class Aggregates:
                 lambda ids: number(self._named(ids), key, np.nan, convert), float
             )
             self._numbers[key, convert] = versions, values
-        found = values[slots]
-        return np.where(np.isnan(found), default, found)
+        overrides = values[slots]
+        return np.where(np.isnan(overrides), default, overrides)

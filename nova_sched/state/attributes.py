@@ -38,8 +38,8 @@ def fact(thing, name):
 
 
 def _stats(thing):
-    found = read(thing, 'stats')
-    return found if isinstance(found, Mapping) else {}
+    stats = read(thing, 'stats')
+    return stats if isinstance(stats, Mapping) else {}
 
 
 def attribute(thing, name):
@@ -74,25 +74,25 @@ def map_attribute(hosts, name, judge):
         return value is not None and judge(value)
 
     if name in TEXTS:
-        found, missing = hosts.map(name, verdict), hosts.map(name, lambda value: value is None)
+        mask, missing = hosts.map(name, verdict), hosts.map(name, lambda value: value is None)
     elif name in NUMBERS or name in RATIOS or name == VERSION:
         column = getattr(hosts, name)
         values, places = np.unique(column, return_inverse=True)
-        found = np.array([judge(value) for value in values.tolist()], dtype=bool)[places]
+        mask = np.array([judge(value) for value in values.tolist()], dtype=bool)[places]
         missing = hosts.everywhere(False)
         if name == VERSION:  # the only number that a node need not report; a reported 0 is valid
             for row in np.flatnonzero(column == 0).tolist():
                 missing[row] = hosts.nodes[row].report.hypervisor_version is None
-        found &= ~missing
+        mask &= ~missing
     elif name in ATTRIBUTES:
         return hosts.map_rows(range(hosts.rows), lambda state: verdict(attribute(state, name)))
     else:
-        found, missing = hosts.everywhere(False), hosts.everywhere(True)
+        mask, missing = hosts.everywhere(False), hosts.everywhere(True)
     if name in hosts.stat_names:
         verdict_once = functools.cache(verdict)
         for row in np.flatnonzero(missing).tolist():
-            found[row] = verdict_once(hosts.nodes[row].report.stats.get(name))
-    return found
+            mask[row] = verdict_once(hosts.nodes[row].report.stats.get(name))
+    return mask
 
 
 def values(hosts, name):
@@ -105,11 +105,11 @@ def values(hosts, name):
         distinct, places = np.unique(getattr(hosts, name), return_inverse=True)
         return distinct.tolist(), places
     if name in OF_NODE:
-        found = [getattr(node, name) for node in hosts.nodes]
+        row_values = [getattr(node, name) for node in hosts.nodes]
     elif name in OF_REPORT:
-        found = [getattr(node.report, OF_REPORT[name]) for node in hosts.nodes]
+        row_values = [getattr(node.report, OF_REPORT[name]) for node in hosts.nodes]
     elif name in ATTRIBUTES:
-        found = [fact(hosts.state(row), name) for row in range(hosts.rows)]
+        row_values = [fact(hosts.state(row), name) for row in range(hosts.rows)]
     else:
         return [None], np.zeros(hosts.rows, dtype=np.intp)
-    return found, np.arange(hosts.rows)
+    return row_values, np.arange(hosts.rows)

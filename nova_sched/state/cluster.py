@@ -244,7 +244,7 @@ class Cluster:
             for claim in claims
             if (held := known.get(claim.consumer_uuid)) is claim or held == claim
         }
-        for consumer in [one for one in known if one not in same]:
+        for consumer in [consumer_uuid for consumer_uuid in known if consumer_uuid not in same]:
             self._give_back(node, consumer)
         used = collections.Counter(foreign)
         for claim in claims:
@@ -320,10 +320,10 @@ class Cluster:
 
     def release(self, *consumptions):
         """Take the usage of Consumptions off their nodes, and restore the earlier claims."""
-        self.drop(*(one.held for one in consumptions))
-        ours = {id(one.held) for one in consumptions}
-        earlier = (one.before for one in consumptions)
-        self.add(*(one for one in earlier if one is not None and id(one) not in ours))
+        self.drop(*(consumption.held for consumption in consumptions))
+        ours = {id(consumption.held) for consumption in consumptions}
+        earlier = (consumption.before for consumption in consumptions)
+        self.add(*(claim for claim in earlier if claim is not None and id(claim) not in ours))
 
     def adopt(self, claim):
         """Replace the consumer's claim on the node by this one, as the store has it. Does nothing

@@ -43,8 +43,8 @@ class DeclaredColumn:
     def __get__(self, instance, owner):
         if instance is None:
             return self
-        found = vars(instance)[self._name] = instance.some(self._name)
-        return found
+        array = vars(instance)[self._name] = instance.some(self._name)
+        return array
 
 
 def column(kind: Any) -> Any:
@@ -57,7 +57,9 @@ def declared(cls):
     # In a copy: the first copy of an instance makes Python add an entry to its class at the same
     # time.
     return {
-        name: one.kind for name, one in vars(cls).copy().items() if isinstance(one, DeclaredColumn)
+        name: declaration.kind
+        for name, declaration in vars(cls).copy().items()
+        if isinstance(declaration, DeclaredColumn)
     }
 
 
@@ -106,24 +108,24 @@ class ResourceColumns:
     def put(self, row, inventory):
         """Set a row from an Inventory (None: the node has none of it); the usage does not
         change."""
-        one = inventory or Inventory(0)
+        inventory = inventory or Inventory(0)
         used = int(self._arrays['used'][row])
         values = {
-            'total': one.total,
-            'reserved': one.reserved,
-            'free': one.capacity - used,
-            'unused': one.total - one.reserved - used,
-            'largest': one.largest,
-            'min_unit': one.min_unit,
-            'step_size': one.step_size,
-            'ratio': one.ratio,
-            'spare': one.total * one.ratio - one.reserved - used,
+            'total': inventory.total,
+            'reserved': inventory.reserved,
+            'free': inventory.capacity - used,
+            'unused': inventory.total - inventory.reserved - used,
+            'largest': inventory.largest,
+            'min_unit': inventory.min_unit,
+            'step_size': inventory.step_size,
+            'ratio': inventory.ratio,
+            'spare': inventory.total * inventory.ratio - inventory.reserved - used,
         }
         for name, value in values.items():
             self._arrays[name][row] = value
-        self.stepped = self.stepped or one.min_unit != 1 or one.step_size != 1
-        if one.largest:
-            self.always_allowed = min(self.always_allowed, one.largest)
+        self.stepped = self.stepped or inventory.min_unit != 1 or inventory.step_size != 1
+        if inventory.largest:
+            self.always_allowed = min(self.always_allowed, inventory.largest)
 
     def take(self, row, amount):
         self.used[row] += amount
@@ -133,11 +135,11 @@ class ResourceColumns:
 
     def copy(self, rows=slice(None)):
         """Returns these rows of all columns; ``take`` on it does not change the original."""
-        made = copy.copy(self)
+        copied = copy.copy(self)
         for name in self._arrays:
             column = getattr(self, name)[rows]
-            setattr(made, name, column.copy() if name in TAKEN else column)
-        return made
+            setattr(copied, name, column.copy() if name in TAKEN else column)
+        return copied
 
     def view(self, rows):
         """Returns these rows (an array) of the columns; each is copied at its first use."""
@@ -178,12 +180,12 @@ class MetricColumns:
     def __init__(self):
         self._columns = {}
 
-    def put(self, row, found):
+    def put(self, row, numbers):
         """Set the row's metrics to exactly these: name -> number."""
         for name, column in self._columns.items():
             if row >= len(column):
                 column = self._columns[name] = resized(column, 2 * row + 1)
-            column[row] = found.get(name, np.nan)
+            column[row] = numbers.get(name, np.nan)
 
     def move(self, source, target):
         for column in self._columns.values():
@@ -287,10 +289,10 @@ class Columns:
 
     def resource(self, name):
         """Returns the columns of a resource class, made when the first node has some."""
-        found = self.resources.get(name)
-        if found is None:
-            found = self.resources[name] = ResourceColumns(self.rows, self._capacity)
-        return found
+        columns = self.resources.get(name)
+        if columns is None:
+            columns = self.resources[name] = ResourceColumns(self.rows, self._capacity)
+        return columns
 
     def intern(self, name, row, value):
         """Set an interned column of a row."""

@@ -60,16 +60,16 @@ def report(
     refuse = _refusal(node, name)
     uuid, host, nodename = _identity(node, name, refuse)
     if cell_uuid is not None and not words.is_uuid(cell_uuid):
-        refuse('cell_uuid', f'{words.short(cell_uuid)} is no UUID')
+        refuse('cell_uuid', f'{words.short(cell_uuid)} is not a UUID')
     tree = _tree(inventories, max_size, refuse)
     root = tree.get(uuid, {})
     if tree and not root:
         refuse('inventories', f'they have no provider {uuid}, the node itself')
     if allocated is None:
-        found, used = _inventories(node, root, refuse)
+        root_inventories, used = _inventories(node, root, refuse)
     else:
-        found = _of_root(root, refuse)
-        used = _with_reserves(allocated, found)
+        root_inventories = _of_root(root, refuse)
+        used = _with_reserves(allocated, root_inventories)
     stats = _stats(node)
     facts = _facts(node, uuid, tree, stats, max_size, refuse)
     return check(
@@ -77,7 +77,7 @@ def report(
             node_uuid=uuid,
             host=host,
             nodename=nodename,
-            inventories=found,
+            inventories=root_inventories,
             used=used,
             cell_uuid=cell_uuid or default_cell_uuid,
             traits=frozenset(root.get('traits', ())),
@@ -117,10 +117,10 @@ def _identity(node, name, refuse):
     host = _get(node, 'host') or name
     nodename = _get(node, 'hypervisor_hostname')
     if not words.is_uuid(uuid):
-        refuse('uuid', f'{words.short(uuid)} is no UUID')
+        refuse('uuid', f'{words.short(uuid)} is not a UUID')
     for field, value in (('host', host), ('hypervisor_hostname', nodename)):
         if not words.is_name(value):
-            refuse(field, f'{words.short(value)} is no name')
+            refuse(field, f'{words.short(value)} is not a name')
     if name is not None and host != name:
         refuse('host', f'it says {words.short(host)}, but {words.short(name)} sent it')
     return uuid, host, nodename
@@ -184,7 +184,7 @@ def _count(stats, key, refuse):
 
 
 def _slack_gb(node):
-    """Disk that is free by the node's record, but not really."""
+    """Returns the disk that is free in the node's record but not in fact."""
     least, free = _get(node, 'disk_available_least'), _get(node, 'free_disk_gb')
     if free is None:
         free = (_get(node, 'local_gb') or 0) - (_get(node, 'local_gb_used') or 0)
@@ -192,9 +192,9 @@ def _slack_gb(node):
 
 
 def _inventories(node, root, refuse):
-    """Inventories and use by resource class: the ComputeNode's own, under those that it reports
-    apart."""
-    found, used = {}, {}
+    """Returns inventories and usage by resource class. Inventories that the node reports
+    separately replace the ComputeNode's own."""
+    inventories, used = {}, {}
     for resource_class, (total_field, used_field, ratio_field) in FIELDS.items():
         total, in_use, ratio = (
             _get(node, field) for field in (total_field, used_field, ratio_field)
@@ -205,14 +205,14 @@ def _inventories(node, root, refuse):
             if value < 0:
                 refuse(field, f'{words.short(value)} is negative')
         if ratio is not None and not (math.isfinite(ratio) and ratio >= 0):
-            refuse(ratio_field, f'{ratio} is no ratio')
-        found[resource_class] = Inventory(total, 0, ratio or INITIAL_RATIOS[resource_class])
+            refuse(ratio_field, f'{ratio} is not a ratio')
+        inventories[resource_class] = Inventory(total, 0, ratio or INITIAL_RATIOS[resource_class])
         used[resource_class] = in_use
     dedicated, pinned = _dedicated(_get(node, 'numa_topology'), refuse)
     # A node that reports its inventories includes there its CPUs for dedicated use: maybe none.
     if dedicated and (not root or PCPU in root.get('inventories', {})):
-        found[PCPU], used[PCPU] = Inventory(dedicated), pinned
-    return found | _of_root(root, refuse), used
+        inventories[PCPU], used[PCPU] = Inventory(dedicated), pinned
+    return inventories | _of_root(root, refuse), used
 
 
 def _of_root(root, refuse):
@@ -223,8 +223,11 @@ def _of_root(root, refuse):
 
 
 def _with_reserves(allocated, inventories):
-    """Use by resource class as a ComputeNode counts it, of allocations as Placement does."""
-    used = {resource_class: one.reserved for resource_class, one in inventories.items()}
+    """Returns the usage by resource class as a ComputeNode counts it, which includes the reserves,
+    from allocations in Placement, which do not."""
+    used = {
+        resource_class: inventory.reserved for resource_class, inventory in inventories.items()
+    }
     for resource_class, amount in allocated.items():
         used[resource_class] = used.get(resource_class, 0) + amount
     return used
@@ -256,7 +259,7 @@ def countable(inventories):
     def refuse(field, why):
         raise _Odd(f'{field}: {why}')
 
-    found, odd = {}, {}
+    counted, odd = {}, {}
     for resource_class, given in inventories.items():
         try:
             if not words.is_symbol(resource_class):
@@ -266,8 +269,8 @@ def countable(inventories):
         except _Odd as error:
             odd[resource_class] = str(error)
         else:
-            found[resource_class] = known
-    return found, odd
+            counted[resource_class] = known
+    return counted, odd
 
 
 def _inventory(where, given, refuse):
@@ -282,7 +285,7 @@ def _inventory(where, given, refuse):
             whole
             or (key == 'allocation_ratio' and isinstance(value, float) and math.isfinite(value))
         ):
-            refuse(f'{where}.{key}', f'{words.short(value)} is no number that can be')
+            refuse(f'{where}.{key}', f'{words.short(value)} is not a number that can be')
     if given['total'] < 0:
         refuse(f'{where}.total', f'{given["total"]} is negative')
     return Inventory(
@@ -327,12 +330,12 @@ def _check_parents(tree, refuse):
     for uuid in tree:
         path: list[str] = []
         above = uuid
-        while above not in depths and len(path) <= words.DEPTH:
+        while above not in depths and len(path) <= words.MAX_DEPTH:
             path.append(above)
             above = tree[above].get('parent_provider_uuid')
         depth = depths.get(above, 0) + len(path)
-        if depth > words.DEPTH:
-            why = f'the provider is in a circle, or below more than {words.DEPTH} others'
+        if depth > words.MAX_DEPTH:
+            why = f'the provider is in a circle, or below more than {words.MAX_DEPTH} others'
             refuse(f'inventories[{uuid}].parent_provider_uuid', why)
         depths |= zip(reversed(path), range(depth - len(path) + 1, depth + 1), strict=True)
 

@@ -61,14 +61,14 @@ def asked_of(request, own, below, traits):
     return asked_below(request, loose, request.required_traits - traits)
 
 
-def with_own(tree, asked, stock_of, taken, traits):
+def with_own(tree, provider_request, stock_of, taken, traits):
     """Returns the tree with the node itself among the providers that may serve groups.
 
     ``stock_of`` returns its Stock of a class, or None. ``taken`` are the units by class that the
     same request has from the node already.
     """
     stocks = {}
-    for name in {name for group in asked.groups for name, _ in group.resources}:
+    for name in {name for group in provider_request.groups for name, _ in group.resources}:
         stock, had = stock_of(name), taken.get(name, 0)
         if stock is not None:
             # This reduces its part of the maximum for one consumer.

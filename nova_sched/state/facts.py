@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-MOST = 256  # answers; most are masks, with a byte for each host
+MAX_ANSWERS = 256  # most are masks, with a byte for each host
 # Changes of rows that are remembered: more than one turn of the loop makes, in which 16,000 hosts
 # send a heartbeat, or a large group is planned.
-MOST_CHANGES = 2**15
+MAX_CHANGES = 2**15
 RESOURCES, CLASSES, HARDWARE = 'resources', 'resource_classes', 'pieces'
 OWN_HOSTS = 'own_hosts'  # a fact of a request: the hosts that have its instance already
 
@@ -79,7 +79,7 @@ class AnswerCache:
     No claim or ordinary report changes a lasting fact of a host.
     """
 
-    def __init__(self, most=MOST):
+    def __init__(self, most=MAX_ANSWERS):
         self._answers = collections.OrderedDict()
         self._most = most
 
@@ -110,7 +110,7 @@ class ChangedRows:
     lasting facts change, nothing that a reader has kept is valid any more (``forget``).
     """
 
-    def __init__(self, most=MOST_CHANGES):
+    def __init__(self, most=MAX_CHANGES):
         self._rows: list[int] = []
         self._facts: list[int] = []
         self._first, self._most = 0, most

@@ -44,12 +44,12 @@ def image_properties(spec):
     if properties is None:
         return {}
     if hasattr(properties, 'set_fields'):
-        found = properties.set_fields()
+        values = properties.set_fields()
     elif hasattr(properties, 'fields'):
-        found = {name: read(properties, name) for name in properties.fields if name in properties}
+        values = {name: read(properties, name) for name in properties.fields if name in properties}
     else:
-        found = dict(properties) if hasattr(properties, 'keys') else dict(vars(properties))
-    return {name: value for name, value in found.items() if value is not None}
+        values = dict(properties) if hasattr(properties, 'keys') else dict(vars(properties))
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def cpu_policy(spec):

@@ -40,8 +40,8 @@ OF_PROFILE = 'device_profile_'  # how the requester_id of a group of Cyborg begi
 def parts(spec, kind):
     """Returns the valid extra specs of a kind: (suffix, name, value); the suffix may be empty."""
     for key, value in extra_specs(spec).items():
-        if key.startswith(kind) and (found := KEY.fullmatch(key)) and found[1] == kind:
-            yield found[2] or '', found[3], value
+        if key.startswith(kind) and (match := KEY.fullmatch(key)) and match[1] == kind:
+            yield match[2] or '', match[3], value
 
 
 def amount(name, value):
@@ -54,19 +54,19 @@ def amount(name, value):
 
 def _amounts(spec):
     """Returns the units by class, of each suffix, including zeros."""
-    found: dict[str, dict[str, int]] = {}
+    amounts: dict[str, dict[str, int]] = {}
     for suffix, name, value in parts(spec, RESOURCES):
-        found.setdefault(suffix, {})[name] = amount(name, value)
-    return found
+        amounts.setdefault(suffix, {})[name] = amount(name, value)
+    return amounts
 
 
 def named_traits(spec, verdict):
     """Returns the traits of each suffix that have this verdict."""
-    found: dict[str, set[str]] = {}
+    by_suffix: dict[str, set[str]] = {}
     for suffix, name, value in parts(spec, TRAIT):
         if value == verdict:
-            found.setdefault(suffix, set()).add(name)
-    return found
+            by_suffix.setdefault(suffix, set()).add(name)
+    return by_suffix
 
 
 def _requested(spec):
@@ -79,13 +79,17 @@ def _requested(spec):
 
 def groups(spec):
     """Returns all groups, those of the flavor first. Raises ValueError for two of one name."""
-    found = [*_of_flavor(spec), *map(_of_port, _requested(spec))]
+    all_groups = [*_of_flavor(spec), *map(_of_port, _requested(spec))]
     twice = [
-        suffix for suffix, count in Counter(group.suffix for group in found).items() if count > 1
+        suffix
+        for suffix, count in Counter(group.suffix for group in all_groups).items()
+        if count > 1
     ]
     if twice:
         raise ValueError(f'two groups are called {twice[0]}')
-    return tuple(group for group in found if group.resources or group.required or group.forbidden)
+    return tuple(
+        group for group in all_groups if group.resources or group.required or group.forbidden
+    )
 
 
 def _of_flavor(spec):
@@ -99,12 +103,12 @@ def _of_flavor(spec):
             )
 
 
-def _of_port(found):
+def _of_port(group):
     resources = {
-        name: amount(name, value) for name, value in (read(found, 'resources') or {}).items()
+        name: amount(name, value) for name, value in (read(group, 'resources') or {}).items()
     }
-    traits = read(found, 'required_traits'), read(found, 'forbidden_traits')
-    return _group(read(found, 'requester_id') or '', resources, *traits, read(found, 'in_tree'))
+    traits = read(group, 'required_traits'), read(group, 'forbidden_traits')
+    return _group(read(group, 'requester_id') or '', resources, *traits, read(group, 'in_tree'))
 
 
 def _group(suffix, amounts, required, forbidden, in_tree=None):
@@ -140,15 +144,15 @@ def resources(spec):
     """Returns the amount by resource class, outside of groups: the flavor's, as far as extra specs
     do not replace it."""
     policy, vcpus = cpu_policy(spec), flavor(spec, 'vcpus')
-    asked = dict(_amounts(spec).get('', {}))
+    amounts = dict(_amounts(spec).get('', {}))
     if policy in (DEDICATED, MIXED):
         dedicated = dedicated_cpus(spec, vcpus)
         # Emulator threads that are isolated from the guest's CPUs get a CPU.
         isolated = extra_specs(spec).get('hw:emulator_threads_policy') == 'isolate'
-        asked[PCPU] = dedicated + isolated
+        amounts[PCPU] = dedicated + isolated
         if policy == MIXED:
-            asked[VCPU] = vcpus - dedicated
-    return _completed(spec, asked)
+            amounts[VCPU] = vcpus - dedicated
+    return _completed(spec, amounts)
 
 
 def fallback_vcpus(spec):
@@ -159,24 +163,24 @@ def fallback_vcpus(spec):
     """
     if cpu_policy(spec) != DEDICATED:
         return 0
-    found = _completed(spec, dict(_amounts(spec).get('', {})))
-    return 0 if PCPU in found else found.get(VCPU, 0)
+    amounts = _completed(spec, dict(_amounts(spec).get('', {})))
+    return 0 if PCPU in amounts else amounts.get(VCPU, 0)
 
 
-def _completed(spec, asked):
+def _completed(spec, amounts):
     """Adds the requirements of the flavor's own fields, and of its image, to those by name;
     removes zeros."""
-    named = {*asked, *(name for _, name, _ in parts(spec, RESOURCES))}
+    named = {*amounts, *(name for _, name, _ in parts(spec, RESOURCES))}
     named.update(name for group in _requested(spec) for name in read(group, 'resources') or ())
     own = {MEMORY_MB: flavor(spec, 'memory_mb'), DISK_GB: fields.disk_gb(spec)}
     if not named & {VCPU, PCPU}:
         own = {VCPU: flavor(spec, 'vcpus'), **own}
-    asked |= {name: units for name, units in own.items() if name not in named}
+    amounts |= {name: units for name, units in own.items() if name not in named}
     if encrypts_memory(spec):
-        asked['MEM_ENCRYPTION_CONTEXT'] = 1
+        amounts['MEM_ENCRYPTION_CONTEXT'] = 1
     if labels := extra_specs(spec).get('hw:pmem'):
-        asked |= Counter(map(_pmem_class, filter(str.strip, labels.split(','))))
-    return {name: units for name, units in asked.items() if units}
+        amounts |= Counter(map(_pmem_class, filter(str.strip, labels.split(','))))
+    return {name: units for name, units in amounts.items() if units}
 
 
 def _pmem_class(label):
@@ -200,20 +204,20 @@ def dedicated_cpus(spec, vcpus):
 
 def unsupported(spec):
     """Returns the keys of the request that no rule here supports, and that must not be ignored."""
-    found = [word for key, value in extra_specs(spec).items() if (word := _strange(key, value))]
+    keys = [word for key, value in extra_specs(spec).items() if (word := _strange(key, value))]
     for group in _requested(spec):
-        found += _strange_parts(group)
+        keys += _strange_parts(group)
     if DEVICE_PROFILE in extra_specs(spec) and not _has_profile(spec):
-        found.append(DEVICE_PROFILE)
+        keys.append(DEVICE_PROFILE)
     if known := groups(spec):
         near = frozenset().union(*same_subtree(spec))
         # Traits alone only describe where the other groups of a subtree are.
-        found += [f'group {group.suffix} without resources' for group in known
-                  if not group.resources and group.suffix not in near]  # fmt: skip
-        found += [
+        keys += [f'group {group.suffix} without resources' for group in known
+                 if not group.resources and group.suffix not in near]  # fmt: skip
+        keys += [
             f'same_subtree {suffix}' for suffix in sorted(near - {group.suffix for group in known})
         ]
-    return tuple(found)
+    return tuple(keys)
 
 
 def _has_profile(spec):
@@ -234,16 +238,16 @@ def _strange(key, value):
         return None if value in (NONE, ISOLATE) else f'{key}={value}'
     if not key.startswith((RESOURCES, TRAIT)):
         return None
-    found = KEY.fullmatch(key)
-    if found is None:
+    match = KEY.fullmatch(key)
+    if match is None:
         return key
-    return f'{key}={value}' if found[1] == TRAIT and value not in (REQUIRED, FORBIDDEN) else None
+    return f'{key}={value}' if match[1] == TRAIT and value not in (REQUIRED, FORBIDDEN) else None
 
 
 def _strange_parts(group):
-    found = [name for name in ('aggregates', 'forbidden_aggregates') if read(group, name)]
+    unknown = [name for name in ('aggregates', 'forbidden_aggregates') if read(group, name)]
     if not read(group, 'use_same_provider', True):
-        found.append('use_same_provider=False')
+        unknown.append('use_same_provider=False')
     if not read(group, 'requester_id'):
-        found.append('without requester_id')
-    return [f'requested_resources {word}' for word in found]
+        unknown.append('without requester_id')
+    return [f'requested_resources {word}' for word in unknown]

@@ -70,9 +70,10 @@ class Hosts(Columns):
 
     @property
     def undecided(self):
-        """How many answers of rules held for now only, because a search had too few steps."""
+        """Returns how many answers of rules are preliminary, because a search had too few
+        steps."""
         columns = self.interned['machine'], self.interned['shape'], self.row_verdicts
-        return sum(one.undecided for one in columns)
+        return sum(column.undecided for column in columns)
 
     # Nova's names for the resource columns.
 
@@ -128,13 +129,13 @@ class Hosts(Columns):
 
     def fits(self, resource_class, amount):
         """Rows that can give the amount of a resource class to one consumer."""
-        found = self.resources.get(resource_class)
-        return self.everywhere(False) if found is None else found.fits(amount)
+        resource = self.resources.get(resource_class)
+        return self.everywhere(False) if resource is None else resource.fits(amount)
 
     def has_class(self, resource_class):
         """Rows whose node itself has an inventory of a resource class."""
-        found = self.resources.get(resource_class)
-        return self.everywhere(False) if found is None else found.total > 0
+        resource = self.resources.get(resource_class)
+        return self.everywhere(False) if resource is None else resource.total > 0
 
     @property
     def has_exclusive_domains(self):
@@ -179,9 +180,9 @@ class Hosts(Columns):
     def growing(self, request, resource_class):
         """Returns, for each row with the instance: the sum of both of its sizes, and whether there
         is capacity for it."""
-        found = ((row, self.nodes[row].growth(request, resource_class))
-                 for row in self.places.get(request.instance_uuid, ()))  # fmt: skip
-        return {row: both for row, both in found if both is not None}
+        growths = ((row, self.nodes[row].growth(request, resource_class))
+                   for row in self.places.get(request.instance_uuid, ()))  # fmt: skip
+        return {row: both for row, both in growths if both is not None}
 
     def count_images(self, name, text):
         """Returns how many instances of an image with that property each row holds, as far as
@@ -199,9 +200,9 @@ class Hosts(Columns):
 
     def trait_names(self):
         """Names of the traits that a host, or a child provider, has."""
-        found = {trait for trait in self.traits.words if self.has_trait(trait).any()}
+        names = {trait for trait in self.traits.words if self.has_trait(trait).any()}
         trees = [tree for tree in self.interned['shape'].values if tree is not None]
-        return found.union(*(one.traits for tree in trees for one in tree.children))
+        return names.union(*(provider.traits for tree in trees for provider in tree.children))
 
     def has_zone(self, zone):
         """Whether any aggregate names the zone."""
@@ -210,7 +211,7 @@ class Hosts(Columns):
     def in_zone(self, zone, default_zone):
         """Rows of a zone; hosts without a zone in their aggregates are in the default zone."""
         return self.aggregates.map(
-            self.aggregate_set, lambda found: zone in (zones(found) or {default_zone})
+            self.aggregate_set, lambda aggregates: zone in (zones(aggregates) or {default_zone})
         )
 
     def aggregate_number(self, key, default, convert):
@@ -274,7 +275,9 @@ class Hosts(Columns):
         """Rows with a child provider that has the trait."""
         rows = np.arange(self.rows)
         return self.map_shapes(
-            rows, ('trait', trait), lambda tree: any(trait in one.traits for one in tree.children)
+            rows,
+            ('trait', trait),
+            lambda tree: any(trait in provider.traits for provider in tree.children),
         )
 
     def map_each(self, rows, question, judge):
@@ -315,7 +318,8 @@ class Hosts(Columns):
         return HostState(self, row)
 
     def what_if(self, rows=None):
-        """Returns a view of these hosts in which columns can be replaced: they stay as they are.
+        """Returns a view of these hosts in which columns can be replaced; the hosts themselves do
+        not change.
 
         ``rows`` (an array) are the rows of the view, of which one may occur several times; their
         columns are copies, each made at its first use. None: all rows, whose columns are shared
@@ -351,7 +355,7 @@ class WhatIf(Hosts):
     resources: Any
 
     def __getattr__(self, name):
-        """What is not there yet in a view of some rows: made from the real hosts."""
+        """Makes what a view of some rows does not have yet, from the real hosts."""
         if name == 'nodes':
             self.nodes = [self.real.nodes[row] for row in self.picked.tolist()]
         elif name == 'resources':
@@ -383,8 +387,8 @@ class WhatIf(Hosts):
     def aggregate_number(self, key, default, convert):
         if isinstance(default, np.ndarray):
             return super().aggregate_number(key, default, convert)
-        found = self.real.aggregate_number(key, default, convert)
-        return found[self.picked] if isinstance(found, np.ndarray) else found
+        numbers = self.real.aggregate_number(key, default, convert)
+        return numbers[self.picked] if isinstance(numbers, np.ndarray) else numbers
 
     def metric(self, name):
         return self.real.metric(name)[self.picked]
@@ -400,9 +404,9 @@ class WhatIf(Hosts):
         return self.real.count_images(name, text)[self.picked]
 
     def growing(self, request, resource_class):
-        found = self.real.growing(request, resource_class)
-        rows = np.arange(len(self.real))[self.picked].tolist() if found else ()
-        return {row: found[real] for row, real in enumerate(rows) if real in found}
+        growths = self.real.growing(request, resource_class)
+        rows = np.arange(len(self.real))[self.picked].tolist() if growths else ()
+        return {row: growths[real] for row, real in enumerate(rows) if real in growths}
 
 
 class SomeResources(dict):
@@ -413,8 +417,8 @@ class SomeResources(dict):
         self._real, self._rows = real, rows
 
     def __missing__(self, name):
-        found = self[name] = self._real[name].view(self._rows)
-        return found
+        resource = self[name] = self._real[name].view(self._rows)
+        return resource
 
     def __contains__(self, name):
         return name in self._real

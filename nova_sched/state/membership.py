@@ -63,12 +63,12 @@ def group_now(cluster, request, also=()):
     if group.policy != AFFINITY:
         return dataclasses.replace(group, members=frozenset(members))
     others = members - {request.instance_uuid}
-    claimed = [found for other in others if (found := _claimed_hosts(cluster, other))]
+    claimed = [hosts for other in others if (hosts := _claimed_hosts(cluster, other))]
     known = frozenset().union(*claimed)
     if not known:
         rows = (row for other in others for row in cluster.hosts.places.get(other, ()))
         known = group.hosts | {cluster.hosts.nodes[row].host for row in rows}
-    in_transit = any(found != known for found in claimed) or (len(known) > 1 and bool(claimed))
+    in_transit = any(hosts != known for hosts in claimed) or (len(known) > 1 and bool(claimed))
     return dataclasses.replace(
         group, members=frozenset(members), hosts=known, in_transit=in_transit
     )

@@ -25,15 +25,15 @@ MAX_VALUE = 2**63
 
 def read(text):
     """Returns the metrics in a report's text, each with Nova's attribute names; none if the text
-    is no list."""
+    is not a list."""
     try:
-        found = json.loads(text) if text else []
+        items = json.loads(text) if text else []
     except (ValueError, RecursionError):
-        found = []
+        items = []
     return [
-        types.SimpleNamespace(**{**one, 'value': _number(one['name'], one.get('value'))})
-        for one in (found if isinstance(found, list) else ())
-        if isinstance(one, dict) and isinstance(one.get('name'), str)
+        types.SimpleNamespace(**{**item, 'value': _number(item['name'], item.get('value'))})
+        for item in (items if isinstance(items, list) else ())
+        if isinstance(item, dict) and isinstance(item.get('name'), str)
     ]
 
 
@@ -46,6 +46,7 @@ def _number(name, value):
 
 
 def values(metrics):
-    """Name -> number of metrics with Nova's attribute names; NO_VALUE where there is none."""
-    found = {one.name: attribute(one, 'value') for one in metrics or ()}
-    return {name: NO_VALUE if value is None else float(value) for name, value in found.items()}
+    """Returns the numbers of metrics by name, from metrics with Nova's attribute names; NO_VALUE
+    for a metric without a number."""
+    by_name = {metric.name: attribute(metric, 'value') for metric in metrics or ()}
+    return {name: NO_VALUE if value is None else float(value) for name, value in by_name.items()}

@@ -165,20 +165,21 @@ class Node(ClaimableMixin):
         """Returns the node's providers, and the request's demand on them."""
         tree = self.providers or providers.ProviderTree(self.uuid)
         own, report = self.own_classes, self.report
-        asked = demand.asked_of(request, own, tree.classes, report.traits)
+        provider_request = demand.asked_of(request, own, tree.classes, report.traits)
         taken = demand.resources_on(request, own, tree.classes)
-        return demand.with_own(tree, asked, self._stock, taken, report.traits), asked
+        below = demand.with_own(tree, provider_request, self._stock, taken, report.traits)
+        return below, provider_request
 
     def demand(self, request):
         if not request.groups and not request.fallback_vcpus and self.providers is None:
             return request.resources, ()
-        below, asked = self.below(request)
+        below, provider_request = self.below(request)
         resources = demand.resources_on(request, self.own_classes, below.classes)
-        if not asked:
+        if not provider_request:
             return resources, ()
-        allotted = providers.fit(below, asked, request.preferred_provider)
+        allotted = providers.fit(below, provider_request, request.preferred_provider)
         if allotted is None:
-            raise Overdrawn('child providers', providers.why_not(below, asked))
+            raise Overdrawn('child providers', providers.why_not(below, provider_request))
         sums = collections.Counter(resources)
         sums.update(providers.on_root(below, allotted))
         return sums, allotted

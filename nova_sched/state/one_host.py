@@ -63,8 +63,8 @@ class OneHost:
 
     @property
     def spare_vcpus(self):
-        one = self._state
-        return np.array([one.vcpus_total * one.cpu_allocation_ratio - one.vcpus_used])
+        state = self._state
+        return np.array([state.vcpus_total * state.cpu_allocation_ratio - state.vcpus_used])
 
     @property
     def disabled(self):
@@ -181,10 +181,11 @@ class OneHost:
 
     def below(self, row, request):
         own, traits = FITS.keys(), frozenset(getattr(self._state, 'traits', ()))
-        asked = demand.asked_of(request, own, (), traits)
+        provider_request = demand.asked_of(request, own, (), traits)
         taken = demand.resources_on(request, own)
         tree = providers.ProviderTree(self._state.uuid)
-        return demand.with_own(tree, asked, self._stock, taken, traits), asked
+        below = demand.with_own(tree, provider_request, self._stock, taken, traits)
+        return below, provider_request
 
     def _stock(self, resource_class):
         if resource_class not in FITS:

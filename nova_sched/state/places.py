@@ -20,7 +20,7 @@ from nova_sched.state.fields import read
 
 IMAGE_PREFIX = 'image_'
 NO_INSTANCES = np.zeros(0, dtype=np.int64)
-SPARE = 1024  # remembered images of instances that are on no row
+MAX_SPARE_IMAGES = 1024  # of instances that are on no row
 
 
 class Places(dict):
@@ -71,9 +71,11 @@ class Places(dict):
         for row in rows:
             self._count(uuid, row, 1)
         # An instance on no row may soon be on one: claims end and are made again.
-        if len(self._images) > 2 * len(self) + SPARE:
+        if len(self._images) > 2 * len(self) + MAX_SPARE_IMAGES:
             self._images = {
-                one: image for one, image in self._images.items() if one in self or one == uuid
+                instance_uuid: image
+                for instance_uuid, image in self._images.items()
+                if instance_uuid in self or instance_uuid == uuid
             }
             self._shared = {image: image for image in self._images.values()}
 

@@ -95,23 +95,25 @@ class ReportOrder(NamedTuple):
 
     def is_after(self, last, reported_at):
         """Whether it is newer than the ReportOrder that was applied last, and that gave the node
-        the generation ``reported_at``. What does not say how old it is counts as it comes."""
+        the generation ``reported_at``. A report that does not say how old it is counts as
+        newer."""
         is_newer = self.is_numbered_after(last)
         if is_newer is None:
             return self.seen is None or self.seen >= reported_at
         return is_newer
 
     def is_of_later_life(self, boot, made_at):
-        """Whether it may replace another node of its host and name: one whose last report is of
-        start ``boot`` of its sender, and that was made at generation ``made_at``."""
+        """Whether it may replace another node of its host and name. The last report of that node
+        is of start ``boot`` of its sender, and the node was made at generation ``made_at``."""
         if self.seen is not None and self.seen < made_at:
             return False
         return None in (self.boot, boot) or self.boot > boot
 
 
 def unsettled(states, instances):
-    """Consumers whose claims (their states by UUID, after the report) a report with this list of
-    instances has left to the next one: its sender had not seen their last change."""
+    """Returns the consumers whose claims a report with this list of instances has left to the next
+    report, because its sender had not seen their last change. ``states`` are those of the claims
+    by consumer, after the report."""
     return {uuid for uuid, state in states.items() if (state == CONFIRMED) != (uuid in instances)}
 
 
@@ -197,7 +199,9 @@ class Report:
     def to_json(self):
         """Returns the data as text, for the database."""
         plain = {name: getattr(self, name) for name in _STORED}
-        plain['inventories'] = {name: one.plain for name, one in self.inventories.items()}
+        plain['inventories'] = {
+            name: inventory.plain for name, inventory in self.inventories.items()
+        }
         plain['traits'] = sorted(self.traits)
         plain['instances'] = None if self.instances is None else sorted(self.instances)
         return json.dumps(plain, sort_keys=True)
@@ -229,8 +233,8 @@ def check(report):
     for field in ('node_uuid', 'host', 'nodename'):
         if not getattr(report, field):
             refuse(field, 'it is empty')
-    for name, one in report.inventories.items():
-        check_inventory(name, one, refuse)
+    for name, inventory in report.inventories.items():
+        check_inventory(name, inventory, refuse)
     for name, used in report.used.items():
         # Usage above the capacity occurs: an inventory shrinks, or goes, while it is in use.
         if not 0 <= used <= MAX_AMOUNT:
@@ -245,19 +249,27 @@ def check(report):
     return report
 
 
-def check_inventory(name, one, refuse):
+def check_inventory(name, inventory, refuse):
     """Calls ``refuse`` with the field and the reason for an impossible value of an Inventory."""
-    if not 0 <= one.total <= MAX_AMOUNT:
-        refuse(f'{name} total', f'{one.total} is not between 0 and {MAX_AMOUNT}')
-    if not 0 <= one.reserved <= one.total:
-        refuse(f'{name} reserved', f'{one.reserved} is not between 0 and the total {one.total}')
-    if not (math.isfinite(one.ratio) and one.ratio > 0):
-        refuse(f'{name} allocation ratio', f'{one.ratio} is no ratio above 0')
-    if one.capacity > MAX_AMOUNT:
+    if not 0 <= inventory.total <= MAX_AMOUNT:
+        refuse(f'{name} total', f'{inventory.total} is not between 0 and {MAX_AMOUNT}')
+    if not 0 <= inventory.reserved <= inventory.total:
         refuse(
-            f'{name} allocation ratio', f'{one.ratio} makes the capacity more than {MAX_AMOUNT}'
+            f'{name} reserved',
+            f'{inventory.reserved} is not between 0 and the total {inventory.total}',
         )
-    units = (one.min_unit, one.step_size, 1 if one.max_unit is None else one.max_unit)
+    if not (math.isfinite(inventory.ratio) and inventory.ratio > 0):
+        refuse(f'{name} allocation ratio', f'{inventory.ratio} is not a ratio above 0')
+    if inventory.capacity > MAX_AMOUNT:
+        refuse(
+            f'{name} allocation ratio',
+            f'{inventory.ratio} makes the capacity more than {MAX_AMOUNT}',
+        )
+    units = (
+        inventory.min_unit,
+        inventory.step_size,
+        1 if inventory.max_unit is None else inventory.max_unit,
+    )
     if min(units) < 1 or max(units) > MAX_AMOUNT:
         refuse(
             f'{name} units',

@@ -187,17 +187,17 @@ class Request:
         """The request with its groups for PCI devices limited to devices of Nova, as other
         services may have providers of such classes below a node."""
         ids = {
-            one.request_id
-            for one in self.pieces.requests
-            if one.alias_name is not None and one.request_id
+            device_request.request_id
+            for device_request in self.pieces.requests
+            if device_request.alias_name is not None and device_request.request_id
         }
         if not ids or not self.groups:
             return self
         groups = tuple(
-            dataclasses.replace(one, required=one.required | {OWNER})
-            if one.suffix.rpartition('-')[0] in ids
-            else one
-            for one in self.groups
+            dataclasses.replace(group, required=group.required | {OWNER})
+            if group.suffix.rpartition('-')[0] in ids
+            else group
+            for group in self.groups
         )
         return dataclasses.replace(self, groups=groups)
 
@@ -208,8 +208,8 @@ class Request:
 
 def hint(hints, name, default=None):
     """Returns a scheduler hint; for a list of one item, that item."""
-    found = hints.get(name, default)
-    return found[0] if isinstance(found, list) and len(found) == 1 else found
+    value = hints.get(name, default)
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def check_type(hints):

@@ -52,26 +52,26 @@ MAY_BE_EMPTY = 'cidr'
 def hints(spec):
     """Returns the hints that have a value by name, each a list."""
     given = read(spec, 'scheduler_hints') or {}
-    lists = {name: one if isinstance(one, list) else [one] for name, one in given.items()}
+    lists = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
     return {
-        name: one
-        for name, one in lists.items()
-        if one not in ([], [None], ['']) or (name == MAY_BE_EMPTY and one == [''])
+        name: values
+        for name, values in lists.items()
+        if values not in ([], [None], ['']) or (name == MAY_BE_EMPTY and values == [''])
     }
 
 
 def group(spec):
-    found = read(spec, 'instance_group')
-    if found is None:
+    server_group = read(spec, 'instance_group')
+    if server_group is None:
         return None
-    policies = read(found, 'policies') or []
-    policy = read(found, 'policy') or (policies[0] if policies else '')
+    policies = read(server_group, 'policies') or []
+    policy = read(server_group, 'policy') or (policies[0] if policies else '')
     return ServerGroup(
-        uuid=read(found, 'uuid'),
+        uuid=read(server_group, 'uuid'),
         policy=policy,
-        members=frozenset(read(found, 'members') or ()),
-        hosts=frozenset(read(found, 'hosts') or ()),
-        max_server_per_host=_most_per_host(found) if policy == ANTI_AFFINITY else 1,
+        members=frozenset(read(server_group, 'members') or ()),
+        hosts=frozenset(read(server_group, 'hosts') or ()),
+        max_server_per_host=_most_per_host(server_group) if policy == ANTI_AFFINITY else 1,
     )
 
 
@@ -89,18 +89,18 @@ def _most_per_host(group):
 
 
 def destination(spec):
-    found = read(spec, 'requested_destination')
-    if found is None:
+    requested = read(spec, 'requested_destination')
+    if requested is None:
         return None
     return RequestedDestination(
-        host=read(found, 'host') or None,
-        node=read(found, 'node') or None,
-        cell_uuid=read(read(found, 'cell'), 'uuid'),
-        allow_cross_cell_move=bool(read(found, 'allow_cross_cell_move', False)),
+        host=read(requested, 'host') or None,
+        node=read(requested, 'node') or None,
+        cell_uuid=read(read(requested, 'cell'), 'uuid'),
+        allow_cross_cell_move=bool(read(requested, 'allow_cross_cell_move', False)),
         aggregates=tuple(
-            frozenset(either.split(',')) for either in read(found, 'aggregates') or ()
+            frozenset(either.split(',')) for either in read(requested, 'aggregates') or ()
         ),
-        forbidden_aggregates=frozenset(read(found, 'forbidden_aggregates') or ()),
+        forbidden_aggregates=frozenset(read(requested, 'forbidden_aggregates') or ()),
     )
 
 
@@ -138,10 +138,10 @@ def _few(reader):
     """Returns the reader, which raises ValueError for more things than a request may have."""
 
     def read_few(spec):
-        found = reader(spec)
-        if len(found) > MAX_PARTS:
-            raise ValueError(f'{len(found)} of them; at most {MAX_PARTS} are accepted')
-        return found
+        parts = reader(spec)
+        if len(parts) > MAX_PARTS:
+            raise ValueError(f'{len(parts)} of them; at most {MAX_PARTS} are accepted')
+        return parts
 
     return read_few
 

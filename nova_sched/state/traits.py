@@ -35,9 +35,14 @@ CLOSE = 0.85
 
 
 def suggested(trait, known):
-    """Returns the trait that may have been meant, as the end of an error, or an empty text."""
+    """Returns the end of an error that suggests the trait that may have been meant; may be
+    empty."""
     prefix = CUSTOM if trait.startswith(CUSTOM) else ''
-    alike = [one.removeprefix(prefix) for one in known if one.startswith(CUSTOM) == bool(prefix)]
+    alike = [
+        candidate.removeprefix(prefix)
+        for candidate in known
+        if candidate.startswith(CUSTOM) == bool(prefix)
+    ]
     close = closest(trait.removeprefix(prefix), alike, CLOSE)
     return f'; did you mean {prefix}{close}?' if close else ''
 
@@ -113,11 +118,11 @@ def value(said, name, default=None):
     pair = said.get(name)
     if pair is None:
         return default
-    of_flavor, of_image = (_read(name, one) for one in pair)
+    of_flavor, of_image = (_read(name, text) for text in pair)
     if None not in (of_flavor, of_image) and of_flavor != of_image:
         raise ValueError(f'the flavor says {name}={of_flavor}, but the image {of_image}')
-    found = of_image if of_flavor is None else of_flavor
-    return default if found is None else found
+    chosen = of_image if of_flavor is None else of_flavor
+    return default if chosen is None else chosen
 
 
 def _read(name, text):
@@ -133,30 +138,32 @@ def one_of(table, name, value):
     return table[value]
 
 
-def _of(asked, table):
+def _of(said, table):
     return {
-        values[found] for name, values in table.items() if (found := value(asked, name)) in values
+        values[property_value]
+        for name, values in table.items()
+        if (property_value := value(said, name)) in values
     }
 
 
 def required_traits(spec):
     """Traits that some provider of the node must have, outside of groups."""
     properties = image_properties(spec)
-    asked = words(spec, properties)
-    found = {
+    said = words(spec, properties)
+    traits = {
         *_named(spec, 'required'),
         *(properties.get('traits_required') or ()),
-        *_of(asked, OF_WORDS),
+        *_of(said, OF_WORDS),
     }
     if properties.get('hw_firmware_type') == 'uefi' and properties.get('hw_firmware_stateless'):
-        found.add('COMPUTE_SECURITY_STATELESS_FIRMWARE')
-    if (version := value(asked, 'hw:tpm_version')) is not None:
-        found.add(one_of(TPM_VERSIONS, 'hw:tpm_version', version))
-        found.add(one_of(TPM_MODELS, 'hw:tpm_model', value(asked, 'hw:tpm_model', 'tpm-tis')))
-    if value(asked, 'hw:mem_encryption'):
-        model = value(asked, 'hw:mem_encryption_model', 'amd-sev')
-        found.add(one_of(ENCRYPTION_MODELS, 'hw:mem_encryption_model', model))
-    return frozenset(found)
+        traits.add('COMPUTE_SECURITY_STATELESS_FIRMWARE')
+    if (version := value(said, 'hw:tpm_version')) is not None:
+        traits.add(one_of(TPM_VERSIONS, 'hw:tpm_version', version))
+        traits.add(one_of(TPM_MODELS, 'hw:tpm_model', value(said, 'hw:tpm_model', 'tpm-tis')))
+    if value(said, 'hw:mem_encryption'):
+        model = value(said, 'hw:mem_encryption_model', 'amd-sev')
+        traits.add(one_of(ENCRYPTION_MODELS, 'hw:mem_encryption_model', model))
+    return frozenset(traits)
 
 
 def forbidden_traits(spec):
@@ -181,21 +188,21 @@ def sibling_threads(spec):
 
 def root_required(spec):
     """Traits that the compute node itself must have."""
-    found = set(read(read(spec, 'request_level_params'), 'root_required') or ())
-    asked = words(spec)
-    found |= _of(asked, ROOT_OF_WORDS)
-    if value(asked, 'hw:ephemeral_encryption'):
-        kind = value(asked, 'hw:ephemeral_encryption_format')
+    traits = set(read(read(spec, 'request_level_params'), 'root_required') or ())
+    said = words(spec)
+    traits |= _of(said, ROOT_OF_WORDS)
+    if value(said, 'hw:ephemeral_encryption'):
+        kind = value(said, 'hw:ephemeral_encryption_format')
         if kind is not None:
-            found.add(one_of(DISK_ENCRYPTION_FORMATS, 'hw:ephemeral_encryption_format', kind))
-    if value(asked, 'hw:tpm_version') is not None:
+            traits.add(one_of(DISK_ENCRYPTION_FORMATS, 'hw:ephemeral_encryption_format', kind))
+    if value(said, 'hw:tpm_version') is not None:
         security = extra_specs(spec).get('hw:tpm_secret_security') or 'user'
-        found.add(one_of(TPM_SECRETS, 'hw:tpm_secret_security', security))
+        traits.add(one_of(TPM_SECRETS, 'hw:tpm_secret_security', security))
     if extra_specs(spec).get('accel:device_profile'):
-        found.add('COMPUTE_ACCELERATORS')
+        traits.add('COMPUTE_ACCELERATORS')
     if any(request.remote_managed for request in requests_of(read(spec, 'pci_requests'))):
-        found.add('COMPUTE_REMOTE_MANAGED_PORTS')
-    return frozenset(found)
+        traits.add('COMPUTE_REMOTE_MANAGED_PORTS')
+    return frozenset(traits)
 
 
 def root_forbidden(spec):

@@ -29,11 +29,11 @@ FEW, FEW_S = 64, 0.005
 
 
 class Unfinished(BaseException):
-    """Values are left to judge. ``rest`` judges more of them; it raises Unfinished again, as long
-    as values are left.
+    """Values are left to judge.
 
-    What was judged so far is kept. Values may change before ``rest`` is called. It is no
-    Exception: who reports the failures of a rule must not take a pause for one.
+    ``rest`` judges more of them; it raises Unfinished again, as long as values are left. What was
+    judged so far is kept. Values may change before ``rest`` is called. It is not an Exception, so
+    that code that reports the failures of a rule does not take a pause for one.
     """
 
     def __init__(self, rest):
@@ -233,17 +233,17 @@ class RowVerdicts:
         verdicts.judge_some(left, judge, pause, go_on, is_long)
 
     def _verdicts(self, hosts, question):
-        """The verdicts on all rows that there are now; UNKNOWN on those that are new or have
+        """Returns the verdicts on all present rows; UNKNOWN for rows that are new or have
         changed."""
         size = len(hosts)
         position, known = self._kept.pop(question, (0, None))
-        found = None if known is None else self._changed.since(position)
-        if found is None or len(known.of) != size:
+        changes = None if known is None else self._changed.since(position)
+        if changes is None or len(known.of) != size:
             known = Verdicts(size)
             if len(self._kept) >= MAX_KEPT:
                 self._kept.popitem(last=False)
         else:
-            known.of[list(found[0])] = UNKNOWN
+            known.of[list(changes[0])] = UNKNOWN
         self._kept[question] = self._changed.end, known
         return known
 

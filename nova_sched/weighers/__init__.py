@@ -96,7 +96,9 @@ class Weigher:
 
     def weigh_objects(self, weighed_obj_list, weight_properties):
         """Returns the raw weights of Nova's weighed objects, none below ``minval``."""
-        weights = [self._weigh_object(one.obj, weight_properties) for one in weighed_obj_list]
+        weights = [
+            self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list
+        ]
         return weights if self.minval is None else [max(weight, self.minval) for weight in weights]
 
 

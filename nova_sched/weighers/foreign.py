@@ -53,8 +53,8 @@ class ForeignWeigher(Weigher):
         )
 
 
-def adopt(made):
+def adopt(plugin):
     """Returns a weigher of this project unchanged, and a weigher that was written for Nova
     wrapped."""
-    rule = made() if inspect.isclass(made) else made
+    rule = plugin() if inspect.isclass(plugin) else plugin
     return rule if isinstance(rule, Weigher) else ForeignWeigher(rule)

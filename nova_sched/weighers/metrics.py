@@ -40,12 +40,12 @@ class MetricsWeigher(Weigher):
         multiplier = self.multiplier(hosts, rows)
         for name, ratio in wanted:
             values = hosts.metric(name)[rows]
-            there = np.isfinite(values)
-            if CONF.metrics.required and not there.all():
-                lacks = f'{np.count_nonzero(~there)} of {len(rows)} hosts that could be chosen'
+            has_value = np.isfinite(values)
+            if CONF.metrics.required and not has_value.all():
+                lacks = f'{np.count_nonzero(~has_value)} of {len(rows)} hosts that could be chosen'
                 why = f'{name} has no value on {lacks}: enable MetricsFilter, or set it to false'
                 raise errors.BadConfig('[metrics] required', why)
-            weights += np.where(there, values, 0.0) * ratio
-            lacking |= ~there & (ratio * multiplier != 0)
+            weights += np.where(has_value, values, 0.0) * ratio
+            lacking |= ~has_value & (ratio * multiplier != 0)
         weights[lacking] = CONF.metrics.weight_of_unavailable
         return weights

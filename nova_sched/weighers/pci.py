@@ -15,7 +15,7 @@ import numpy as np
 
 from nova_sched.weighers import Weigher
 
-PLENTY = 99  # free devices; a higher number makes no difference
+MAX_COUNTED = 99  # free devices; a higher number makes no difference
 
 
 class PCIWeigher(Weigher):
@@ -27,4 +27,4 @@ class PCIWeigher(Weigher):
     request_facts = ()
 
     def raw(self, hosts, rows, request):
-        return 1 + PLENTY - np.minimum(hosts.free_pci_devices[rows], PLENTY)
+        return 1 + MAX_COUNTED - np.minimum(hosts.free_pci_devices[rows], MAX_COUNTED)

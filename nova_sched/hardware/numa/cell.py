@@ -137,8 +137,8 @@ def place(
 def page_size(host: HostCell, guest: GuestCell) -> int | CellShortage | None:
     """Returns the size (KiB) of the pages that the guest cell would get; None if it asked for no
     size."""
-    asked = guest.pagesize_kb
-    if asked is None:
+    requested = guest.pagesize_kb
+    if requested is None:
         has = host.free_plain_memory_mb if guest.is_pinned else host.plain_memory_mb
         what = 'MiB of free memory' if guest.is_pinned else 'MiB of memory'
         return (
@@ -147,24 +147,24 @@ def page_size(host: HostCell, guest: GuestCell) -> int | CellShortage | None:
             else CellShortage(Stage.MEMORY, what, guest.memory_mb, has)
         )
     memory_kb = guest.memory_mb * 1024
-    sizes = _sizes(host, asked)
+    sizes = _sizes(host, requested)
     for size_kb in sizes:
         if memory_kb % size_kb == 0 and host.pages_by_size[size_kb].free * size_kb >= memory_kb:
             return size_kb
     return _pages_short(host, guest, sizes)
 
 
-def _sizes(host: HostCell, asked: int) -> list[int]:
+def _sizes(host: HostCell, requested: int) -> list[int]:
     """Returns the host's page sizes that qualify, the best first. Large pages need smaller page
     tables."""
     sizes = list(host.pages_by_size)
-    if asked == SMALL:
+    if requested == SMALL:
         return sizes[:1]
-    if asked == LARGE:
+    if requested == LARGE:
         return sizes[:0:-1]
-    if asked == ANY:
+    if requested == ANY:
         return sizes[::-1]
-    return [asked] if asked in host.pages_by_size else []
+    return [requested] if requested in host.pages_by_size else []
 
 
 def _pages_short(host: HostCell, guest: GuestCell, sizes: list[int]) -> CellShortage:
@@ -203,11 +203,11 @@ def _too_few(host: HostCell, guest: GuestCell, reserved: int) -> CellShortage | 
         return CellShortage(Stage.CPUS, 'shared CPUs', len(guest.cpuset), len(host.cpuset))
     if not guest.is_pinned:
         return None
-    asked = len(guest.pcpuset) + reserved
-    if asked > len(host.pcpuset):
-        return CellShortage(Stage.CPUS, 'dedicated CPUs', asked, len(host.pcpuset))
-    if asked > len(host.free_pcpus):
-        return CellShortage(Stage.FREE_CPUS, 'free dedicated CPUs', asked, len(host.free_pcpus))
+    needed = len(guest.pcpuset) + reserved
+    if needed > len(host.pcpuset):
+        return CellShortage(Stage.CPUS, 'dedicated CPUs', needed, len(host.pcpuset))
+    if needed > len(host.free_pcpus):
+        return CellShortage(Stage.FREE_CPUS, 'free dedicated CPUs', needed, len(host.free_pcpus))
     # On a host with a separate set of dedicated CPUs, their siblings may be shared CPUs. No guest
     # is then alone on a core.
     if (
@@ -215,7 +215,7 @@ def _too_few(host: HostCell, guest: GuestCell, reserved: int) -> CellShortage | 
         and host.threads_per_core > 1
         and host.cpuset != host.pcpuset
     ):
-        return CellShortage(Stage.CORES, 'cores of one thread', asked, 0)
+        return CellShortage(Stage.CORES, 'cores of one thread', needed, 0)
     return None
 
 

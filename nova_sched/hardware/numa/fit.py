@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from nova_sched.hardware import Steps, Undecided
-from nova_sched.hardware.numa import cell as one
+from nova_sched.hardware.numa import cell as cell_fit
 from nova_sched.hardware.numa.guest import SHARED, GuestTopology, NumaLimits
 from nova_sched.hardware.numa.host import HostCell, HostTopology
 from nova_sched.hardware.numa.placed import Fitted, PlacedCell
@@ -117,10 +117,10 @@ class _CellSearch:
         if len(chosen) == self._asked:
             return (
                 Fitted(chosen)
-                if self._is_near(frozenset(one.host_cell for one in chosen))
+                if self._is_near(frozenset(chosen_cell.host_cell for chosen_cell in chosen))
                 else None
             )
-        taken = [one.host_cell for one in chosen]
+        taken = [chosen_cell.host_cell for chosen_cell in chosen]
         again = False
         for cell in self._order:
             if cell.id in taken:
@@ -130,9 +130,9 @@ class _CellSearch:
             again = True
             self._look()
             placed = self._attempts.place(len(chosen), cell)
-            found = placed and self.extend((*chosen, placed))
-            if found:
-                return found
+            fitted = placed and self.extend((*chosen, placed))
+            if fitted:
+                return fitted
         return None
 
     def _look(self) -> None:
@@ -144,8 +144,8 @@ class _CellSearch:
             raise _Refuted
 
     def _has_cell_for_each(self) -> bool:
-        """Returns whether each guest cell can have a separate host cell. What Nova places is
-        placed by Attempts too."""
+        """Returns whether each guest cell can have a separate host cell. Attempts also places all
+        that Nova places."""
         attempts, taken = Attempts(self._guest, self._limits), dict[int, int]()
 
         def has_cell(position: int, seen: set[int]) -> bool:
@@ -222,8 +222,8 @@ class Attempts:
         key = position, host.id
         if key not in self._known:
             reserved = self._guest.reserved_cpus(position)
-            found = one.place(host, self._guest.cells[position], reserved, self._limits)
-            self._known[key] = found if isinstance(found, PlacedCell) else None
+            outcome = cell_fit.place(host, self._guest.cells[position], reserved, self._limits)
+            self._known[key] = outcome if isinstance(outcome, PlacedCell) else None
         return self._known[key]
 
     def are_lost(self, chosen: Iterable[PlacedCell]) -> bool:
@@ -246,19 +246,19 @@ class NovaAttempts:
         self._cells = list(guest.cells)
         self._ids = [cell.id for cell in guest.cells]
         self._failed: set[tuple[int, int]] = set()
-        self._known: dict[object, PlacedCell | one.CellShortage] = {}
+        self._known: dict[object, PlacedCell | cell_fit.CellShortage] = {}
 
     def place(self, position: int, host: HostCell) -> PlacedCell | None:
         """The guest cell at this position in the host cell, or None."""
         key = host.id, self._ids[position]
         if key in self._failed:
             return None
-        found = self._try(position, host)
-        if isinstance(found, PlacedCell):
+        outcome = self._try(position, host)
+        if isinstance(outcome, PlacedCell):
             self._ids[position] = host.id
-            return found
+            return outcome
         self._failed.add(key)
-        if found.stage is one.Stage.RATIO and self._cells[position].is_pinned:
+        if outcome.stage is cell_fit.Stage.RATIO and self._cells[position].is_pinned:
             # The CPUs were found before the memory share proved too large; the id was already
             # written.
             self._ids[position] = host.id
@@ -274,17 +274,17 @@ class NovaAttempts:
         """
         return any((placed.host_cell, placed.host_cell) in self._failed for placed in chosen)
 
-    def _try(self, position: int, host: HostCell) -> PlacedCell | one.CellShortage:
+    def _try(self, position: int, host: HostCell) -> PlacedCell | cell_fit.CellShortage:
         cell = self._cells[position]
-        size_kb = one.page_size(host, cell)
-        if isinstance(size_kb, one.CellShortage):
+        size_kb = cell_fit.page_size(host, cell)
+        if isinstance(size_kb, cell_fit.CellShortage):
             return size_kb
         if size_kb != cell.pagesize_kb:
             cell = self._cells[position] = dataclasses.replace(cell, pagesize_kb=size_kb)
         key = position, host.id, size_kb
         if key not in self._known:
             reserved = self._guest.reserved_cpus(position)
-            self._known[key] = one.place_cpus(host, cell, size_kb, reserved, self._limits)
+            self._known[key] = cell_fit.place_cpus(host, cell, size_kb, reserved, self._limits)
         return self._known[key]
 
     def _comes_again(self, position: int) -> bool:

@@ -109,7 +109,7 @@ class HostCell:
 
     @functools.cached_property
     def free_plain_memory_mb(self) -> float:
-        """Returns the free part of it."""
+        """Returns the free part of ``plain_memory_mb``."""
         for pages in self.pages_by_size.values():
             return pages.free * pages.size_kb / 1024
         return self.free_memory_mb
@@ -150,10 +150,10 @@ class HostTopology:
         MalformedObject."""
         with wire.reading('NUMATopology'):
             cells = wire.data(json.loads(text), 'NUMATopology')['cells']
-            found = cls(tuple(_read_cell(wire.data(cell, 'NUMACell')) for cell in cells))
-            if len(found.by_id) < len(found.cells):
+            topology = cls(tuple(_read_cell(wire.data(cell, 'NUMACell')) for cell in cells))
+            if len(topology.by_id) < len(topology.cells):
                 raise ValueError('two cells have one id')
-            return found
+            return topology
 
     def to_json(self) -> str:
         """Returns the NUMATopology object as text."""
@@ -193,7 +193,7 @@ def _cpus(listed: Iterable[Any]) -> frozenset[int]:
 def _read_pages(data: Mapping[str, Any]) -> HostPages:
     size_kb = wire.count(data['size_kb'])
     if size_kb <= 0:
-        raise ValueError(f'{size_kb} KiB is no page size')
+        raise ValueError(f'{size_kb} KiB is not a page size')
     figures = data['total'], data.get('used', 0), data.get('reserved', 0)
     return HostPages(size_kb, *map(wire.count, figures))
 

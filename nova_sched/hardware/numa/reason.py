@@ -14,7 +14,7 @@
 from typing import Any, NamedTuple
 
 from nova_sched.hardware import Steps, Undecided
-from nova_sched.hardware.numa import cell as one
+from nova_sched.hardware.numa import cell as cell_fit
 from nova_sched.hardware.numa.fit import MAX_STEPS, far_networks, search
 from nova_sched.hardware.numa.guest import GuestCell, GuestTopology, NumaLimits
 from nova_sched.hardware.numa.host import HostTopology
@@ -41,8 +41,8 @@ def why_not(
 ) -> str:
     """Returns why the guest does not fit on the host; empty if it fits. Arguments as for
     ``fit``."""
-    found = miss(host, guest, limits, pci, packing)
-    return found.why if found else ''
+    missed = miss(host, guest, limits, pci, packing)
+    return missed.why if missed else ''
 
 
 def miss(
@@ -59,8 +59,8 @@ def miss(
         why = f'needs {len(guest.cells)} NUMA cells, the host has {len(host.cells)}'
         return NumaMiss(CELLS, len(host.cells), why)
     for position, cell in enumerate(guest.cells):
-        if found := _nowhere(host, cell, guest.reserved_cpus(position), limits):
-            return found
+        if missed := _nowhere(host, cell, guest.reserved_cpus(position), limits):
+            return missed
     try:
         return _together(host, guest, limits, pci, packing, steps or Steps(MAX_STEPS))
     except Undecided:
@@ -101,9 +101,9 @@ def _nowhere(
 ) -> NumaMiss | None:
     """Returns what is short in the host cell that came nearest to fitting the guest cell; None if
     one fits."""
-    found = [one.place(host_cell, cell, reserved, limits) for host_cell in host.cells]
-    short = [some for some in found if isinstance(some, one.CellShortage)]
-    if not short or len(short) < len(found):
+    outcomes = [cell_fit.place(host_cell, cell, reserved, limits) for host_cell in host.cells]
+    short = [some for some in outcomes if isinstance(some, cell_fit.CellShortage)]
+    if not short or len(short) < len(outcomes):
         return None
     nearest = max(short, key=lambda some: (some.stage, some.has - some.needs))
     needs = (

@@ -148,8 +148,8 @@ def count_matching(
 def _matches(pool: PciPool, request: PciRequest) -> bool:
     facts = pool.facts
     return pool.count > 0 and any(
-        all(facts.get(name) == value for name, value in one.items())
-        for one in request.alternatives
+        all(facts.get(name) == value for name, value in alternative.items())
+        for alternative in request.alternatives
     )
 
 

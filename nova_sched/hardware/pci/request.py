@@ -23,7 +23,7 @@ LEGACY, REQUIRED, PREFERRED, SOCKET = 'legacy', 'required', 'preferred', 'socket
 
 # Keys of a spec about the allocation in Placement, not about the devices.
 _FOR_PLACEMENT = frozenset(['resource_class', 'traits', 'rp_uuid', 'rp_uuids'])
-SHOWN = 255  # characters of a name; what a caller sends may be of any length
+MAX_NAME = 255  # characters of a name; what a caller sends may be of any length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,8 @@ class PciRequest:
     @property
     def name(self) -> str:
         """Returns the name for texts: that of the flavor's alias, or the port's UUID."""
-        return (self.alias_name or self.requester_id or self.request_id or 'PCI request')[:SHOWN]
+        name = self.alias_name or self.requester_id or self.request_id or 'PCI request'
+        return name[:MAX_NAME]
 
     @functools.cached_property
     def alternatives(self) -> tuple[dict[str, str | None], ...]:
@@ -52,25 +53,27 @@ class PciRequest:
         return tuple(
             {
                 name: value and value.lower()
-                for name, value in one.items()
+                for name, value in device_spec.items()
                 if name not in _FOR_PLACEMENT
             }
-            for one in self.spec
+            for device_spec in self.spec
         )
 
     @functools.cached_property
     def dev_types(self) -> frozenset[str | None]:
         """Returns the device types that it names."""
-        return frozenset(one.get('dev_type') for one in self.spec)
+        return frozenset(device_spec.get('dev_type') for device_spec in self.spec)
 
     @functools.cached_property
     def remote_managed(self) -> bool:
-        return any(is_yes(one.get('remote_managed')) for one in self.spec)
+        return any(is_yes(device_spec.get('remote_managed')) for device_spec in self.spec)
 
     @functools.cached_property
     def live_migratable(self) -> bool:
         """Returns whether it needs devices with which a running guest can be migrated."""
-        return bool(self.spec) and all(is_yes(one.get('live_migratable')) for one in self.spec)
+        return bool(self.spec) and all(
+            is_yes(device_spec.get('live_migratable')) for device_spec in self.spec
+        )
 
     def providers(self, mapping: Mapping[str, Sequence[str]] | None) -> list[str]:
         """Returns the resource providers that were allocated for it, one per device; none: any
@@ -85,8 +88,8 @@ class PciRequest:
         if not mapping:
             return [
                 uuid
-                for one in self.spec[:1]
-                for uuid in (one.get('rp_uuids') or '').split(',')
+                for device_spec in self.spec[:1]
+                for uuid in (device_spec.get('rp_uuids') or '').split(',')
                 if uuid
             ]
         own = str(self.request_id)

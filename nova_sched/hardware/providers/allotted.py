@@ -46,12 +46,12 @@ class Allotted:
 
 def on_root(tree: ProviderTree, allotted: Iterable[Allotted]) -> dict[str, int]:
     """Returns the part from the node itself, whose usage is recorded elsewhere."""
-    found: dict[str, int] = {}
-    for one in allotted:
-        if one.provider_uuid == tree.root:
-            for name, units in one.resources.items():
-                found[name] = found.get(name, 0) + units
-    return found
+    sums: dict[str, int] = {}
+    for part in allotted:
+        if part.provider_uuid == tree.root:
+            for name, units in part.resources.items():
+                sums[name] = sums.get(name, 0) + units
+    return sums
 
 
 def take(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
@@ -96,10 +96,10 @@ def less_known(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree
 def _sums(tree: ProviderTree, allotted: Iterable[Allotted]) -> dict[tuple[str, str], int]:
     """Returns units by child provider and resource class."""
     sums: dict[tuple[str, str], int] = {}
-    for one in allotted:
-        if one.provider_uuid != tree.root:
-            for name, units in one.resources.items():
-                key = one.provider_uuid, name
+    for part in allotted:
+        if part.provider_uuid != tree.root:
+            for name, units in part.resources.items():
+                key = part.provider_uuid, name
                 sums[key] = sums.get(key, 0) + units
     return sums
 

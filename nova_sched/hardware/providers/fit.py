@@ -28,7 +28,7 @@ SHARED_STEPS, FEWEST_STEPS = 100_000, 800
 
 
 def fit(
-    tree: ProviderTree, asked: ProviderRequest, preferred: str | None = None
+    tree: ProviderTree, request: ProviderRequest, preferred: str | None = None
 ) -> tuple[Allotted, ...] | None:
     """Returns the units for each group and loose amount by provider; None if it does not fit, or
     if the search ended undecided.
@@ -37,20 +37,20 @@ def fit(
     gets the ``preferred`` one (UUID), if that is suitable.
     """
     try:
-        return search(tree, asked, preferred)
+        return search(tree, request, preferred)
     except Undecided:
         return None
 
 
 def search(
     tree: ProviderTree,
-    asked: ProviderRequest,
+    request: ProviderRequest,
     preferred: str | None = None,
     steps: Steps | None = None,
 ) -> tuple[Allotted, ...] | None:
     """Returns what ``fit`` returns. ``steps``: None means MAX_STEPS. Raises Undecided."""
-    pieces = list(asked.pieces())
-    if asked.isolate and len(asked.groups) > len(tree.providers):
+    pieces = list(request.pieces())
+    if request.isolate and len(request.groups) > len(tree.providers):
         return None
     known: dict[object, list[Provider]] = {}
     choices = []
@@ -63,25 +63,25 @@ def search(
         choices.append(known[need])
         if not known[need]:
             return None
-    if _is_counted(asked, pieces):
+    if _is_counted(request, pieces):
         first = pieces[0]
         best = sorted(
             choices[0],
-            key=lambda one: (
-                one.uuid != preferred,
-                _left_over(one, first, _free(one, first.classes)),
+            key=lambda provider: (
+                provider.uuid != preferred,
+                _left_over(provider, first, _free(provider, first.classes)),
             ),
         )
         if len(best) < len(pieces):
             return None
         return tuple(
-            Allotted(piece.suffix, one.uuid, dict(piece.resources))
-            for piece, one in zip(pieces, best, strict=False)
+            Allotted(piece.suffix, provider.uuid, dict(piece.resources))
+            for piece, provider in zip(pieces, best, strict=False)
         )
-    return _ProviderSearch(tree, asked, pieces, choices, steps or Steps(MAX_STEPS)).run()
+    return _ProviderSearch(tree, request, pieces, choices, steps or Steps(MAX_STEPS)).run()
 
 
-def fits(tree: ProviderTree, asked: ProviderRequest, shared: Steps | None = None) -> bool:
+def fits(tree: ProviderTree, request: ProviderRequest, shared: Steps | None = None) -> bool:
     """Returns whether ``fit`` finds units for the request. ``shared`` are the steps of all nodes
     that it is tried on; raises Undecided if too few of them are left. Raises Interrupted: called
     again, it goes on.
@@ -89,19 +89,19 @@ def fits(tree: ProviderTree, asked: ProviderRequest, shared: Steps | None = None
     The most frequent requests, for one group or several equal ones, need no search: their
     candidates are counted.
     """
-    pieces = list(asked.pieces())
-    if _is_counted(asked, pieces):
+    pieces = list(request.pieces())
+    if _is_counted(request, pieces):
         return len(candidates(tree, pieces[0])) >= len(pieces)
-    if not tree.summary.may_take(asked):
+    if not tree.summary.may_take(request):
         return False
     steps = shared or Steps(MAX_STEPS)
     (known, rest), steps.interrupted = steps.interrupted, (None, None)
     try:
-        if known == (tree, asked) and rest is not None:
+        if known == (tree, request) and rest is not None:
             return rest() is not None
-        return search(tree, asked, None, Steps(MAX_STEPS, shared, FEWEST_STEPS)) is not None
+        return search(tree, request, None, Steps(MAX_STEPS, shared, FEWEST_STEPS)) is not None
     except Interrupted as error:
-        steps.interrupted = (tree, asked), error.rest
+        steps.interrupted = (tree, request), error.rest
         raise
     except Undecided as error:
         if error.for_now:
@@ -109,23 +109,23 @@ def fits(tree: ProviderTree, asked: ProviderRequest, shared: Steps | None = None
         return False
 
 
-def _is_counted(asked: ProviderRequest, pieces: Sequence[ResourceGroup]) -> bool:
+def _is_counted(request: ProviderRequest, pieces: Sequence[ResourceGroup]) -> bool:
     """Whether any candidates of the first piece serve all of them, one each."""
-    if not pieces or asked.required:
+    if not pieces or request.required:
         return False
     if len(pieces) == 1:
         return True
-    is_free = asked.isolate and not asked.subtrees
-    return is_free and all(_alike(pieces[0], one) for one in pieces)
+    is_free = request.isolate and not request.subtrees
+    return is_free and all(_alike(pieces[0], piece) for piece in pieces)
 
 
-def _alike(one: ResourceGroup, other: ResourceGroup) -> bool:
+def _alike(group: ResourceGroup, other: ResourceGroup) -> bool:
     """Whether two groups, not loose amounts, differ in their suffixes only."""
-    return bool(one.suffix and other.suffix) and (
-        one.resources == other.resources
-        and one.required == other.required
-        and one.forbidden == other.forbidden
-        and one.in_tree == other.in_tree
+    return bool(group.suffix and other.suffix) and (
+        group.resources == other.resources
+        and group.required == other.required
+        and group.forbidden == other.forbidden
+        and group.in_tree == other.in_tree
     )
 
 
@@ -134,9 +134,9 @@ def candidates(tree: ProviderTree, piece: ResourceGroup) -> list[Provider]:
     if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
         return []
     return [
-        one
-        for one in tree.providers
-        if has_traits(one, piece) and has_stocks(one, piece.resources)
+        provider
+        for provider in tree.providers
+        if has_traits(provider, piece) and has_stocks(provider, piece.resources)
     ]
 
 
@@ -161,35 +161,39 @@ class _ProviderSearch:
     def __init__(
         self,
         tree: ProviderTree,
-        asked: ProviderRequest,
+        request: ProviderRequest,
         pieces: Sequence[ResourceGroup],
         choices: Sequence[Sequence[Provider]],
         steps: Steps,
     ):
-        self._tree, self._asked = tree, asked
+        self._tree, self._asked = tree, request
         self._pieces, self._choices = pieces, choices
         self._order = sorted(
             range(len(pieces)),
             key=lambda place: (len(choices[place]), _size(pieces[place]), place),
         )
         names = frozenset[str]().union(*(piece.classes for piece in pieces))
-        self._relevant = asked.required.union(
+        self._relevant = request.required.union(
             *(piece.required | piece.forbidden for piece in pieces)
         )
         self._place_of = {
-            one.uuid: place for place, one in enumerate(tree.providers)
+            provider.uuid: place for place, provider in enumerate(tree.providers)
         }  # in the tree
         # Units by class that each provider can still give: in total, and to this request.
-        self._free = {one.uuid: _free(one, names) for one in tree.providers}
+        self._free = {provider.uuid: _free(provider, names) for provider in tree.providers}
         self._most = {
-            one.uuid: {name: one.stocks[name].largest for name in names & one.stocks.keys()}
-            for one in tree.providers
+            provider.uuid: {
+                name: provider.stocks[name].largest for name in names & provider.stocks.keys()
+            }
+            for provider in tree.providers
         }
-        self._kinds = {one.uuid: self._kind(one, names) for one in tree.providers}
+        self._kinds = {provider.uuid: self._kind(provider, names) for provider in tree.providers}
         self._chosen: dict[int, Provider] = {}
         self._isolated: set[str] = set()
         self._numbers: dict[object, int] = {}  # of signatures
-        self._first = {one.uuid: self._signature(one.uuid) for one in tree.providers}
+        self._first = {
+            provider.uuid: self._signature(provider.uuid) for provider in tree.providers
+        }
         self._now = dict(self._first)
         # Pieces with a list of choices in common have a list of groups of alike ones in common.
         alike = {id(some): self._grouped(some) for some in choices}
@@ -268,7 +272,7 @@ class _ProviderSearch:
         for piece in self._pieces:
             for name, units in piece.resources:
                 by_class.setdefault(name, []).append(units)
-        able = {one.uuid for some in self._alike for alike in some for one in alike}
+        able = {provider.uuid for some in self._alike for alike in some for provider in alike}
         return all(self._has_units(name, some, able) for name, some in by_class.items())
 
     def _has_units(self, name: str, amounts: list[int], able: Iterable[str]) -> bool:
@@ -332,7 +336,7 @@ class _ProviderSearch:
         other = matching.get(uuid)
         if other == place:
             return matching
-        changed = {one: group for one, group in matching.items() if group != place}
+        changed = {chosen: group for chosen, group in matching.items() if group != place}
         changed[uuid] = place
         if other is not None and not self._augment(changed, other, uuid):
             return None
@@ -347,7 +351,7 @@ class _ProviderSearch:
         matching that it leaves."""
         place, seen = self._order[depth], set[int]()
         different = [provider for some in self._alike[place] for provider in self._unlike(some)]
-        for provider in sorted(different, key=lambda one: self._left(one, place)):
+        for provider in sorted(different, key=lambda candidate: self._left(candidate, place)):
             self._steps.spend()
             alike = self._now[provider.uuid]
             if alike in seen or not self._has_room(provider, place):
@@ -419,19 +423,21 @@ class _ProviderSearch:
             first, now = self._first[uuid], self._now[uuid]
             changes[first] = changes.get(first, 0) - 1
             changes[now] = changes.get(now, 0) + 1
-        near = tuple(sorted((place, one.uuid) for place, one in self._chosen.items()
+        near = tuple(sorted((place, provider.uuid) for place, provider in self._chosen.items()
                             if self._asked.subtrees))  # fmt: skip
-        signature = frozenset(one for one in changes.items() if one[1])
+        signature = frozenset(change for change in changes.items() if change[1])
         return depth, signature, self._traits() & self._asked.required, near
 
     def _traits(self) -> frozenset[str]:
         """Returns the traits of the providers of the loose amounts."""
         if not self._asked.required:
             return frozenset()
-        found = (
-            one.traits for place, one in self._chosen.items() if not self._pieces[place].suffix
+        trait_sets = (
+            provider.traits
+            for place, provider in self._chosen.items()
+            if not self._pieces[place].suffix
         )
-        return frozenset[str]().union(*found)
+        return frozenset[str]().union(*trait_sets)
 
     def _has_top(self, suffixes: frozenset[str]) -> bool:
         """Returns whether in a subtree one provider is, or can still be, above all chosen ones."""
@@ -442,19 +448,19 @@ class _ProviderSearch:
                 if place in self._chosen:
                     chosen.add(self._chosen[place].uuid)
                 else:
-                    open_tops.update(one.uuid for one in self._choices[place])
+                    open_tops.update(provider.uuid for provider in self._choices[place])
         tops = [self._tree.above[uuid] for uuid in chosen]
         return not chosen or any(all(top in above for above in tops) for top in chosen | open_tops)
 
     def _allotted(self) -> tuple[Allotted, ...]:
-        found, loose = [], dict[str, dict[str, int]]()
+        grouped, loose = [], dict[str, dict[str, int]]()
         for place, piece in enumerate(self._pieces):
             uuid = self._chosen[place].uuid
             if piece.suffix:
-                found.append(Allotted(piece.suffix, uuid, dict(piece.resources)))
+                grouped.append(Allotted(piece.suffix, uuid, dict(piece.resources)))
             else:
                 loose.setdefault(uuid, {}).update(piece.resources)
-        return (*found, *(Allotted('', uuid, resources) for uuid, resources in loose.items()))
+        return (*grouped, *(Allotted('', uuid, resources) for uuid, resources in loose.items()))
 
 
 def _free(provider: Provider, names: frozenset[str]) -> dict[str, int]:

@@ -33,61 +33,61 @@ class ProviderMiss(NamedTuple):
     words: str
 
 
-def why_not(tree: ProviderTree, asked: ProviderRequest) -> str:
+def why_not(tree: ProviderTree, request: ProviderRequest) -> str:
     """Returns why the request does not fit on the node; empty if it fits."""
-    missed = miss(tree, asked)
+    missed = miss(tree, request)
     return missed.words if missed else ''
 
 
-def nearest_miss(found: Iterable[tuple[ProviderTree, ProviderRequest]]) -> str:
+def nearest_miss(nodes: Iterable[tuple[ProviderTree, ProviderRequest]]) -> str:
     """Returns why the request does not fit on the nearest of several nodes; empty if it fits
     there.
 
     Nodes are examined until MAX_LOOKS providers were looked at, and one of them is searched.
     """
     missed, steps = [], 0
-    for tree, asked in found:
-        missed.append((_of_pieces(tree, asked) or _together(asked), tree, asked))
-        steps += len(tree.providers) * (len(asked.groups) + len(asked.loose))
+    for tree, request in nodes:
+        missed.append((_of_pieces(tree, request) or _together(request), tree, request))
+        steps += len(tree.providers) * (len(request.groups) + len(request.loose))
         if steps > MAX_LOOKS:
             break
     if not missed:
         return ''
-    nearest, tree, asked = max(missed, key=lambda one: one[0])
-    short = miss(tree, asked) if nearest.stage == _NOT_TOGETHER else nearest
+    nearest, tree, request = max(missed, key=lambda entry: entry[0])
+    short = miss(tree, request) if nearest.stage == _NOT_TOGETHER else nearest
     return short.words if short else ''
 
 
-def miss(tree: ProviderTree, asked: ProviderRequest) -> ProviderMiss | None:
+def miss(tree: ProviderTree, request: ProviderRequest) -> ProviderMiss | None:
     """Returns what is short; None if it fits."""
-    if found := _of_pieces(tree, asked):
-        return found
+    if missed := _of_pieces(tree, request):
+        return missed
     try:
-        return _together(asked) if search(tree, asked) is None else None
+        return _together(request) if search(tree, request) is None else None
     except Undecided:
         return ProviderMiss(
             _NOT_TOGETHER, 0.0, 'its devices allow too many choices to search all of them'
         )
 
 
-def _of_pieces(tree: ProviderTree, asked: ProviderRequest) -> ProviderMiss | None:
+def _of_pieces(tree: ProviderTree, request: ProviderRequest) -> ProviderMiss | None:
     """Returns what a piece lacks by itself; None if each fits alone."""
-    alone = [_alone(tree, piece) for piece in asked.pieces() if not candidates(tree, piece)]
+    alone = [_alone(tree, piece) for piece in request.pieces() if not candidates(tree, piece)]
     return min(alone) if alone else None
 
 
-def _together(asked: ProviderRequest) -> ProviderMiss:
+def _together(request: ProviderRequest) -> ProviderMiss:
     """Returns what is short if each piece fits alone."""
-    if asked.required and not (asked.groups or asked.loose):
-        return ProviderMiss(_NO_TRAITS, 0.0, f'trait {_listed(asked.required)} is missing')
-    among = ' from a provider each' if asked.isolate else ''
-    count = len(asked.groups) + len(asked.loose)
+    if request.required and not (request.groups or request.loose):
+        return ProviderMiss(_NO_TRAITS, 0.0, f'trait {_listed(request.required)} is missing')
+    among = ' from a provider each' if request.isolate else ''
+    count = len(request.groups) + len(request.loose)
     if count > 1:
-        near = ' near to each other' if asked.subtrees else ''
+        near = ' near to each other' if request.subtrees else ''
         return ProviderMiss(
             _NOT_TOGETHER, 0.0, f'each group can be met, but not all {count} at once{among}{near}'
         )
-    return ProviderMiss(_NOT_TOGETHER, 0.0, f'no provider has {_listed(asked.required)} as well')
+    return ProviderMiss(_NOT_TOGETHER, 0.0, f'no provider has {_listed(request.required)} as well')
 
 
 def _alone(tree: ProviderTree, piece: ResourceGroup) -> ProviderMiss:
@@ -98,17 +98,19 @@ def _alone(tree: ProviderTree, piece: ResourceGroup) -> ProviderMiss:
             _NO_PROVIDER, 0.0, f'the provider that group {piece.suffix} names is elsewhere'
         )
     names = [name for name, _ in piece.resources]
-    having = [one for one in tree.providers if all(name in one.stocks for name in names)]
+    having = [
+        provider for provider in tree.providers if all(name in provider.stocks for name in names)
+    ]
     if not having:
         return ProviderMiss(_NO_PROVIDER, 0.0, f'no provider has {" and ".join(names)}')
-    suited = [one for one in having if has_traits(one, piece)]
+    suited = [provider for provider in having if has_traits(provider, piece)]
     if not suited:
         return ProviderMiss(_NO_TRAITS, 0.0, f'no provider of {" and ".join(names) or "any kind"} '
                                      f'has {_traits(piece)}{who}')  # fmt: skip
     gap, words = max(
-        max(_short(name, units, one.stocks[name].best) for name, units in piece.resources
-            if not one.stocks[name].gives(units))
-        for one in suited
+        max(_short(name, units, provider.stocks[name].best) for name, units in piece.resources
+            if not provider.stocks[name].gives(units))
+        for provider in suited
     )  # fmt: skip
     return ProviderMiss(_TOO_MUCH, gap, words + who)
 

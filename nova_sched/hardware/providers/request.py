@@ -74,11 +74,16 @@ class ProviderRequest:
             self,
             groups=tuple(
                 ResourceGroup(
-                    numbers[one.suffix], one.resources, one.required, one.forbidden, one.in_tree
+                    numbers[group.suffix],
+                    group.resources,
+                    group.required,
+                    group.forbidden,
+                    group.in_tree,
                 )
-                for one in self.groups
+                for group in self.groups
             ),
             subtrees=tuple(
-                frozenset(numbers[one] for one in some if one in numbers) for some in self.subtrees
+                frozenset(numbers[suffix] for suffix in some if suffix in numbers)
+                for some in self.subtrees
             ),
         )

@@ -107,17 +107,17 @@ class TreeSummary:
                 of_all[name] = of_all.get(name, 0) + stock.best
         return cls(best, of_all, traits)
 
-    def may_take(self, asked: ProviderRequest) -> bool:
+    def may_take(self, request: ProviderRequest) -> bool:
         """Returns False if the request cannot fit. True is inconclusive."""
         sums: dict[str, int] = collections.Counter()
-        for piece in asked.pieces():
+        for piece in request.pieces():
             if not piece.required <= self.traits:
                 return False
             for name, units in piece.resources:
                 sums[name] += units
                 if units > self.best.get(name, 0):
                     return False
-        return asked.required <= self.traits and all(
+        return request.required <= self.traits and all(
             units <= self.of_all[name] for name, units in sums.items()
         )
 
@@ -139,27 +139,32 @@ class ProviderTree:
     @functools.cached_property
     def _hash(self) -> int:
         return hash(tuple(
-            (one.uuid, one.parent, one.traits, frozenset(one.stocks.items()))
-            for one in self.providers
+            (provider.uuid, provider.parent, provider.traits, frozenset(provider.stocks.items()))
+            for provider in self.providers
         ))  # fmt: skip
 
     @functools.cached_property
     def shape(self) -> 'ProviderTree':
         """Returns the tree without names, with numbers for UUIDs: equal for nodes with the same
         supply."""
-        numbers = {one.uuid: str(place) for place, one in enumerate(self.providers)}
+        numbers = {provider.uuid: str(place) for place, provider in enumerate(self.providers)}
         return ProviderTree(
             numbers.get(self.root, ''),
             tuple(
-                Provider(numbers[one.uuid], one.stocks, one.traits, numbers.get(one.parent or ''))
-                for one in self.providers
+                Provider(
+                    numbers[provider.uuid],
+                    provider.stocks,
+                    provider.traits,
+                    numbers.get(provider.parent or ''),
+                )
+                for provider in self.providers
             ),
         )
 
     @functools.cached_property
     def classes(self) -> frozenset[str]:
         """Returns the resource classes of all inventories."""
-        return frozenset(name for one in self.providers for name in one.stocks)
+        return frozenset(name for provider in self.providers for name in provider.stocks)
 
     @functools.cached_property
     def by_uuid(self) -> dict[str, Provider]:
@@ -180,12 +185,12 @@ class ProviderTree:
         return TreeSummary.of(self.providers)
 
     def _up(self, provider: Provider) -> list[str]:
-        found: list[str] = []
-        one: Provider | None = provider
-        while one is not None and one.uuid not in found:
-            found.append(one.uuid)
-            one = self.by_uuid.get(one.parent or '')
-        return found
+        uuids: list[str] = []
+        ancestor: Provider | None = provider
+        while ancestor is not None and ancestor.uuid not in uuids:
+            uuids.append(ancestor.uuid)
+            ancestor = self.by_uuid.get(ancestor.parent or '')
+        return uuids
 
     def stock(self, uuid: str, resource_class: str) -> Stock | None:
         """Returns a provider's inventory of a class; None if it does not exist."""
@@ -194,7 +199,9 @@ class ProviderTree:
 
     def with_providers(self, changed: Mapping[str, Provider]) -> 'ProviderTree':
         """Returns the tree with these providers in place of those with the same UUIDs."""
-        return ProviderTree(self.root, tuple(changed.get(one.uuid, one) for one in self.providers))
+        return ProviderTree(
+            self.root, tuple(changed.get(provider.uuid, provider) for provider in self.providers)
+        )
 
     def with_root(
         self, stocks: Mapping[str, Stock], traits: frozenset[str] = frozenset()
@@ -213,9 +220,17 @@ class ProviderTree:
         The node's own inventories are left out, see above.
         """
         with wire.reading('provider tree'):
-            found = [_read(uuid, given, uuid == root) for uuid, given in json.loads(text).items()]
+            providers = [
+                _read(uuid, given, uuid == root) for uuid, given in json.loads(text).items()
+            ]
             return cls(
-                root, tuple(sorted(found, key=lambda one: (one.uuid != root, one.name, one.uuid)))
+                root,
+                tuple(
+                    sorted(
+                        providers,
+                        key=lambda provider: (provider.uuid != root, provider.name, provider.uuid),
+                    )
+                ),
             )
 
 
@@ -226,7 +241,9 @@ def _read(uuid: str, given: Mapping[str, Any], is_root: bool) -> Provider:
         raise ValueError(f'{strange[0]} is in use, but not in the inventories')
     return Provider(
         uuid=uuid,
-        stocks={name: _stock(one, used.get(name, 0)) for name, one in inventories.items()},
+        stocks={
+            name: _stock(inventory, used.get(name, 0)) for name, inventory in inventories.items()
+        },
         traits=frozenset(given.get('traits') or ()),
         parent=given.get('parent_provider_uuid'),
         name=str(given.get('name') or ''),
@@ -235,7 +252,7 @@ def _read(uuid: str, given: Mapping[str, Any], is_root: bool) -> Provider:
 
 def _stock(given: Mapping[str, Any], used: Any) -> Stock:
     most = given.get('max_unit')
-    found = Stock(
+    stock = Stock(
         total=wire.count(given['total']),
         reserved=wire.count(given.get('reserved', 0)),
         ratio=words.finite(given.get('allocation_ratio', 1.0)),
@@ -244,8 +261,8 @@ def _stock(given: Mapping[str, Any], used: Any) -> Stock:
         step_size=wire.count(given.get('step_size', 1)),
         used=wire.count(used),
     )
-    if not (0 <= found.reserved <= found.total and found.used >= 0 and 0 < found.ratio < math.inf):
+    if not (0 <= stock.reserved <= stock.total and stock.used >= 0 and 0 < stock.ratio < math.inf):
         raise ValueError('reserved, used or allocation_ratio cannot be true')
-    if min(found.min_unit, found.step_size, 1 if most is None else int(most)) < 1:
+    if min(stock.min_unit, stock.step_size, 1 if most is None else int(most)) < 1:
         raise ValueError('min_unit, max_unit and step_size must be 1 or more')
-    return found
+    return stock

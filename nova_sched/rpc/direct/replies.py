@@ -70,7 +70,7 @@ class ReplySender:
         """Send what waits and what is due."""
         now_s = time.monotonic()
         self._waiting.extend(call for at_s, call in self._missing if at_s <= now_s)
-        self._missing = [one for one in self._missing if one[0] > now_s]
+        self._missing = [entry for entry in self._missing if entry[0] > now_s]
         due = [call for call in self._beats if call.beat_due_s <= now_s]
         for call in due:
             call.beat_due_s = now_s + call.beat_s
@@ -104,7 +104,7 @@ class ReplySender:
         session.refused.clear()
 
     def take_back(self, session):
-        """Send the answers of a lost session again that RabbitMQ has not confirmed."""
+        """Send again the answers of a lost session that RabbitMQ has not confirmed."""
         unsent = [*session.unconfirmed, *session.confirmed, *session.returned, *session.refused]
         self._waiting.extend(call for call in unsent if call is not None)
 

@@ -55,8 +55,8 @@ class DirectServer(BusUser):
 
         Raises BadConfig for a bus that is not RabbitMQ.
         """
-        found = settings.of(bus)
-        rabbit = found.rabbit
+        bus_settings = settings.of(bus)
+        rabbit = bus_settings.rabbit
         self._wanted = settings.of_server(rabbit, target.exchange, target.topic, target.server)
         self._dispatcher = dispatcher
         self._loop = loop
@@ -78,7 +78,7 @@ class DirectServer(BusUser):
         if loop is not None:
             loop.follow(self._after_batch)
         name = f'{os.path.basename(sys.argv[0])}:{os.getpid()}:{target.topic}'
-        self._bus = found.thread(self, name, 'The RPC server')
+        self._bus = bus_settings.thread(self, name, 'The RPC server')
 
     # Called by other threads.
 
@@ -168,8 +168,8 @@ class DirectServer(BusUser):
             self._let_the_loop_run()
 
     def _let_the_loop_run(self):
-        """Wait until the loop has handled its batch, but not long: of two threads that compute at
-        the same time, each waits for the other one all the time."""
+        """Wait a short time until the loop has handled its batch: two threads that compute at the
+        same time keep each other waiting."""
         self._is_napping = True
         self._bus.nap(MAX_NAP_S)
         self._is_napping = False
@@ -184,10 +184,10 @@ class DirectServer(BusUser):
             for _ in range(min(len(arrived), MAX_BATCH)):
                 self._take(session, session.take())
 
-    def _take(self, session, found):
-        tag = found.delivery_tag
+    def _take(self, session, received):
+        tag = received.delivery_tag
         try:
-            call = wire.Call(wire.read(found))
+            call = wire.Call(wire.read(received))
         except Exception:
             LOG.exception('A message cannot be read, and is dropped')
             session.reject(tag)
@@ -196,7 +196,8 @@ class DirectServer(BusUser):
             self._begin(call, session, tag)
 
     def _is_known(self, call, session, tag):
-        """Whether this message was delivered before; if so, its answer also answers it now."""
+        """Whether this message was delivered before. If so, the answer to it also answers this
+        delivery."""
         known = self._calls.get(call.unique_id)
         if known is not None:
             known.tags.append((session, tag))

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""One connection of the direct server to RabbitMQ, from its begin to its end."""
+"""One connection of the direct server to RabbitMQ, from its beginning to its end."""
 
 import collections
 import dataclasses
@@ -60,8 +60,8 @@ class BrokerSession(rabbit.Session):
         self._offsets: dict[str, int] = {}  # queue of a stream: its next message
         connection.on_blocked = self._on_blocked
         connection.on_unblocked = self._on_unblocked
-        for one in wanted:
-            settings.declare(connection, one)
+        for subscription in wanted:
+            settings.declare(connection, subscription)
         self._channel = connection.channel()
         self._channel.auto_decode = False  # bodies as bytes
         self._channel.events['basic_return'].add(self._on_return)
@@ -186,4 +186,4 @@ class BrokerSession(rabbit.Session):
         if not multiple:
             return [self._sent.pop(number)] if number in self._sent else []
         numbers = list(itertools.takewhile(lambda sent: sent <= number, self._sent))
-        return [self._sent.pop(one) for one in numbers]
+        return [self._sent.pop(ended) for ended in numbers]

@@ -58,14 +58,14 @@ class BusSettings:
 def of(bus):
     """Returns the BusSettings of an oslo.messaging transport. Raises BadConfig if its driver is
     not the one for RabbitMQ, or for options that contradict each other."""
-    found = cluster(bus)
-    if found is None:
+    brokers = cluster(bus)
+    if brokers is None:
         kind = bus._driver._url.transport
         why = f'`direct` works with RabbitMQ only, and the transport_url is of {kind}://'
         raise errors.BadConfig(WHERE, f'{why}; set it to `oslo`')
     rabbit = bus._driver.conf.oslo_messaging_rabbit
     _check(rabbit)
-    return BusSettings(found, rabbit)
+    return BusSettings(brokers, rabbit)
 
 
 def cluster(bus):
@@ -105,20 +105,20 @@ def _tls(rabbit) -> bool | Mapping[str, Any]:
     """The TLS settings of a connection, as oslo.messaging derives them."""
     if not rabbit.ssl:
         return False
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if rabbit.ssl_version:
         try:
-            found['ssl_version'] = TLS_VERSIONS[rabbit.ssl_version.lower()]
+            options['ssl_version'] = TLS_VERSIONS[rabbit.ssl_version.lower()]
         except KeyError:
             why = f'{rabbit.ssl_version!r} is none of {", ".join(TLS_VERSIONS)}'
             raise errors.BadConfig('[oslo_messaging_rabbit] ssl_version', why) from None
     if rabbit.ssl_key_file:
-        found['keyfile'] = rabbit.ssl_key_file
+        options['keyfile'] = rabbit.ssl_key_file
     if rabbit.ssl_cert_file:
-        found['certfile'] = rabbit.ssl_cert_file
+        options['certfile'] = rabbit.ssl_cert_file
     if rabbit.ssl_ca_file:
-        found |= {'ca_certs': rabbit.ssl_ca_file, 'cert_reqs': ssl.CERT_REQUIRED}
-    return found or True
+        options |= {'ca_certs': rabbit.ssl_ca_file, 'cert_reqs': ssl.CERT_REQUIRED}
+    return options or True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,20 +193,20 @@ def _unique(rabbit):
 def _arguments(rabbit, is_quorum, unused_s):
     """The arguments of a queue. RabbitMQ deletes it when it was not used for ``unused_s``
     seconds; 0: never."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if rabbit.rabbit_ha_queues:
-        found['x-ha-policy'] = 'all'
+        arguments['x-ha-policy'] = 'all'
     if is_quorum:
-        found['x-queue-type'] = 'quorum'
+        arguments['x-queue-type'] = 'quorum'
         limits = {
             'x-delivery-limit': rabbit.rabbit_quorum_delivery_limit,
             'x-max-in-memory-length': rabbit.rabbit_quorum_max_memory_length,
             'x-max-in-memory-bytes': rabbit.rabbit_quorum_max_memory_bytes,
         }
-        found |= {name: value for name, value in limits.items() if value}
+        arguments |= {name: value for name, value in limits.items() if value}
     if unused_s > 0:
-        found['x-expires'] = unused_s * 1000
-    return found
+        arguments['x-expires'] = unused_s * 1000
+    return arguments
 
 
 def declare(connection, wanted):

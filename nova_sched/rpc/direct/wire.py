@@ -32,13 +32,13 @@ PERSISTENT = 2
 MAX_NAME_BYTES = 255  # bytes of a name in AMQP
 
 
-def read(found):
+def read(received):
     """Returns the message of an amqp.Message, a mapping. Raises ValueError, or an error of
     oslo.messaging for an unknown version of the envelope."""
-    envelope = json.loads(rabbit.plain_body(found))
+    envelope = json.loads(rabbit.plain_body(received))
     message = common.deserialize_msg(envelope)
     if not isinstance(message, dict):
-        raise ValueError('the message is no mapping')
+        raise ValueError('the message is not a mapping')
     return message
 
 
@@ -47,7 +47,7 @@ def split(message):
 
     Returns the context, with ``client_timeout`` as the driver adds it; and by position ``msg_id``,
     ``reply_q`` and the unique id. What is missing is None. Raises ValueError for one of these that
-    is no text, or that AMQP cannot carry as a name.
+    is not text, or that AMQP cannot carry as a name.
     """
     context = {}
     for key in [key for key in message if key.startswith(CONTEXT)]:
@@ -65,10 +65,10 @@ def _name_of(message, word):
 
 def answer(msg_id, result=None, failure=None, ending=True):
     """The text of an answer. ``failure`` is a sys.exc_info(); ``ending`` False: a heartbeat."""
-    told = None if failure is None else common.serialize_remote_exception(failure)
+    serialized = None if failure is None else common.serialize_remote_exception(failure)
     inner = {
         'result': result,
-        'failure': told,
+        'failure': serialized,
         'ending': ending,
         '_msg_id': msg_id,
         '_unique_id': uuid.uuid4().hex,
@@ -140,8 +140,8 @@ class Call:
 
     def settle(self, session):
         """Acknowledge its deliveries with the session's next acknowledgements."""
-        for one, tag in self.tags:
-            if one is session:
+        for owner, tag in self.tags:
+            if owner is session:
                 session.settle(tag)
         self.tags.clear()
 

@@ -23,9 +23,12 @@ from nova_sched.rpc.endpoints.stats import StatsEndpoint
 
 
 def all_of(scheduler, mirror=None, status=None, networks=None, notifications=None):
-    """Every endpoint of one scheduler; with ``mirror`` and ``status``, of one that reads its hosts
-    from Nova, and with ``networks`` the aggregates of requested networks from Neutron.
-    ``notifications`` tells of its calls."""
+    """Returns every endpoint of one scheduler.
+
+    ``mirror`` and ``status`` are those of a scheduler that reads its hosts from Nova. Its
+    ``networks`` find the aggregates of requested networks in Neutron, and ``notifications`` tells
+    of its calls.
+    """
     if mirror is None:
         own = [
             SchedulerEndpoint(scheduler),

@@ -12,9 +12,9 @@
 """The namespace `claims` 1.2: operations on a claim after its host was chosen.
 
 Since 1.2, ``claim`` is the UUID of the claim that a caller means, or of the resize that is open on
-it: the call does not touch another one, however late it comes. Without it, a call confirms an
-instance that neither moves nor is resized, and ends, reverts or settles nothing: Outdated is
-raised. So it is if the claim is not as its caller knew it.
+it. The call then touches no other claim, however late it comes. Without ``claim``, a call only
+confirms an instance that neither moves nor is resized; a call that would end, revert or settle
+something raises Outdated. Outdated is also raised if the claim is not as its caller knew it.
 """
 
 import oslo_messaging as messaging

@@ -41,11 +41,11 @@ class GroupsEndpoint:
 
     def _read(self, context, *given, exclusive_levels=None):
         """Returns the Reading of what the caller has given. Raises PolicyForbidden."""
-        found = self._scheduler.groups.read(
+        reading = self._scheduler.groups.read(
             groups.owner(context).project_id, Given(*given), self._rules()
         )
-        groups.check_levels(found.definition, exclusive_levels)
-        return found
+        groups.check_levels(reading.definition, exclusive_levels)
+        return reading
 
     @expected
     @once
@@ -152,13 +152,13 @@ class GroupsEndpoint:
     def list(self, context, project_id=None, name=None, marker=None, limit=None):
         """Groups after the ``marker`` (the UUID of one), oldest first; without members and
         templates."""
-        found = self._scheduler.groups.list(
+        views = self._scheduler.groups.list(
             project_id=groups.optional(words.name, project_id, 'project_id'),
             name=groups.optional(words.name, name, 'name'),
             marker=groups.optional(words.uuid, marker, 'marker'),
             limit=groups.optional(words.number, limit, 'limit'),
         )
-        return [groups.summary(view) for view in found]
+        return [groups.summary(view) for view in views]
 
     @expected
     @once

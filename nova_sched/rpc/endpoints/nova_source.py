@@ -134,11 +134,11 @@ class NovaSourceEndpoint(SchedulerEndpoint):
             raise _told(refusal, context) from None
 
     def _begin(self, context, requests, *arguments):
-        found = self._networks and _networks(requests[0])
+        networks = self._networks and _networks(requests[0])
         begin = super()._begin
-        if not found:
+        if not networks:
             return begin(context, requests, *arguments)
-        future = self._networks.begin(found)
+        future = self._networks.begin(networks)
 
         def finish():
             try:
@@ -173,7 +173,7 @@ class NovaSourceEndpoint(SchedulerEndpoint):
 
 
 def _ended():
-    """A Future of nothing to wait for."""
+    """A Future that is done already."""
     future = Future()
     future.set_result(None)
     return future
@@ -191,19 +191,19 @@ def _told(refusal, context):
 def _age_s(context):
     """Seconds since the request was made, by the clock of Nova's API; 0 if it is not told."""
     try:
-        made = words.moment(context.timestamp)
+        requested_at = words.moment(context.timestamp)
     except (AttributeError, ValueError):
         return 0.0
-    return (timeutils.utcnow(with_timezone=True) - made).total_seconds()
+    return (timeutils.utcnow(with_timezone=True) - requested_at).total_seconds()
 
 
 def _networks(request):
     """The networks that a request for a new place names: pairs of a port and a network."""
     if request.is_rebuild:
         return []
-    asked = read(read(request.read_spec(), 'requested_networks'), 'objects') or ()
-    found = ((read(one, 'port_id'), read(one, 'network_id')) for one in asked)
-    return [one for one in found if any(one)]
+    requested = read(read(request.read_spec(), 'requested_networks'), 'objects') or ()
+    pairs = ((read(network, 'port_id'), read(network, 'network_id')) for network in requested)
+    return [pair for pair in pairs if any(pair)]
 
 
 def _within(request, aggregates):

@@ -64,10 +64,10 @@ class StatsEndpoint:
         looks again, and repeats it with that generation as ``seen``. Raises BadReport, and changes
         nothing.
         """
-        made = reports.report(stats, name, instances, inventories, cell_uuid)
+        report = reports.report(stats, name, instances, inventories, cell_uuid)
         order = reports.order(seen, boot, sequence)
-        told = self._scheduler.begin_report(dataclasses.replace(made, order=order))
-        return Deferred(told, lambda: _accepted(told.result()))
+        outcome = self._scheduler.begin_report(dataclasses.replace(report, order=order))
+        return Deferred(outcome, lambda: _accepted(outcome.result()))
 
     @expected
     def update_service(self, context, name, service):

@@ -809,7 +809,7 @@ def test_heat_1467139(daemon, items, text):
 
 @pytest.mark.parametrize('value', [[1], {'a': 1}, 'many', '1e999', '', None, '٣', True])
 def test_heat_1698365(daemon, value):
-    """What is no number is refused where the parameter is."""
+    """What is not a number is refused where the parameter is."""
     error = wrong(
         described,
         daemon,

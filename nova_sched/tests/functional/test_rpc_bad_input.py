@@ -175,12 +175,12 @@ def test_a_spec(steady, method, given, name, where):
     [
         pytest.param([ONE, uuid_of('two'), ONE], f'{ONE} is given twice', id='given twice'),
         pytest.param(MANY, '10000 instances in one request; 1 to 2000 are accepted', id='10,000'),
-        pytest.param(['no-uuid'], "'no-uuid' is no UUID", id='no UUID'),
-        pytest.param([ONE.upper()], 'is no UUID', id='in capitals'),
-        pytest.param([5], '5 is no UUID', id='a number'),
-        pytest.param([['x' * 1_000_000]], 'is no UUID', id='a long list'),
-        pytest.param(ONE, 'is no list of UUIDs', id='text'),
-        pytest.param(5, '5 is no list of UUIDs', id='one number'),
+        pytest.param(['no-uuid'], "'no-uuid' is not a UUID", id='no UUID'),
+        pytest.param([ONE.upper()], 'is not a UUID', id='in capitals'),
+        pytest.param([5], '5 is not a UUID', id='a number'),
+        pytest.param([['x' * 1_000_000]], 'is not a UUID', id='a long list'),
+        pytest.param(ONE, 'is not a list of UUIDs', id='text'),
+        pytest.param(5, '5 is not a list of UUIDs', id='one number'),
     ],
 )
 def test_instance_uuids(steady, given, words):

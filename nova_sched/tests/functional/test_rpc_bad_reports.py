@@ -49,7 +49,7 @@ NODES = [
     pytest.param(
         primitive(compute_node('a'), uuid=NODE_A.upper()),
         'BadReport',
-        'is no UUID',
+        'is not a UUID',
         id='a UUID in capitals',
     ),
     pytest.param(
@@ -163,7 +163,7 @@ def test_a_node(steady, stats, name, words):
 VCPU = {'VCPU': {'total': 4}}
 TREES = [
     pytest.param([1, 2], 'mapping of provider UUIDs', id='a list'),
-    pytest.param({'root': {}}, "inventories['root']", id='a name that is no UUID'),
+    pytest.param({'root': {}}, "inventories['root']", id='a name that is not a UUID'),
     pytest.param({NODE_A: 'all'}, 'map a UUID to a provider', id='a provider that is none'),
     pytest.param(
         {uuid_of('gpu'): {'inventories': VCPU}},
@@ -260,18 +260,26 @@ def test_inventories(steady, inventories, words):
         pytest.param({'name': 'a\nb'}, 'host', id='a host on two lines'),
         pytest.param({'instances': 'all'}, 'instances', id='instances are a word'),
         pytest.param(
-            {'instances': ['x']}, "instances: 'x' is no UUID", id='an instance without UUID'
+            {'instances': ['x']}, "instances: 'x' is not a UUID", id='an instance without UUID'
         ),
         *(
             pytest.param({'instances': held}, words, id=name)
             for name, held, words in [
-                ('amounts of no UUID', {'a': {}}, "instances: 'a' is no UUID"),
-                ('no amounts', {NODE_A: 1}, f'instances.{NODE_A}: 1 is no mapping of resource'),
-                ('no class', {NODE_A: {'vCPU': 1}}, "'vCPU' is no resource class"),
-                ('a negative amount', {NODE_A: {'VCPU': -1}}, f'{NODE_A}.VCPU: -1 is no amount'),
-                ('a part', {NODE_A: {'VCPU': 0.5}}, 'VCPU: 0.5 is no amount'),
-                ('a truth', {NODE_A: {'VCPU': True}}, 'VCPU: True is no amount'),
-                ('too much', {NODE_A: {'VCPU': 2**43 + 1}}, 'VCPU: 8796093022209 is no amount'),
+                ('amounts of no UUID', {'a': {}}, "instances: 'a' is not a UUID"),
+                ('no amounts', {NODE_A: 1}, f'instances.{NODE_A}: 1 is not a mapping of resource'),
+                ('no class', {NODE_A: {'vCPU': 1}}, "'vCPU' is not a resource class"),
+                (
+                    'a negative amount',
+                    {NODE_A: {'VCPU': -1}},
+                    f'{NODE_A}.VCPU: -1 is not an amount',
+                ),
+                ('a part', {NODE_A: {'VCPU': 0.5}}, 'VCPU: 0.5 is not an amount'),
+                ('a truth', {NODE_A: {'VCPU': True}}, 'VCPU: True is not an amount'),
+                (
+                    'too much',
+                    {NODE_A: {'VCPU': 2**43 + 1}},
+                    'VCPU: 8796093022209 is not an amount',
+                ),
                 (
                     'too much in all',
                     {NODE_A: {'VCPU': 2**43}, uuid_of('b'): {'VCPU': 1}},
@@ -290,7 +298,7 @@ def test_inventories(steady, inventories, words):
             ]
         ),
         pytest.param(
-            {'cell_uuid': 'here'}, "cell_uuid: 'here' is no UUID", id='a cell without UUID'
+            {'cell_uuid': 'here'}, "cell_uuid: 'here' is not a UUID", id='a cell without UUID'
         ),
     ],
 )

@@ -180,7 +180,7 @@ def test_a_running_instance_names_no_host(daemon):
     daemon.claims.confirm_claim(uuid_of('there'), 'a')
     error = select(daemon, 'there')
     assert error.reason == (
-        f'Instance {uuid_of("there")} runs on a host, and the request is no move from there. '
+        f'Instance {uuid_of("there")} runs on a host, and the request is not a move from there. '
         'Operators find the details under req-there.'
     )
     kept = eventually(lambda: daemon.explain.show('req-there')[1:])

@@ -174,7 +174,7 @@ def test_an_object_in_a_body(judge):
             'agent resize pci-alias',
             {'spec_obj': spec('pci-alias', half_of_a_character)},
             errors.InvalidRequest,
-            id='an alias that is no text',
+            id='an alias that is not text',
         ),
         pytest.param(
             'object-ComputeNode-plain',
@@ -206,7 +206,7 @@ def test_why_a_host_does_not_fit_by_a_rule_that_cannot_say(judge):
     given = sound('why_not small', spec_obj=spec('boot-1', compared_with_a_word))
     (node,) = judge(seeds.RPC, given)['nodes']
     (told,) = [one for one in node['rules'] if one['verdict'] == 'fails']
-    assert 'x is no number' in told['why']
+    assert 'x is not a number' in told['why']
 
 
 def test_an_error_of_a_long_key_is_short(judge):

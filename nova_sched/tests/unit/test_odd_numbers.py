@@ -51,7 +51,7 @@ RATIO =    [1,   1,    1,    1000,    DEFAULT, 12,          NO,       NO,   1,  
 # Nova's API has no upper bound for the rule of a server group: such a group is without a limit.
 MOST =     words.MAX_INTEGER
 RULE =     [1,   1,    1,    1000,    0,    12,             NO,       NO,   NO,    NO,    NO,    NO,    NO,    NO,     1,  NO,  NO,    MOST,       MOST, NO]      # noqa: E501
-# Metadata of an aggregate that is no number is left out, as Nova does it.
+# Metadata of an aggregate that is not a number is left out, as Nova does it.
 OF_FLOAT = [1,   1,    1,    1000,    0,    12,             7,        -1,   1,     1.5,   1e5,   7,     7,     7,      7,  7,   7,     2.0**63,    7,    7]       # noqa: E501
 OF_INT =   [1,   1,    1,    1000,    0,    12,             7,        -1,   7,     7,     7,     7,     7,     7,      7,  7,   7,     2.0**63,    7,    7]       # noqa: E501
 # The end of a server is unknown, if a hint makes no sense; a time is not after the last date.

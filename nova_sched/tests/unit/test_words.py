@@ -37,7 +37,9 @@ def test_uuid(value, good):
     if good:
         assert words.uuid(value, 'here') == value
     else:
-        with pytest.raises(errors.InvalidRequest, match=r'Invalid request, here: .* is no UUID'):
+        with pytest.raises(
+            errors.InvalidRequest, match=r'Invalid request, here: .* is not a UUID'
+        ):
             words.uuid(value, 'here')
 
 
@@ -58,7 +60,7 @@ def test_number(value, good):
         assert words.number(value, 'here') == value
     else:
         with pytest.raises(
-            errors.InvalidRequest, match=r'Invalid request, here: .* is no number from 1'
+            errors.InvalidRequest, match=r'Invalid request, here: .* is not a number from 1'
         ):
             words.number(value, 'here')
 
@@ -134,7 +136,9 @@ def test_name(value, good):
     if good:
         assert words.name(value, 'here') == value
     else:
-        with pytest.raises(errors.InvalidRequest, match=r'Invalid request, here: .* is no name'):
+        with pytest.raises(
+            errors.InvalidRequest, match=r'Invalid request, here: .* is not a name'
+        ):
             words.name(value, 'here')
 
 
@@ -233,15 +237,15 @@ def nested(levels):
 @pytest.mark.parametrize(
     'value, why',
     [
-        pytest.param(objects.Flavor(), 'here: a Flavor is no plain value', id='an object'),
+        pytest.param(objects.Flavor(), 'here: a Flavor is not a plain value', id='an object'),
         pytest.param(
             {'a': [{'b': objects.Flavor()}]}, 'here.a.b: a Flavor', id='an object inside'
         ),
-        pytest.param({1: 2}, 'the key 1 is no text', id='a key'),
+        pytest.param({1: 2}, 'the key 1 is not text', id='a key'),
         pytest.param((1,), 'a tuple', id='a tuple'),
         pytest.param(b'x', 'a bytes', id='bytes'),
-        pytest.param(2**63, 'no number of 64 bits', id='a large number'),
-        pytest.param([float('nan')], 'nan is no number', id='no number'),
+        pytest.param(2**63, 'is not a number of 64 bits', id='a large number'),
+        pytest.param([float('nan')], 'nan is not a number', id='no number'),
         pytest.param(nested(200), 'more than 100 deep', id='deep'),
         pytest.param({'k' * 10_000: [b'x']}, 'here.k', id='below a long key'),
     ],

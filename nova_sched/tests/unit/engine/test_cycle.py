@@ -126,7 +126,7 @@ class TestPlace:
     def test_a_rule_that_finds_a_request_wrong_is_no_surprise(self, caplog):
         class Strict(Named):
             def mask(self, hosts, request):
-                raise errors.InvalidRequest('scheduler hint query', 'it is no list')
+                raise errors.InvalidRequest('scheduler hint query', 'it is not a list')
 
         made = world({}, chain=rules([Strict()]))
         future = made.send_place(asks(A))

@@ -41,7 +41,7 @@ SCOPE = 'aggregate_instance_extra_specs'
         pytest.param({f'{SCOPE}:': 'x'}, '0000', id='no key'),
         pytest.param({f'{SCOPE}:size': '>= 11'}, '0100', id='any value will do'),
         pytest.param(
-            {f'{SCOPE}:size': '>= 5'}, '1100', id='a value that is no number is not at least 5'
+            {f'{SCOPE}:size': '>= 5'}, '1100', id='a value that is not a number is not at least 5'
         ),
         pytest.param({f'{SCOPE}:ssd': '<or> no <or> true'}, '1100', id='one of several'),
         pytest.param({'ssd': 'true', f'{SCOPE}:size': '20'}, '0100', id='both'),
@@ -60,7 +60,7 @@ def test_extra_specs(extra_specs, mask):
 @pytest.mark.parametrize(
     'text, what',
     [
-        pytest.param('>= x', 'x is no number', id='number'),
+        pytest.param('>= x', 'x is not a number', id='number'),
         pytest.param('<or>', 'no word', id='or'),
     ],
 )

@@ -42,9 +42,9 @@ TRUTH = golden('extra-specs-match')['rows']
 COUNTS = {'cases': 156, 'matrix': 42 * 22 * 9, 'truth': 684}
 
 # What Nova answers with a traceback, by what is wrong. The extra spec makes no sense:
-# InvalidRequest names it. The host's value is no number: then it is not the number that was asked
-# for, and the hosts after it are judged as if it were not there.
-NO_SENSE = {'= abc': 'no number', '<or>': 'no word'}
+# InvalidRequest names it. The host's value is not a number: then it is not the number that was
+# asked for, and the hosts after it are judged as if it were not there.
+NO_SENSE = {'= abc': 'not a number', '<or>': 'no word'}
 
 
 def named(rows, name):
@@ -132,14 +132,14 @@ def columns(case):
 
 # What our error names where Nova raises.
 REFUSALS = {
-    'ComputeCapabilitiesFilter': 'no number',
-    'AggregateInstanceExtraSpecsFilter': 'no number',
+    'ComputeCapabilitiesFilter': 'not a number',
+    'AggregateInstanceExtraSpecsFilter': 'not a number',
     'JsonFilter': 'scheduler hint query',
 }
 
 
 def is_about_the_value(case):
-    """Whether Nova raises though the extra spec makes sense: the host's value is no number."""
+    """Whether Nova raises though the extra spec makes sense: the host's value is not a number."""
     texts = case['spec'].get('extra_specs', {}).values()
     return bool(texts) and NO_SENSE.keys().isdisjoint(texts)
 
@@ -226,8 +226,8 @@ def test_operators(text):
 
 def test_what_nova_raises_is_what_we_name():
     raised = collections.Counter(
-        text if text in NO_SENSE else 'the value is no number'
+        text if text in NO_SENSE else 'the value is not a number'
         for _, text, result in TRUTH
         if is_refused(result)
     )
-    assert raised == {'= abc': 17, '<or>': 17, 'the value is no number': 77}
+    assert raised == {'= abc': 17, '<or>': 17, 'the value is not a number': 77}

@@ -109,14 +109,14 @@ def test_no_hint():
 @pytest.mark.parametrize(
     'query, why',
     [
-        pytest.param('{bad json', 'it is no JSON', id='no JSON'),
-        pytest.param('[' * 60_000, 'it is no JSON', id='too deep to be read'),
+        pytest.param('{bad json', 'it is not JSON', id='no JSON'),
+        pytest.param('[' * 60_000, 'it is not JSON', id='too deep to be read'),
         pytest.param(
-            json.dumps(['not', 1] * 1)[:-1] * 400 + ']' * 400, 'it is no JSON', id='no commas'
+            json.dumps(['not', 1] * 1)[:-1] * 400 + ']' * 400, 'it is not JSON', id='no commas'
         ),
-        pytest.param('5', 'it is no list', id='a number'),
-        pytest.param('true', 'it is no list', id='a truth'),
-        pytest.param('{"=": 1}', 'it is no list', id='a mapping'),
+        pytest.param('5', 'it is not a list', id='a number'),
+        pytest.param('true', 'it is not a list', id='a truth'),
+        pytest.param('{"=": 1}', 'it is not a list', id='a mapping'),
         pytest.param('"text"', 'unknown operator', id='a text'),
         pytest.param('[["="]]', 'unknown operator', id='a list as operator'),
         pytest.param('["like", 1, 1]', 'unknown operator', id='no such operator'),

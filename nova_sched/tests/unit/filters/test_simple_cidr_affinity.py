@@ -78,12 +78,12 @@ def test_network(hints, mask):
             {'build_near_host_ip': '010.0.0.1'}, 'build_near_host_ip', '010', id='octal or not'
         ),
         pytest.param(
-            {'build_near_host_ip': 7}, 'build_near_host_ip', '7 is no text', id='a number'
+            {'build_near_host_ip': 7}, 'build_near_host_ip', '7 is not text', id='a number'
         ),
         pytest.param(
             {'build_near_host_ip': ['10.0.0.1', '10.0.0.2']},
             'build_near_host_ip',
-            'no text',
+            'is not text',
             id='two',
         ),
         pytest.param(

@@ -203,7 +203,7 @@ def test_what_the_dicts_do_not_tell_is_unset():
             ['limits'],
             {'vcpu': float('nan')},
             'RequestSpec.limits.vcpu',
-            id='limit is no number',
+            id='limit is not a number',
         ),
         pytest.param(
             1, ['scheduler_hints'], 5, 'RequestSpec.scheduler_hints', id='hints is a number'

@@ -103,7 +103,7 @@ def test_a_message_of_another_shape(changes, where):
 
 @pytest.mark.parametrize('message', [[], 'ping', 7], ids=repr)
 def test_no_message_at_all(message):
-    with pytest.raises(errors.InvalidRequest, match='no mapping'):
+    with pytest.raises(errors.InvalidRequest, match='is not a mapping'):
         dispatched(message)
 
 
@@ -117,8 +117,8 @@ def test_a_context_that_is_none():
     [
         pytest.param({}, 'arg', id='one less'),
         pytest.param({'arg': 1, 'b': 2}, "'b'", id='one more'),
-        pytest.param({'arg': ['a', {'b': 'half \ud800'}]}, 'no text', id='half of a character'),
-        pytest.param({'arg': {'a\0': 1}}, 'no text', id='a key with NUL'),
+        pytest.param({'arg': ['a', {'b': 'half \ud800'}]}, 'not text', id='half of a character'),
+        pytest.param({'arg': {'a\0': 1}}, 'not text', id='a key with NUL'),
     ],
 )
 def test_arguments(args, why):

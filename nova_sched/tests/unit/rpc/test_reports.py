@@ -284,7 +284,7 @@ def test_the_name_of_the_sender_goes_for_a_host_that_is_not_set():
         pytest.param({'host': 'other'}, 'host', id='another host'),
         pytest.param({'hypervisor_hostname': ''}, 'hypervisor_hostname', id='no name'),
         pytest.param({'hypervisor_hostname': 'x' * 256}, 'hypervisor_hostname', id='a long name'),
-        pytest.param({'numa_topology': 'two cells'}, 'numa_topology', id='NUMA is no JSON'),
+        pytest.param({'numa_topology': 'two cells'}, 'numa_topology', id='NUMA is not JSON'),
         pytest.param({'numa_topology': '[]'}, 'numa_topology', id='NUMA is a list'),
     ],
 )
@@ -345,7 +345,7 @@ def devices(**fields):
         pytest.param(
             cells('"size_kb": 4', '"size_kb": 0'),
             'numa_topology',
-            'no page size',
+            'is not a page size',
             id='size of pages',
         ),
         pytest.param(

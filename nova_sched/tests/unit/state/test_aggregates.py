@@ -65,7 +65,7 @@ def test_values():
         pytest.param(['8', '9', ' 7 '], int, 7, id='the smallest, blanks are fine'),
         pytest.param(['8.5'], int, 50, id='8.5 is no int'),
         pytest.param(['8.5'], float, 8.5, id='8.5 is a float'),
-        pytest.param(['1', 'abc'], int, 50, id='one that is no number spoils all'),
+        pytest.param(['1', 'abc'], int, 50, id='one that is not a number spoils all'),
         pytest.param([''], int, 50, id='empty'),
         pytest.param(['nan', '1'], float, 50, id='not a number'),
         pytest.param(['-inf'], float, 50, id='no end'),

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from nova_sched import objects
 from nova_sched.claim import Claim
-from nova_sched.state.places import SPARE, Places, image_of
+from nova_sched.state.places import MAX_SPARE_IMAGES, Places, image_of
 from nova_sched.tests.builders import cluster, request, uuid_of
 from nova_sched.tests.cases import cases
 
@@ -94,7 +94,7 @@ def test_images_are_forgotten_in_the_end_but_not_at_once():
     places = Places()
     places.put('here', 0)
     places.learn('here', {'a': 1})
-    for number in range(SPARE):
+    for number in range(MAX_SPARE_IMAGES):
         places.learn(f'nowhere {number}', {'a': 1})
     assert places.image('nowhere 0') == places.image('here') == {('a', '1')}
     assert places.image('nowhere 0') is places.image('here')

@@ -119,13 +119,13 @@ def test_a_report_that_can_be_true(words):
         pytest.param({'nodename': ''}, 'nodename', id='no name'),
         pytest.param(inventory(total=-1), 'VCPU total', id='negative total'),
         pytest.param(inventory(total=MAX_AMOUNT + 1), 'VCPU total', id='huge total'),
-        pytest.param(inventory(total=float('nan')), 'VCPU total', id='total that is no number'),
+        pytest.param(inventory(total=float('nan')), 'VCPU total', id='total that is not a number'),
         pytest.param(inventory(reserved=-1), 'VCPU reserved', id='negative reserve'),
         pytest.param(inventory(reserved=9), 'VCPU reserved', id='reserve above the total'),
         pytest.param(inventory(ratio=0.0), 'VCPU allocation ratio', id='ratio of nothing'),
         pytest.param(inventory(ratio=-1.0), 'VCPU allocation ratio', id='negative ratio'),
         pytest.param(
-            inventory(ratio=float('nan')), 'VCPU allocation ratio', id='ratio that is no number'
+            inventory(ratio=float('nan')), 'VCPU allocation ratio', id='ratio that is not a number'
         ),
         pytest.param(inventory(ratio=float('inf')), 'VCPU allocation ratio', id='endless ratio'),
         pytest.param(

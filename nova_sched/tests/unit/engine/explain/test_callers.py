@@ -258,7 +258,7 @@ BY_RULE = errors.NoValidHost('All 7 are full.', for_tenants='X removed the last 
         ),
         pytest.param(
             errors.AlreadyRunning('one', 'cmp-1'),
-            'Instance one runs on a host, and the request is no move from there. '
+            'Instance one runs on a host, and the request is not a move from there. '
             'Operators find the details under req-1.',
             id='it runs on a host',
         ),
