@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `candidates` 1.0: hosts are offered first, and claimed by UUID later."""
+"""The namespace `candidates`: hosts are offered first, and claimed by UUID later."""
 
 import oslo_messaging as messaging
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `claims` 1.2: operations on a claim after its host was chosen.
+"""The namespace `claims`: operations on a claim after its host was chosen.
 
 Since 1.2, ``claim`` is the UUID of the claim that a caller means, or of the resize that is open on
 it. The call then touches no other claim, however late it comes. Without ``claim``, a call only

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `cloud` 1.0: what a scheduler knows of the Nova cloud that it reads."""
+"""The namespace `cloud`: what a scheduler knows of the Nova cloud that it reads."""
 
 import oslo_messaging as messaging
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `explain` 1.0: the reasons for a past decision, and the outcome of a possible
+"""The namespace `explain`: the reasons for a past decision, and the outcome of a possible
 one."""
 
 import oslo_messaging as messaging

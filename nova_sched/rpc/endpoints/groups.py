@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `groups` 1.1: groups, placed together before the first of their servers exists."""
+"""The namespace `groups`: groups, placed together before the first of their servers exists."""
 
 import oslo_messaging as messaging
 

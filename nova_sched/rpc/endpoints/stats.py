@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `stats` 1.2: reports of compute nodes, and operators' settings of compute
+"""The namespace `stats`: reports of compute nodes, and operators' settings of compute
 services."""
 
 import collections
