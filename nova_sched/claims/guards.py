@@ -36,7 +36,7 @@ class ServerGroupMembers:
     @property
     def nodes(self):
         """UUIDs of all nodes with members."""
-        return {node for mine in self._nodes.values() for node in mine}
+        return {node for hosts in self._nodes.values() for node in hosts}
 
     def holds(self, consumer, node):
         return node in self._nodes.get(consumer, ())
@@ -44,14 +44,16 @@ class ServerGroupMembers:
     def after(self, moves):
         """The members after moves: (consumer, node UUID, host); the host is None for a claim that
         ends."""
-        made = ServerGroupMembers(self.policy)
-        made._nodes = dict(self._nodes)
+        members = ServerGroupMembers(self.policy)
+        members._nodes = dict(self._nodes)
         for consumer, node, host in moves:
-            mine = {one: at for one, at in made._nodes.get(consumer, {}).items() if one != node}
-            made._nodes[consumer] = mine if host is None else mine | {node: host}
-            if not made._nodes[consumer]:
-                del made._nodes[consumer]
-        return made
+            hosts = {
+                uuid: at for uuid, at in members._nodes.get(consumer, {}).items() if uuid != node
+            }
+            members._nodes[consumer] = hosts if host is None else hosts | {node: host}
+            if not members._nodes[consumer]:
+                del members._nodes[consumer]
+        return members
 
     def admits(self, consumer, node, host):
         """Whether the policy is kept with the consumer there.
@@ -172,7 +174,7 @@ class Guards:
         """Group UUID -> its members after the changes; None if that would break a policy."""
         moves: dict[str, list] = {}
         for (consumer, node), (old, new) in changes.items():
-            left, entered = (one and one.group_uuid for one in (old, new))
+            left, entered = (claim and claim.group_uuid for claim in (old, new))
             if left in self.members and left != entered:
                 moves.setdefault(left, []).append((consumer, node, None))
             if entered in self.members and left != entered and node in usages:
@@ -180,8 +182,8 @@ class Guards:
         after = {group: self.members[group].after(some) for group, some in moves.items()}
         for group, some in moves.items():
             for consumer, node, host in some:
-                there = host is None or self.members[group].holds(consumer, node)
-                if not there and not after[group].admits(consumer, node, host):
+                is_member = host is None or self.members[group].holds(consumer, node)
+                if not is_member and not after[group].admits(consumer, node, host):
                     return None
         return after
 
@@ -200,6 +202,8 @@ def _next(placement, stored):
     return dataclasses.replace(record, serial=placement.guard.serial + 1, definition=definition)
 
 
-def _same(one, other):
+def _same(record, other):
     """Whether two records are equal except for their definitions, which may not have been read."""
-    return dataclasses.replace(one, definition=None) == dataclasses.replace(other, definition=None)
+    return dataclasses.replace(record, definition=None) == dataclasses.replace(
+        other, definition=None
+    )

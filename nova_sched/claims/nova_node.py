@@ -85,7 +85,7 @@ def uses(
 
 
 def settle(
-    found: Mapping[str, NovaUse],
+    instances: Mapping[str, NovaUse],
     claims: Mapping[str, Claim],
     has_seen: Callable[[Claim], bool],
     unclaimed: Mapping[str, Amounts],
@@ -98,9 +98,9 @@ def settle(
     """
     after: dict[str, Claim] = {}
     ended: list[str] = []
-    rows = {one: use.amounts for one, use in found.items() if one not in claims}
+    rows = {consumer: use.amounts for consumer, use in instances.items() if consumer not in claims}
     for consumer, claim in claims.items():
-        use = found.get(consumer)
+        use = instances.get(consumer)
         if not has_seen(claim):
             after[consumer] = claim
             if consumer in unclaimed:
@@ -147,11 +147,11 @@ def _sized(claim: Claim, amounts: Amounts) -> Claim:
     return dataclasses.replace(claim, resources=amounts)
 
 
-def _sum(one: Amounts | None, other: Amounts | None) -> Amounts:
+def _sum(amounts: Amounts | None, other: Amounts | None) -> Amounts:
     # Nearly always there is one of both.
-    if not one or not other:
-        return one or other or {}
-    return dict(collections.Counter(one) + collections.Counter(other))
+    if not amounts or not other:
+        return amounts or other or {}
+    return dict(collections.Counter(amounts) + collections.Counter(other))
 
 
 def _without_zeros(amounts: Amounts) -> Amounts:
