@@ -26,12 +26,12 @@ def moves(snapshot, now_s):
     for claim in snapshot.claims:
         claims[claim.consumer_uuid].append(claim)
     for move in snapshot.moves:
-        mine = claims[move.server]
-        own = next((claim for claim in mine if claim.request_id == move.uuid), None)
+        held = claims[move.server]
+        own = next((claim for claim in held if claim.request_id == move.uuid), None)
         if own is not None and own.move:
             yield from _waits(snapshot, move, own, now_s)
-        elif all(claim.node_uuid != move.destination for claim in mine):
-            yield from _has_none(snapshot, move, mine)
+        elif all(claim.node_uuid != move.destination for claim in held):
+            yield from _has_none(snapshot, move, held)
 
 
 def _waits(snapshot, move, claim, now_s):

@@ -44,11 +44,11 @@ def resources_of(
     resources: Mapping[str, int], parts: HardwareAllocation | None, node_uuid: str
 ) -> collections.Counter[str]:
     """The resources of a claim together with those of child providers, which are in its parts."""
-    found = collections.Counter(resources)
-    for one in parts.providers if parts else ():
-        if one.provider_uuid != node_uuid:
-            found.update(one.resources)
-    return found
+    total = collections.Counter(resources)
+    for provider in parts.providers if parts else ():
+        if provider.provider_uuid != node_uuid:
+            total.update(provider.resources)
+    return total
 
 
 def of_claim(claim: Claim) -> collections.Counter[str]:
@@ -95,7 +95,7 @@ def check(
 ) -> None:
     """Raises QuotaExceeded if ``more`` adds to a resource and exceeds its limit: a project that
     has more than its limit keeps it."""
-    for name, asked in sorted(more.items()):
-        limit, there = limits.get(name, NO_LIMIT), used.get(name, 0)
-        if asked > 0 and 0 <= limit < there + asked:
-            raise errors.QuotaExceeded(project, name, asked, there, limit)
+    for name, amount in sorted(more.items()):
+        limit, usage = limits.get(name, NO_LIMIT), used.get(name, 0)
+        if amount > 0 and 0 <= limit < usage + amount:
+            raise errors.QuotaExceeded(project, name, amount, usage, limit)
