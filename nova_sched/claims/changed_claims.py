@@ -56,8 +56,8 @@ class ClaimChanges:
         return len(self.before) + len(self.after)
 
     def by_kind(self):
-        """Returns the changed claims by kind, ends first. Claims that end are told as they were,
-        the rest as they are now. Marks, times and positions in groups are no changes."""
+        """Returns the changed claims by kind, ends first. Claims that end are given as they were,
+        the rest as they are now. Marks, times and positions in groups are not changes."""
         by_kind: dict[str, list[Claim]] = {kind: [] for kind in KINDS}
         for key, claim in self.before.items():
             now = self.after.get(key)

@@ -208,9 +208,9 @@ def _outcome(placement, won, usages, held, tokens, guards):
             for node, usage in known.items()
             if node not in tokens
         }
-        made = (held.of(claim.consumer_uuid).get(claim.node_uuid) for claim in placement.claims)
+        claims = (held.of(claim.consumer_uuid).get(claim.node_uuid) for claim in placement.claims)
         return PlacementOutcome(
-            True, tuple(claim for claim in made if claim is not None), raised, tokens=tokens
+            True, tuple(claim for claim in claims if claim is not None), raised, tokens=tokens
         )
     outcome = PlacementOutcome(
         False,

@@ -150,7 +150,7 @@ class ClaimMaintenance:
         """
         with self._sessions.transaction() as connection:
             claims = [claim for claim in _lock_claims(connection, sql.CLAIMS_OF, [consumer])
-                     if node_uuids is None or claim.node_uuid in node_uuids]  # fmt: skip
+                      if node_uuids is None or claim.node_uuid in node_uuids]  # fmt: skip
             confirmed = [claim.node_uuid for claim in claims if claim.is_confirmed]
             if confirmed and not force:
                 raise StillThere(consumer, confirmed)
