@@ -34,7 +34,7 @@ FLAGS = ('disabled', 'forced_down')
 def table(name, columns):
     """A table of Nova's with some of its columns, in a text with blanks in between."""
     types = dict.fromkeys(MOMENTS, sa.DateTime()) | dict.fromkeys(FLAGS, sa.Boolean())
-    return sa.table(name, *(sa.column(one, types.get(one)) for one in columns.split()))
+    return sa.table(name, *(sa.column(column, types.get(column)) for column in columns.split()))
 
 
 SERVICES = table(
@@ -275,8 +275,8 @@ class NovaCell:
         forced down, or without a heartbeat in ``down_time_s`` by the database's clock."""
         if hosts is None:
             return [_service(row) for row in self._rows(NOT_UP, down_s=down_time_s)]
-        found = self._among(NOT_UP_ON_HOSTS, hosts, down_s=down_time_s)
-        return [_service(row) for row in found]
+        rows = self._among(NOT_UP_ON_HOSTS, hosts, down_s=down_time_s)
+        return [_service(row) for row in rows]
 
     def oldest_compute_version(self):
         """The lowest version of the compute services that are not forced down; None: there are
@@ -307,14 +307,14 @@ class NovaCell:
         nova-compute builds.
         """
         with transaction(self.engine) as connection:
-            found = collections.defaultdict(set)
+            instances = collections.defaultdict(set)
             for row in _among(connection, WITH_DEVICES, tracked):
-                found[row.node].add(row.instance_uuid)
+                instances[row.node].add(row.instance_uuid)
             for row in _among(connection, ON_NODES, tracked):
                 if is_tracked(row.vm_state, row.task_state):
-                    found[row.node].add(row.uuid)
+                    instances[row.node].add(row.uuid)
             rows = _among(connection, FULL, uuids)
-        return [_node(row, frozenset(found.get(row.uuid, ()))) for row in rows]
+        return [_node(row, frozenset(instances.get(row.uuid, ()))) for row in rows]
 
     def served(self, uuids):
         """Compute node UUID -> host, for those of these nodes whose hosts have a compute
@@ -325,10 +325,10 @@ class NovaCell:
 
     def servers_on(self, uuids):
         """Compute node UUID -> UUIDs of its instances, of these nodes; none for other nodes."""
-        found = collections.defaultdict(set)
+        servers = collections.defaultdict(set)
         for row in self._among(ON_NODES, uuids):
-            found[row.node].add(row.uuid)
-        return found
+            servers[row.node].add(row.uuid)
+        return servers
 
     def instance(self, uuid):
         """The InstanceRow of an instance, deleted or not; None: the cell has no such row."""
