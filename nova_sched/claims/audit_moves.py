@@ -35,7 +35,7 @@ def moves(snapshot, now_s):
 
 
 def _waits(snapshot, move, claim, now_s):
-    """The claim on the destination is there, and the move is not settled."""
+    """The destination has the claim, and the move is not settled."""
     if move.state not in IN_FLIGHT:
         rest = (
             'the host lists the server all the same, and its reports decide'
@@ -55,7 +55,7 @@ def _waits(snapshot, move, claim, now_s):
 
 
 def _has_none(snapshot, move, claims):
-    """No claim of the server is on the destination."""
+    """The server has no claim on the destination."""
     node = snapshot.nodes.get(move.destination)
     listed = (node is not None and node.report is not None and node.report.instances) or ()
     if move.state == HANDED_OVER and (claims or move.server in listed):

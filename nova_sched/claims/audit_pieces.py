@@ -56,8 +56,8 @@ def shared(claims):
 
 
 def overdrawn(report, claims):
-    """Hardware that claims take in excess of the node's amounts: (name, amount taken, amount
-    there).
+    """Hardware of which claims take more than the node has: (name, amount taken, amount of the
+    node).
 
     Hardware that the report may already count as used, because it lists the instance, is not
     counted again.

@@ -70,7 +70,8 @@ class ClaimChanges:
         return {kind: claims for kind, claims in by_kind.items() if claims}
 
     def _kind(self, before, after):
-        """The kind of a claim that is there after the transaction; None: nothing that counts."""
+        """The kind of the change of a claim that still exists; None if nothing that counts has
+        changed."""
         if before is None or not before.has_uuid(after.uuid):
             return MADE
         if after.resizing and _resize(before) != _resize(after):

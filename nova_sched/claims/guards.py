@@ -56,10 +56,10 @@ class ServerGroupMembers:
         return members
 
     def admits(self, consumer, node, host):
-        """Whether the policy is kept with the consumer there.
+        """Whether the policy is satisfied if the consumer is on this host.
 
-        In an affinity group, the host must be certain for each other member. One of two hosts that
-        another member moves between is not certain.
+        In an affinity group, the host of each other member must be certain. It is not certain for
+        a member that moves between two hosts.
         """
         others = [nodes for other, nodes in self._nodes.items() if other != consumer]
         if self.policy.kind == AFFINITY:
@@ -104,8 +104,8 @@ class Guards:
         )
 
     def admit(self, placement, held):
-        """Whether the group is at the serial, and the planned claims exist, that the guard
-        names."""
+        """Whether the group is at the serial that the guard names, and the planned claims that it
+        names exist."""
         guard, uuid = placement.guard, placement.record_uuid
         if uuid is not None and _serial(self.records[uuid]) != guard.serial:
             return False
@@ -193,7 +193,7 @@ def _serial(record):
 
 
 def _next(placement, stored):
-    """The record that the placement makes of the stored one; a definition of None keeps the stored
+    """The record after the placement, given the stored one; a definition of None keeps the stored
     one."""
     record = stored if placement.guard.record is None else placement.guard.record
     definition = record.definition

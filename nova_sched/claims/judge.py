@@ -263,8 +263,9 @@ def unknown(placement, changes):
 
 
 def _is_lost(old, new):
-    """Whether a change takes from a caller what it was told: a pending claim, an open resize, or a
-    move that it still has to settle: it could not while the claim is resized on its node."""
+    """Whether a change takes away what a caller was told: a pending claim, an open resize, or a
+    move that the caller still has to settle, and could not settle while the claim is resized on
+    its node."""
     if old.state == PENDING:
         return new is None or new.uuid != old.uuid
     is_resized = new is not None and new.resizing is not None
@@ -338,8 +339,8 @@ def stale(placement, held, guards):
 
 
 def only_short(placement, usages, held):
-    """Whether a placement that lost did so because its amounts do not fit, and nothing else can be
-    the reason: then the usage of its nodes tells its scheduler all that it has to know."""
+    """Whether a placement lost only because its amounts do not fit. Then the usage of its nodes is
+    all that its scheduler has to know."""
     return (
         placement.guard is None
         and not placement.releases

@@ -15,10 +15,8 @@ from nova_sched.claim import Claim
 
 
 def amend(claims, change, usages, held, now_s):
-    """Apply ``change`` to each claim: it returns the new claim, or None.
-
-    Returns the claims that it changed, as they were.
-    """
+    """Apply ``change``, which returns the new claim or None, to each claim. Returns the claims
+    that it changed, as they were."""
     changed = [(claim, after) for claim in claims if (after := change(claim)) != claim]
     for before, after in changed:
         usage = usages[before.node_uuid]

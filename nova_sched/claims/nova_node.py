@@ -33,10 +33,10 @@ Amounts = Mapping[str, int]  # by resource class
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NovaUse:
-    """What one instance has of a node.
+    """What one instance uses of a node.
 
-    ``own`` is allocated to itself, ``moved`` to its migrations; None: nothing. The hardware of an
-    instance that ``is_tracked`` is in use by the row of the node.
+    ``own`` is allocated to itself, ``moved`` to its migrations; None: nothing. The row of the node
+    counts the hardware of an instance that ``is_tracked``.
     """
 
     own: Amounts | None = None
@@ -49,8 +49,8 @@ class NovaUse:
 
 
 class NodeOfNova(NamedTuple):
-    """The claims on a node by consumer, those that end, and the rows that no claim is for: amounts
-    by consumer."""
+    """The claims on a node by consumer, the consumers whose claims end, and the unclaimed rows:
+    amounts by consumer."""
 
     claims: Mapping[str, Claim]
     ended: list[str]
@@ -93,8 +93,8 @@ def settle(
     """Returns the node on which Nova has these instances. It had these claims and ``unclaimed``
     rows, by consumer.
 
-    Nothing was found out about a claim that is newer than what was read: ``has_seen`` tells that.
-    Such a claim stays as it is, and so does the row of what its instance had before.
+    ``has_seen`` returns whether the data were read after a claim's last change. If not, the claim
+    stays as it is, and so does the row of what its instance had before.
     """
     after: dict[str, Claim] = {}
     ended: list[str] = []
@@ -117,11 +117,9 @@ def settle(
 
 
 def _is_to_be_written(claim: Claim) -> bool:
-    """Whether a scheduler has given its instance another size, and may write that still.
-
-    The instance may be elsewhere: the claim is then what a move has left that was reverted, and
-    the instance comes again.
-    """
+    """Whether a scheduler has given its instance another size, and may still write that. The
+    instance may be elsewhere: then the claim remains from a reverted move, and the instance
+    returns."""
     return claim.resizing is not None and claim.expires_s is not None and not claim.is_given_up
 
 

@@ -50,7 +50,7 @@ class Before(NamedTuple):
 
     def may_tell(self, report, claim):
         """Whether what a report says of a consumer holds for its claim as it is now: its sender
-        has seen that, or does not say what it has seen."""
+        has seen the claim, or does not say what it has seen."""
         return report.order.seen is None or self.has_seen(report, claim)
 
     def is_newer(self, report, claim):
@@ -169,7 +169,7 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
 
 
 def _runs_old_size(report, claim, before):
-    """Whether a report that was made after a resize in place tells that the instance has its old
+    """Whether a report that was made after a resize in place says that the instance has its old
     size."""
     amounts = report.held and report.held.get(claim.consumer_uuid)
     if not (amounts and before.has_seen(report, claim)):
@@ -244,7 +244,7 @@ def _less(amounts, claimed):
 
 
 def _least(claim):
-    """What a claim's instance holds at least: a guest that is resized has one of two sizes."""
+    """The least that a claim's instance uses: a guest that is resized has one of two sizes."""
     if claim.resizing is None:
         return claim.resources
     old, new = claim.resizing.old, claim.resizing.new

@@ -80,7 +80,7 @@ def _by_key(claims):
 
 
 def _sound(rows):
-    """The claims of rows. One that cannot be read must not keep the others from ending."""
+    """The claims of rows. One that cannot be read must not prevent the others from ending."""
     claims = []
     for row in rows:
         try:
@@ -121,8 +121,9 @@ class SqlClaimStore(ClaimStore):
             ) from error
 
     def _commit_guarded(self, placements, ask):
-        """``_commit`` for a batch with guards: again while other schedulers change the nodes of
-        its exclusive domains, and once the usage of its projects has rows."""
+        """``_commit`` for a batch with guards. It is repeated while other schedulers change the
+        nodes of its exclusive domains, and once more after the usage of its projects has got its
+        rows."""
 
         def commit():
             return self._commit(placements, ask)

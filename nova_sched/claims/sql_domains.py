@@ -99,12 +99,12 @@ def told_text(locator, report):
 
 
 class DomainReader:
-    """The exclusive domains that placements (``put``) close, and that may end: the tokens
+    """The exclusive domains that placements (``put``) close, and those that may end: the tokens
     ``ending``.
 
     ``placements`` close the domains with all of their nodes, as committed by now. ``nodes`` are
-    the UUIDs of all nodes concerned. They are locked next, and then ``exclusive_domains`` reads
-    the rest.
+    the UUIDs of all nodes concerned. They are locked next; then ``exclusive_domains`` reads the
+    rest.
     """
 
     def __init__(self, connection, locator, put, ending=frozenset()):

@@ -138,8 +138,8 @@ def read_claims(connection, select, given):
 
 
 def read_twin(connection, report):
-    """The NodeRow of the node whose name the report gives to another UUID, locked; None without
-    one."""
+    """The locked NodeRow of the node whose name the report gives to another UUID; None if there is
+    none."""
     row = connection.execute(
         sa.select(NODES)
         .where(NODES.c.host == report.host, NODES.c.nodename == report.nodename)
@@ -301,8 +301,8 @@ def read_texts(connection, uuids):
 
 
 def read_facts(connection, uuids):
-    """All stored data of nodes; only of those that exist. Returns also why the others of them
-    cannot be read, by UUID: another release, or a hand, has written a row of theirs."""
+    """All stored data of those of these nodes that exist. Returns also, by UUID, why other ones
+    cannot be read: another release, or an operator, has written one of their rows."""
     # The nodes first: a generation that is older than the claims is found stale by the next read.
     nodes = read_nodes(connection, uuids).values()
     reports = read_texts(connection, uuids)

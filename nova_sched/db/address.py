@@ -71,10 +71,10 @@ def check_folder(connection):
 
 
 def make_file(connection):
-    """Make a missing SQLite file, which only its owner reads and writes: as root the owner of its
-    folder, because the daemons write there.
+    """Make a missing SQLite file that only its owner can read and write. If this process runs as
+    root, the owner is that of the directory, because the daemons write there.
 
-    SQLite gives its log the same rights. Where that fails, the connection says why.
+    SQLite gives its log the same rights. If the file cannot be made, the connection says why.
     """
     file = _plain_file(connection)
     if file is None:

@@ -280,7 +280,7 @@ class SqlJobTable:
 
     @repeated
     def attempt(self, uuid):
-        """A queued job is tried once more. Returns whether it is queued."""
+        """Note that a queued job is tried once more. Returns whether it is queued."""
         with self._sessions.transaction() as connection:
             return bool(connection.execute(ATTEMPT, {'key': uuid}).rowcount)
 

@@ -32,7 +32,8 @@ FLAGS = ('disabled', 'forced_down')
 
 
 def table(name, columns):
-    """A table of Nova's with some of its columns, in a text with blanks in between."""
+    """A table of Nova with some of its columns, which are given as a text with blanks in
+    between."""
     types = dict.fromkeys(MOMENTS, sa.DateTime()) | dict.fromkeys(FLAGS, sa.Boolean())
     return sa.table(name, *(sa.column(column, types.get(column)) for column in columns.split()))
 
@@ -220,8 +221,8 @@ class InstanceRow:
 
     @property
     def needs_allocations(self):
-        """Whether it is on a host, or may get there: not deleted, nor offloaded while nothing
-        happens to it (Nova sets the task before it asks the scheduler for a host)."""
+        """Whether it is on a host, or may get to one: it is not deleted, and not offloaded without
+        a task (Nova sets the task before it asks the scheduler for a host)."""
         is_at_rest = self.task_state is None and self.host is None
         return not (self.deleted or (self.vm_state == OFFLOADED and is_at_rest))
 
@@ -299,12 +300,12 @@ class NovaCell:
         return _stamps(self._rows(CHANGED, since=_moment(updated_s)))
 
     def nodes(self, uuids, tracked=()):
-        """NodeRows of those of these compute nodes that there are; with their ``tracked``
-        instances for the UUIDs that are given so.
+        """NodeRows of those of these compute nodes that exist. Those in ``tracked`` have their
+        tracked instances.
 
-        What shows that an instance is tracked is written after the row, and so is read before it,
-        in one transaction: the name of the instance on a device, and the state of an instance that
-        nova-compute builds.
+        What shows that an instance is tracked is written after the row. So it is read before the
+        row, in one transaction: the name of the instance on a device, and the state of an instance
+        that nova-compute builds.
         """
         with transaction(self.engine) as connection:
             instances = collections.defaultdict(set)
@@ -350,7 +351,7 @@ class NovaCell:
         return {row.uuid for row in self._among(NEEDING, uuids)}
 
     def placed(self):
-        """Instance UUID -> host, of the built instances that nothing happens to now."""
+        """Instance UUID -> host, of the built instances that have no task now."""
         return {row.uuid: row.host for row in self._rows(PLACED)}
 
     def evacuated(self):

@@ -310,8 +310,8 @@ class SqlRebalances:
 
     @repeated
     def take_due(self, again_s=AGAIN_S):
-        """A move in flight that nothing was heard of for AGAIN_S seconds, or None; if it was
-        handed over, for ``again_s`` seconds, at most AGAIN_S.
+        """A move in flight without news for AGAIN_S seconds, or None. For one that was handed
+        over, the time is ``again_s``, at most AGAIN_S.
 
         Its serial rises: the scheduler that had it before cannot change it any more.
         """
@@ -411,7 +411,7 @@ def _change(state, **values):
 
 
 def _advance(connection, row, state, **values):
-    """Change a move that is as ``row`` says. Returns it; None if it is not."""
+    """Change a move if it is still as ``row`` says. Returns it, or None."""
     changed = connection.execute(
         sa.update(MOVES)
         .where(MOVES.c.uuid == row['uuid'], MOVES.c.serial == row['serial'])

@@ -44,13 +44,13 @@ def version(engine):
 
 
 def is_older(revision):
-    """Whether an upgrade makes a database of that revision fit."""
+    """Whether an upgrade makes a database of this revision usable."""
     return revision is None or (bool(REVISION.fullmatch(revision)) and revision < HEAD)
 
 
 def misfit(revision):
-    """Why this release cannot use a database of that revision, and what to do: (problem, advice).
-    None: it can."""
+    """Why this release cannot use a database of this revision, and what to do: (problem, advice).
+    None if it can use it."""
     if revision == HEAD:
         return None
     if is_older(revision):

@@ -43,7 +43,7 @@ class Answers:
         self._context = context
 
     def placed(self, message, decision, answer, settings):
-        """Answer an order with the hosts of its instances: a list of Selected for each."""
+        """Answer an order with the hosts of its instances: for each a list of Selected."""
         self._context.figures.placed += len(decision.rows)
         message.answer(answer)
         # The caller does not wait for the log and the record.

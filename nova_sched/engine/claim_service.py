@@ -126,9 +126,9 @@ class ClaimService:
         return running[0] if running else None
 
     def _arrived(self, request, node, move):
-        """The claim on the node of an instance that a move has brought there already; None if it
-        runs elsewhere, or is to be resized there. Raises Outdated if another move has brought it.
-        """
+        """The claim on the node of an instance that a move has already brought there; None if it
+        runs elsewhere, or is to be resized there. Raises Outdated if another move has brought
+        it."""
         consumer = request.instance_uuid
         if not any(
             claim.is_confirmed and claim.node_uuid == node.uuid
@@ -148,7 +148,7 @@ class ClaimService:
         return here
 
     def _try_claim(self, node, request, request_id, move, new, selector):
-        """The claim; None if it was lost, and the host state knows more now."""
+        """The claim; None if it was lost. The host state knows more then."""
         request = self._resolve_member(node, request)
         if new and any(
             claim.is_confirmed for claim in self._cluster.claims_of(request.instance_uuid)
@@ -212,8 +212,8 @@ class ClaimService:
         return outcome.claims[0]
 
     def _renewed(self, pending, node):
-        """The pending claim or open resize on the node, renewed: it is what the call asks for.
-        None if it is neither any more: the host state has the present one then."""
+        """The pending claim or open resize on the node, renewed: the call asks for the same. None
+        if it is neither any more; then the host state has the current one."""
         is_kept = self.renew_claim(pending)
         return node.claims.get(pending.consumer_uuid) if is_kept else None
 
@@ -338,9 +338,10 @@ class ClaimService:
 
 
 def _has_arrived(here, confirmed, move):
-    """Whether an instance, with these confirmed claims, is on the node of the claim ``here`` by a
-    resize or migration that is to be settled, or is where a ``move`` to another host would only
-    bring it: then a call for the move came late, and must not make a resize in place of it."""
+    """Whether an instance, with these confirmed claims, has already arrived: it is on the node of
+    the claim ``here`` by a resize or migration that is not settled, or on the host to which a
+    ``move`` would bring it. Then a call for the move came late, and must not make a resize in
+    place of it."""
     if any(claim.order() >= here.order() for claim in confirmed if claim is not here):
         return False  # it has left the node
     return move in TO_ANOTHER_HOST or (here.keeps_source and here.resizing is None)

@@ -139,7 +139,7 @@ class Pauses:
             self.tick()
 
     def tick(self):
-        """Record that this process runs. Returns the moment."""
+        """Record that this process runs. Returns the current moment."""
         with self._lock:
             now = self._moments()
             if now - self._last > STILL_S:

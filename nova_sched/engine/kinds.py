@@ -174,7 +174,7 @@ class RequestKind:
         self.weights = BlockWeights(self._weighers, hosts, self._request, self._refused == 0)
 
     def _judge(self, hosts, rows, changed):
-        """Set what the filters say of the rows; ``hosts`` is a view of these rows only, and
+        """Set the verdicts of the filters on the rows. ``hosts`` is a view of these rows only, and
         ``changed`` the value of the facts that may have changed."""
         reading, others = self._reading(changed)
         refused = self._refused[rows] & others

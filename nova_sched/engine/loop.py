@@ -40,8 +40,8 @@ AWAY = 'away'  # a kind of problem: the database does not answer
 
 
 class WorkRequired(Exception):
-    """What the loop decides instead of an answer: what is to be done first takes time, and the
-    thread of the caller does it."""
+    """What the loop returns in place of an answer: work that takes time must be done first, by the
+    thread of the caller."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -274,7 +274,8 @@ class Deferred:
         return isinstance(self.future.exception(), WorkRequired)
 
     def then(self, finish):
-        """The Deferred of what ``finish`` makes once this answer can be had."""
+        """The Deferred of the result of ``finish``, which is called once this answer is
+        available."""
         return Deferred(self.future, finish, self.is_slow)
 
 

@@ -128,8 +128,8 @@ class Questions:
 
     @pausable
     def passing(self, request, names, node_uuids):
-        """UUIDs of those of the nodes that pass the rules of these names, whatever other rules
-        say of them."""
+        """UUIDs of those nodes that pass the rules of these names, whatever other rules say of
+        them."""
         hosts = self._hosts
         nodes = [node for uuid in node_uuids if (node := self._cluster.node(uuid)) is not None]
         rows = np.array([node.row for node in nodes], dtype=np.intp)

@@ -104,7 +104,7 @@ def told_by(rule, step, hosts, request, rows):
 
 
 def said(rule, hosts, request, rows):
-    """The rule's reason; empty if the rule fails to give one, so that the refusal is still
+    """The rule's reason. It is empty if the rule fails to give one: the refusal is still
     answered."""
     return _said(rule.why, '', hosts, request, rows)
 
@@ -147,8 +147,8 @@ def narrowed(name, hosts, request):
 
 
 def _named(word, wanted, known, of_host=''):
-    """Which names the request gives, and which of these are not known. It gave them itself: they
-    tell its caller nothing new."""
+    """Which names the request gives, and which of these are unknown. The caller gave them, so they
+    tell it nothing new."""
     unknown = wanted - known
     text = f'the request names {word}{"s" if len(wanted) > 1 else ""} {listed(wanted)}{of_host}'
     if not unknown:

@@ -93,8 +93,8 @@ class GroupOperations:
         return self._solver is not None
 
     def use(self, solver):
-        """Plan with this solver from the next group on (None: without one), and stop the one
-        before."""
+        """Plan with this solver from the next group on (None: without one), and stop the previous
+        one."""
         if self._solver is not None:
             self._solver.close()
         self._solver = solver
@@ -280,8 +280,8 @@ class GroupOperations:
         return self.show(uuid, project_id)
 
     def _expiry(self, now_s, ttl_s, uuid=None):
-        """Return when planned claims end, in seconds since the epoch (None: never). Those that the
-        group of this UUID has end in time in any case. Raises InvalidRequest."""
+        """Return when planned claims end, in seconds since the epoch (None: never). The claims
+        that the group of this UUID already has end in time in any case. Raises InvalidRequest."""
         settings = self._settings()
         if ttl_s is not None and ttl_s > settings.plan_ttl_max_s:
             why = f'{ttl_s} s is more than [groups] plan_ttl_max, {settings.plan_ttl_max_s} s'

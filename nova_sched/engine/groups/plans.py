@@ -213,11 +213,11 @@ class Plans:
 
     def check_quota(self, draft, record, hosts=None):
         """Raises QuotaExceeded if the plan would exceed the limits of its project, as far as that
-        is known; ``record`` as in ``take``. Without ``hosts``, before they are chosen, moves of
-        servers and exclusive domains do not count.
+        is known; ``record`` as in ``take``.
 
-        The store judges the claims. This refuses a plan without a search for hosts, and a dry run
-        as the plan itself would be refused.
+        Without ``hosts``, before they are chosen, moves of servers and exclusive domains do not
+        count. The store makes the final check of the claims. This one refuses a plan without a
+        search for hosts, and refuses a dry run like the plan itself.
         """
         nodes = None
         if hosts is not None:
