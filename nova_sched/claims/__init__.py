@@ -99,8 +99,7 @@ class StoreTransactions(abc.ABC):
             self.on_changes(ClaimChanges(cause, before, after, now_s, hosts))
 
     def _tell_held(self, cause, held, now_s, usages):
-        """Tell of the changes in a Held, which nothing changes any more; ``usages`` are those of
-        its nodes."""
+        """Tell of the changes in a Held that is final. ``usages`` are those of its nodes."""
         if self.on_changes is not None:
             hosts = {uuid: usage.host for uuid, usage in usages.items()}
             self._tell(cause, held.removed, held.added, now_s, hosts)
@@ -142,7 +141,7 @@ class ClaimTransactions(StoreTransactions):
     def finish(
         self, consumer: str, node_uuids: Sequence[str], selector: ClaimSelector = ANY
     ) -> ClaimEdit:
-        """Settle the consumer's move to these nodes or resize on them: it stays there.
+        """Settle the consumer's move to these nodes, or its resize on them: it stays there.
 
         The claim on the source of a move ends. Nothing changes unless ``selector`` covers a claim
         on the nodes.
@@ -154,14 +153,14 @@ class ClaimTransactions(StoreTransactions):
 
     @abc.abstractmethod
     def release(self, keys: Sequence[tuple[str, str]], selector: ClaimSelector = ANY) -> ClaimEdit:
-        """End claims by (consumer, node), that ``selector`` covers."""
+        """End the claims of these (consumer, node) that ``selector`` covers."""
 
     @abc.abstractmethod
     def renew_claim(self, claim: Claim, lifetime_s: float | None) -> bool:
         """Let a claim expire ``lifetime_s`` seconds from now; None: never.
 
-        Returns whether it was renewed: only a pending claim of this name, or an open resize, and
-        as long as it has not ended.
+        Returns whether it was renewed. Only a pending claim with this name, or an open resize, is
+        renewed, and only if it has not ended.
         """
 
     @abc.abstractmethod

@@ -34,7 +34,7 @@ def audit(snapshot, now_s, before=None):
     ``before``: an earlier Snapshot. A claim that its node does not list is an error only if the
     node has reported in between. Otherwise, or without ``before``, it is a note.
     """
-    found = [
+    unsorted = [
         *_drift(snapshot),
         *_over_capacity(snapshot),
         *_on_pieces(snapshot),
@@ -49,7 +49,7 @@ def audit(snapshot, now_s, before=None):
         *_strays(snapshot),
         *_exclusive_domains(snapshot),
     ]
-    return sorted(found, key=lambda one: not one.is_error)
+    return sorted(unsorted, key=lambda finding: not finding.is_error)
 
 
 # Nodes.
@@ -97,14 +97,14 @@ def _on_pieces(snapshot):
     for uuid, claims in holding.items():
         node = snapshot.nodes[uuid]
         certain = node.report is not None and as_claimed(node.report, claims)
-        for cpu, mine, uncounted in shared(claims):
-            yield _shared(node, cpu, mine, certain or uncounted)
+        for cpu, holders, uncounted in shared(claims):
+            yield _shared(node, cpu, holders, certain or uncounted)
         if node.report is not None:
             severity = ERROR if certain else NOTE
-            for what, taken, there in overdrawn(node.report, claims):
-                words = f'{taken} {what} claimed, and the node has {there} for them'
+            for what, taken, available in overdrawn(node.report, claims):
+                words = f'{taken} {what} claimed, and the node has {available} for them'
                 yield AuditFinding(
-                    kind.CAPACITY, words, {what: taken}, {what: there}, severity, **_at(node)
+                    kind.CAPACITY, words, {what: taken}, {what: available}, severity, **_at(node)
                 )
 
 
@@ -121,10 +121,10 @@ def _shared(node, cpu, claims, certain):
 
 def _claimed(snapshot):
     """node UUID -> sum of the amounts of its claims, by resource class."""
-    found: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    totals: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     for claim in snapshot.claims:
-        found[claim.node_uuid].update(claim.resources)
-    return found
+        totals[claim.node_uuid].update(claim.resources)
+    return totals
 
 
 # Claims.
@@ -241,11 +241,11 @@ def _open(snapshot, now_s):
 
 def _destinations(snapshot):
     """consumer -> its claims that were made for a move."""
-    found = collections.defaultdict(list)
+    destinations = collections.defaultdict(list)
     for claim in snapshot.claims:
         if claim.move:
-            found[claim.consumer_uuid].append(claim)
-    return found
+            destinations[claim.consumer_uuid].append(claim)
+    return destinations
 
 
 def _days(seconds):
@@ -266,11 +266,11 @@ def _policies(snapshot):
         if not members[policy.group_uuid]:
             yield AuditFinding(kind.EMPTY_GROUP, 'it has no members', 0, None, NOTE, **group)
             continue
-        there = [
+        placed = [
             claim for claim in members[policy.group_uuid] if claim.node_uuid in snapshot.nodes
         ]
         check = _apart if policy.kind != AFFINITY else _together
-        yield from check(snapshot, policy, there)
+        yield from check(snapshot, policy, placed)
 
 
 def _apart(snapshot, policy, claims):
@@ -302,9 +302,9 @@ def _together(snapshot, policy, claims):
 
 def _strays(snapshot):
     """Planned claims whose placement group does not exist."""
-    there = {record.uuid for record in snapshot.records if not record.deleted}
+    existing = {record.uuid for record in snapshot.records if not record.deleted}
     for claim in snapshot.claims:
-        if claim.state == PLANNED and claim.top_group not in there:
+        if claim.state == PLANNED and claim.top_group not in existing:
             of = (
                 f'placement group {claim.top_group}, which is gone'
                 if claim.top_group
@@ -335,19 +335,19 @@ def _exclusive_domains(snapshot):
 
 
 def _on_node(snapshot, claim, node, borne):
-    mine, others = set(claim.fences), node.fences & borne
-    if others - mine:
+    own, others = set(claim.fences), node.fences & borne
+    if others - own:
         words = (
             f'{node.place} is in exclusive domains of other groups: '
-            f'{", ".join(sorted(others - mine))}'
+            f'{", ".join(sorted(others - own))}'
         )
         yield AuditFinding(
-            kind.OUTSIDER, words, sorted(mine), sorted(others), **_of_group(claim, snapshot)
+            kind.OUTSIDER, words, sorted(own), sorted(others), **_of_group(claim, snapshot)
         )
-    if mine - node.fences:
-        words = f'{node.place} does not carry the tokens {", ".join(sorted(mine - node.fences))}'
+    if own - node.fences:
+        words = f'{node.place} does not carry the tokens {", ".join(sorted(own - node.fences))}'
         yield AuditFinding(
-            kind.UNFENCED, words, sorted(node.fences), sorted(mine), **_of_group(claim, snapshot)
+            kind.UNFENCED, words, sorted(node.fences), sorted(own), **_of_group(claim, snapshot)
         )
 
 

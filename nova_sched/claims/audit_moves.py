@@ -26,16 +26,16 @@ def moves(snapshot, now_s):
     for claim in snapshot.claims:
         claims[claim.consumer_uuid].append(claim)
     for move in snapshot.moves:
-        mine = claims[move.server]
-        own = next((claim for claim in mine if claim.request_id == move.uuid), None)
+        held = claims[move.server]
+        own = next((claim for claim in held if claim.request_id == move.uuid), None)
         if own is not None and own.move:
             yield from _waits(snapshot, move, own, now_s)
-        elif all(claim.node_uuid != move.destination for claim in mine):
-            yield from _has_none(snapshot, move, mine)
+        elif all(claim.node_uuid != move.destination for claim in held):
+            yield from _has_none(snapshot, move, held)
 
 
 def _waits(snapshot, move, claim, now_s):
-    """The claim on the destination is there, and the move is not settled."""
+    """The destination has the claim, and the move is not settled."""
     if move.state not in IN_FLIGHT:
         rest = (
             'the host lists the server all the same, and its reports decide'
@@ -55,7 +55,7 @@ def _waits(snapshot, move, claim, now_s):
 
 
 def _has_none(snapshot, move, claims):
-    """No claim of the server is on the destination."""
+    """The server has no claim on the destination."""
     node = snapshot.nodes.get(move.destination)
     listed = (node is not None and node.report is not None and node.report.instances) or ()
     if move.state == HANDED_OVER and (claims or move.server in listed):

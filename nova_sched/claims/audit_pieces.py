@@ -47,17 +47,17 @@ def shared(claims):
     for claim in claims:
         for cpu in {cpu for parts in claim.all_parts for cpu in _cpus(parts)}:
             holders[cpu].append(claim)
-    for cpu, mine in sorted(holders.items()):
-        if len(mine) > 1:
+    for cpu, sharing in sorted(holders.items()):
+        if len(sharing) > 1:
             waiting = [
-                claim for claim in mine if any(cpu in _cpus(parts) for parts in claim.uncounted)
+                claim for claim in sharing if any(cpu in _cpus(parts) for parts in claim.uncounted)
             ]
-            yield (cpu, waiting, True) if len(waiting) > 1 else (cpu, mine, False)
+            yield (cpu, waiting, True) if len(waiting) > 1 else (cpu, sharing, False)
 
 
 def overdrawn(report, claims):
-    """Hardware that claims take in excess of the node's amounts: (name, amount taken, amount
-    there).
+    """Hardware of which claims take more than the node has: (name, amount taken, amount of the
+    node).
 
     Hardware that the report may already count as used, because it lists the instance, is not
     counted again.
@@ -87,14 +87,14 @@ def _cpus(parts):
 
 def _things(parts):
     """The amount of each thing in a hardware allocation."""
-    found: collections.Counter = collections.Counter({(CPUS,): len(_cpus(parts))})
+    amounts: collections.Counter = collections.Counter({(CPUS,): len(_cpus(parts))})
     for placed in parts.cells.cells if parts.cells else ():
         if placed.pagesize_kb:
             pages = placed.cell.memory_mb * 1024 // placed.pagesize_kb
-            found[PAGES, placed.host_cell, placed.pagesize_kb] += pages
+            amounts[PAGES, placed.host_cell, placed.pagesize_kb] += pages
     for _, pool in parts.devices:
-        found[_device(pool)] += pool.count
-    return found
+        amounts[_device(pool)] += pool.count
+    return amounts
 
 
 def _free(machine):

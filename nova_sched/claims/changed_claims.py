@@ -56,21 +56,22 @@ class ClaimChanges:
         return len(self.before) + len(self.after)
 
     def by_kind(self):
-        """Returns the changed claims by kind, ends first. Claims that end are told as they were,
-        the rest as they are now. Marks, times and positions in groups are no changes."""
-        found: dict[str, list[Claim]] = {kind: [] for kind in KINDS}
+        """Returns the changed claims by kind, ends first. Claims that end are given as they were,
+        the rest as they are now. Marks, times and positions in groups are not changes."""
+        by_kind: dict[str, list[Claim]] = {kind: [] for kind in KINDS}
         for key, claim in self.before.items():
             now = self.after.get(key)
             if now is None or not claim.has_uuid(now.uuid):
-                found[_ENDS.get(self.cause, ENDED)].append(claim)
+                by_kind[_ENDS.get(self.cause, ENDED)].append(claim)
         for key, claim in self.after.items():
             kind = self._kind(self.before.get(key), claim)
             if kind is not None:
-                found[kind].append(claim)
-        return {kind: claims for kind, claims in found.items() if claims}
+                by_kind[kind].append(claim)
+        return {kind: claims for kind, claims in by_kind.items() if claims}
 
     def _kind(self, before, after):
-        """The kind of a claim that is there after the transaction; None: nothing that counts."""
+        """The kind of the change of a claim that still exists; None if nothing that counts has
+        changed."""
         if before is None or not before.has_uuid(after.uuid):
             return MADE
         if after.resizing and _resize(before) != _resize(after):

@@ -97,10 +97,10 @@ class CloudFacts:
         """The last heartbeat; None if there never was one, or if only Nova knows it."""
         if self.reads_nova:
             return None
-        found = self._services.get(host, UNSET).seen_s
+        latest = self._services.get(host, UNSET).seen_s
         for facts in self.nodes_of(host):
-            found = max(found, facts.seen_s, self._seen.get(facts.report.node_uuid, 0.0))
-        return found or None
+            latest = max(latest, facts.seen_s, self._seen.get(facts.report.node_uuid, 0.0))
+        return latest or None
 
     def disabled_by_node(self, host):
         """Whether the host itself reports that it is disabled: by a trait, also in Placement."""

@@ -105,9 +105,9 @@ class ExclusiveDomains:
         known."""
         alive = self._alive() if self._closed else ()
         return {
-            token: one
-            for token, one in self._closed.items()
-            if one.domain is not None and token in alive
+            token: closed
+            for token, closed in self._closed.items()
+            if closed.domain is not None and token in alive
         }
 
     @property
@@ -120,12 +120,18 @@ class ExclusiveDomains:
 
     def _follow(self, changes):
         """The tenants after changes."""
-        made = dict(self._tenants)
+        tenants = dict(self._tenants)
         for (consumer, node), (_, new) in changes.items():
-            if node in made:
-                mine = {one: tokens for one, tokens in made[node].items() if one != consumer}
-                made[node] = mine if new is None else mine | {consumer: frozenset(new.fences)}
-        return made
+            if node in tenants:
+                others = {
+                    tenant: tokens
+                    for tenant, tokens in tenants[node].items()
+                    if tenant != consumer
+                }
+                tenants[node] = (
+                    others if new is None else others | {consumer: frozenset(new.fences)}
+                )
+        return tenants
 
     def _without(self, tokens):
         """node UUID -> its tokens after these end; only nodes for which that is a difference."""
@@ -136,14 +142,19 @@ class ExclusiveDomains:
         }
 
     def _has_outsiders(self, tenants, node, token):
-        there = tenants[node].values()
+        token_sets = tenants[node].values()
         return bool(self._usages[node].foreign_instances) or any(
-            token not in tokens for tokens in there
+            token not in tokens for tokens in token_sets
         )
 
 
 def _tokens(tenants):
-    return {token for mine in tenants.values() for tokens in mine.values() for token in tokens}
+    return {
+        token
+        for by_consumer in tenants.values()
+        for tokens in by_consumer.values()
+        for token in tokens
+    }
 
 
 def _tokens_on(tenants, node):
@@ -153,14 +164,14 @@ def _tokens_on(tenants, node):
 def dropped(placements, claims):
     """Tokens that the placements of groups take from these claims: those of the claims that they
     change or end, and that none of their claims has."""
-    groups = [one for one in placements if one.guard]
-    consumers = {claim.consumer_uuid for one in groups for claim in one.claims}
-    consumers |= {consumer for one in groups for consumer, _ in one.releases}
+    guarded = [placement for placement in placements if placement.guard]
+    consumers = {claim.consumer_uuid for placement in guarded for claim in placement.claims}
+    consumers |= {consumer for placement in guarded for consumer, _ in placement.releases}
     before = {
         token for claim in claims if claim.consumer_uuid in consumers for token in claim.fences
     }
     return frozenset(before) - {
-        token for one in groups for claim in one.claims for token in claim.fences
+        token for placement in guarded for claim in placement.claims for token in claim.fences
     }
 
 
@@ -174,13 +185,13 @@ def carried(tokens, domains, known, borne):
     ``borne`` are the tokens of the claims on the node. A token of an unknown domain stays, and so
     does a token of a claim.
     """
-    here = {token for token, one in known.items() if domains.get(one.level) == one.name}
+    here = {token for token, domain in known.items() if domains.get(domain.level) == domain.name}
     return frozenset((tokens - (known.keys() - borne)) | here)
 
 
 def moved_hosts(before, after):
     """Hosts that may be in other domains after a change of one aggregate; either may be None."""
-    old, new = (one.hosts if one else frozenset() for one in (before, after))
+    old, new = (aggregate.hosts if aggregate else frozenset() for aggregate in (before, after))
     if before and after and before.metadata == after.metadata:
         return old ^ new
     return old | new
@@ -189,12 +200,16 @@ def moved_hosts(before, after):
 def filled(placements, nodes_of):
     """The placements, with all nodes of the domains that they close; ``nodes_of`` returns those of
     a ClosedDomain."""
-    return [_filled(one, nodes_of) if put(one) else one for one in placements]
+    return [
+        _filled(placement, nodes_of) if put(placement) else placement for placement in placements
+    ]
 
 
 def _filled(placement, nodes_of):
-    closed = tuple(dataclasses.replace(one, nodes=nodes_of(one)) for one in put(placement))
-    guard = dataclasses.replace(placement.guard, closed_domains=closed)
+    domains = tuple(
+        dataclasses.replace(closed, nodes=nodes_of(closed)) for closed in put(placement)
+    )
+    guard = dataclasses.replace(placement.guard, closed_domains=domains)
     return dataclasses.replace(placement, guard=guard)
 
 

@@ -36,7 +36,7 @@ class ServerGroupMembers:
     @property
     def nodes(self):
         """UUIDs of all nodes with members."""
-        return {node for mine in self._nodes.values() for node in mine}
+        return {node for hosts in self._nodes.values() for node in hosts}
 
     def holds(self, consumer, node):
         return node in self._nodes.get(consumer, ())
@@ -44,20 +44,22 @@ class ServerGroupMembers:
     def after(self, moves):
         """The members after moves: (consumer, node UUID, host); the host is None for a claim that
         ends."""
-        made = ServerGroupMembers(self.policy)
-        made._nodes = dict(self._nodes)
+        members = ServerGroupMembers(self.policy)
+        members._nodes = dict(self._nodes)
         for consumer, node, host in moves:
-            mine = {one: at for one, at in made._nodes.get(consumer, {}).items() if one != node}
-            made._nodes[consumer] = mine if host is None else mine | {node: host}
-            if not made._nodes[consumer]:
-                del made._nodes[consumer]
-        return made
+            hosts = {
+                uuid: at for uuid, at in members._nodes.get(consumer, {}).items() if uuid != node
+            }
+            members._nodes[consumer] = hosts if host is None else hosts | {node: host}
+            if not members._nodes[consumer]:
+                del members._nodes[consumer]
+        return members
 
     def admits(self, consumer, node, host):
-        """Whether the policy is kept with the consumer there.
+        """Whether the policy is satisfied if the consumer is on this host.
 
-        In an affinity group, the host must be certain for each other member. One of two hosts that
-        another member moves between is not certain.
+        In an affinity group, the host of each other member must be certain. It is not certain for
+        a member that moves between two hosts.
         """
         others = [nodes for other, nodes in self._nodes.items() if other != consumer]
         if self.policy.kind == AFFINITY:
@@ -102,8 +104,8 @@ class Guards:
         )
 
     def admit(self, placement, held):
-        """Whether the group is at the serial, and the planned claims exist, that the guard
-        names."""
+        """Whether the group is at the serial that the guard names, and the planned claims that it
+        names exist."""
         guard, uuid = placement.guard, placement.record_uuid
         if uuid is not None and _serial(self.records[uuid]) != guard.serial:
             return False
@@ -172,7 +174,7 @@ class Guards:
         """Group UUID -> its members after the changes; None if that would break a policy."""
         moves: dict[str, list] = {}
         for (consumer, node), (old, new) in changes.items():
-            left, entered = (one and one.group_uuid for one in (old, new))
+            left, entered = (claim and claim.group_uuid for claim in (old, new))
             if left in self.members and left != entered:
                 moves.setdefault(left, []).append((consumer, node, None))
             if entered in self.members and left != entered and node in usages:
@@ -180,8 +182,8 @@ class Guards:
         after = {group: self.members[group].after(some) for group, some in moves.items()}
         for group, some in moves.items():
             for consumer, node, host in some:
-                there = host is None or self.members[group].holds(consumer, node)
-                if not there and not after[group].admits(consumer, node, host):
+                is_member = host is None or self.members[group].holds(consumer, node)
+                if not is_member and not after[group].admits(consumer, node, host):
                     return None
         return after
 
@@ -191,7 +193,7 @@ def _serial(record):
 
 
 def _next(placement, stored):
-    """The record that the placement makes of the stored one; a definition of None keeps the stored
+    """The record after the placement, given the stored one; a definition of None keeps the stored
     one."""
     record = stored if placement.guard.record is None else placement.guard.record
     definition = record.definition
@@ -200,6 +202,8 @@ def _next(placement, stored):
     return dataclasses.replace(record, serial=placement.guard.serial + 1, definition=definition)
 
 
-def _same(one, other):
+def _same(record, other):
     """Whether two records are equal except for their definitions, which may not have been read."""
-    return dataclasses.replace(one, definition=None) == dataclasses.replace(other, definition=None)
+    return dataclasses.replace(record, definition=None) == dataclasses.replace(
+        other, definition=None
+    )

@@ -71,18 +71,18 @@ class Held:
     @property
     def claims(self):
         """All claims as they are now, oldest first."""
-        found = (claim for mine in self._claims.values() for claim in mine.values())
-        return sorted(found, key=lambda claim: (claim.created_s, claim.uuid))
+        unsorted = (claim for by_node in self._claims.values() for claim in by_node.values())
+        return sorted(unsorted, key=lambda claim: (claim.created_s, claim.uuid))
 
     def put(self, key, claim):
         """Replace the claim of (consumer, node) with this one; None ends it."""
-        mine = self._claims.setdefault(key[0], {})
-        old = mine.pop(key[1], None)
+        by_node = self._claims.setdefault(key[0], {})
+        old = by_node.pop(key[1], None)
         if old is not None and key not in self.added:
             self.removed.setdefault(key, old)
         self.added.pop(key, None)
         if claim is not None:
-            mine[key[1]] = self.added[key] = claim
+            by_node[key[1]] = self.added[key] = claim
 
     def stamp(self, now_s, usages):
         """Stamp the claims that are new or changed with this time and their nodes' next
@@ -97,9 +97,9 @@ class Held:
                     if claim.key not in self.added:
                         self.put(claim.key, claim)
         for key, claim in self.added.items():
-            mine = self._claims[key[0]]
-            number = 1 + max(one.number for one in mine.values())
-            self.added[key] = mine[key[1]] = claim.stamped(
+            by_node = self._claims[key[0]]
+            number = 1 + max(other.number for other in by_node.values())
+            self.added[key] = by_node[key[1]] = claim.stamped(
                 self.removed.get(key), now_s, usages[key[1]].generation + 1, number
             )
         for _, node in (*self.added, *self.removed):
@@ -204,17 +204,17 @@ def _outcome(placement, won, usages, held, tokens, guards):
     known = {node: usages[node] for node in nodes if node in usages}
     if won:
         raised = {
-            node: (one.generation, one.generation + one.changed)
-            for node, one in known.items()
+            node: (usage.generation, usage.generation + usage.changed)
+            for node, usage in known.items()
             if node not in tokens
         }
-        there = (held.of(claim.consumer_uuid).get(claim.node_uuid) for claim in placement.claims)
+        claims = (held.of(claim.consumer_uuid).get(claim.node_uuid) for claim in placement.claims)
         return PlacementOutcome(
-            True, tuple(one for one in there if one is not None), raised, tokens=tokens
+            True, tuple(claim for claim in claims if claim is not None), raised, tokens=tokens
         )
     outcome = PlacementOutcome(
         False,
-        used={node: dict(one.used) for node, one in known.items()},
+        used={node: dict(usage.used) for node, usage in known.items()},
         gone=tuple(sorted({claim.node_uuid for claim in placement.claims} - known.keys())),
         tokens=tokens,
     )
@@ -263,8 +263,9 @@ def unknown(placement, changes):
 
 
 def _is_lost(old, new):
-    """Whether a change takes from a caller what it was told: a pending claim, an open resize, or a
-    move that it still has to settle: it could not while the claim is resized on its node."""
+    """Whether a change takes away what a caller was told: a pending claim, an open resize, or a
+    move that the caller still has to settle, and could not settle while the claim is resized on
+    its node."""
     if old.state == PENDING:
         return new is None or new.uuid != old.uuid
     is_resized = new is not None and new.resizing is not None
@@ -276,7 +277,7 @@ def repeats_ended(placement, held):
     a late call that ends the first one must not end another."""
     return any(
         claim.uuid in placement.replaces
-        and not any(one.has_uuid(claim.uuid) for one in held.of(claim.consumer_uuid).values())
+        and not any(other.has_uuid(claim.uuid) for other in held.of(claim.consumer_uuid).values())
         for claim in placement.claims
     )
 
@@ -338,8 +339,8 @@ def stale(placement, held, guards):
 
 
 def only_short(placement, usages, held):
-    """Whether a placement that lost did so because its amounts do not fit, and nothing else can be
-    the reason: then the usage of its nodes tells its scheduler all that it has to know."""
+    """Whether a placement lost only because its amounts do not fit. Then the usage of its nodes is
+    all that its scheduler has to know."""
     return (
         placement.guard is None
         and not placement.releases

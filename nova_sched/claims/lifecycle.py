@@ -15,10 +15,8 @@ from nova_sched.claim import Claim
 
 
 def amend(claims, change, usages, held, now_s):
-    """Apply ``change`` to each claim: it returns the new claim, or None.
-
-    Returns the claims that it changed, as they were.
-    """
+    """Apply ``change``, which returns the new claim or None, to each claim. Returns the claims
+    that it changed, as they were."""
     changed = [(claim, after) for claim in claims if (after := change(claim)) != claim]
     for before, after in changed:
         usage = usages[before.node_uuid]
@@ -32,7 +30,7 @@ def amend(claims, change, usages, held, now_s):
 
 def allocating(claims):
     """The change that confirms these claims, by their UUIDs."""
-    uuids = {one.uuid for one in claims}
+    uuids = {claim.uuid for claim in claims}
     return lambda claim: claim.confirmed() if claim.uuid in uuids else claim
 
 
@@ -56,11 +54,13 @@ def finishing(claims, node_uuids, selector):
     Nothing changes unless ``selector`` covers a claim there. Claims that were made after the move
     continue: reports may have settled it long ago.
     """
-    there = [one for one in claims if one.node_uuid in node_uuids and selector.covers(one)]
-    move = max((claim for claim in there if claim.move), key=Claim.order, default=None)
+    covered = [
+        claim for claim in claims if claim.node_uuid in node_uuids and selector.covers(claim)
+    ]
+    move = max((claim for claim in covered if claim.move), key=Claim.order, default=None)
 
     def change(claim):
-        if claim in there:
+        if claim in covered:
             return claim.finished()
         return None if move is not None and claim.order() <= move.order() else claim
 

@@ -149,14 +149,14 @@ class ClaimMaintenance:
         ended.
         """
         with self._sessions.transaction() as connection:
-            found = [claim for claim in _lock_claims(connection, sql.CLAIMS_OF, [consumer])
-                     if node_uuids is None or claim.node_uuid in node_uuids]  # fmt: skip
-            confirmed = [claim.node_uuid for claim in found if claim.is_confirmed]
+            claims = [claim for claim in _lock_claims(connection, sql.CLAIMS_OF, [consumer])
+                      if node_uuids is None or claim.node_uuid in node_uuids]  # fmt: skip
+            confirmed = [claim.node_uuid for claim in claims if claim.is_confirmed]
             if confirmed and not force:
                 raise StillThere(consumer, confirmed)
-            _end(connection, found)
+            _end(connection, claims)
         sql_domains.end(self._sessions)
-        return sorted(found, key=_age)
+        return sorted(claims, key=_age)
 
     def remove_host(self, host, node_uuids, since_s, force=False):
         """Remove these nodes with their claims, and the operator's settings and the list of
@@ -183,20 +183,23 @@ class ClaimMaintenance:
 
     # Repairs.
 
-    def repair(self, found, now_s):
+    def repair(self, reported, now_s):
         """Repair the findings of an audit that have a repair; data that is correct by now
         stays."""
-        kinds = {kind: [one for one in found if one.kind == kind] for kind in findings.KINDS}
-        self._end_orphans([one.claim_uuid for one in kinds[findings.ORPHAN]])
-        for one in kinds[findings.DUPLICATE]:
-            self._end_older(one.consumer_uuid)
+        kinds = {
+            kind: [finding for finding in reported if finding.kind == kind]
+            for kind in findings.KINDS
+        }
+        self._end_orphans([orphan.claim_uuid for orphan in kinds[findings.ORPHAN]])
+        for duplicate in kinds[findings.DUPLICATE]:
+            self._end_older(duplicate.consumer_uuid)
         if kinds[findings.OVERDUE]:
             self._store.expire(now_s)
-        for one in kinds[findings.MARK]:
-            self._mark(one.claim_uuid)
-        for one in kinds[findings.DRIFT]:
-            self._add_up(one.node_uuid)
-        self._end_strays([one.claim_uuid for one in kinds[findings.STRAY]])
+        for mark in kinds[findings.MARK]:
+            self._mark(mark.claim_uuid)
+        for drift in kinds[findings.DRIFT]:
+            self._add_up(drift.node_uuid)
+        self._end_strays([stray.claim_uuid for stray in kinds[findings.STRAY]])
         if kinds[findings.EMPTY_GROUP]:
             groups.forget_groups(self._sessions)
         sql_domains.end(self._sessions)
@@ -206,10 +209,10 @@ class ClaimMaintenance:
             with self._sessions.transaction() as connection:
                 claims = sql.read_claims(connection, sql.CLAIMS_BY_UUID, chunk)
                 nodes = {claim.node_uuid for claim in claims}
-                there = {row.uuid for row in sql.LOCK_USAGES.run(connection, nodes)}
-                _end(connection, [claim for claim in claims if claim.node_uuid not in there])
+                existing = {row.uuid for row in sql.LOCK_USAGES.run(connection, nodes)}
+                _end(connection, [claim for claim in claims if claim.node_uuid not in existing])
             # A node that returned at just that moment may have counted them.
-            for uuid in sorted(nodes - there):
+            for uuid in sorted(nodes - existing):
                 self._add_up(uuid)
 
     def _end_strays(self, uuids):
@@ -220,11 +223,17 @@ class ClaimMaintenance:
                     for claim in sql.read_claims(connection, sql.CLAIMS_BY_UUID, chunk)
                 } - {None}
                 records = groups.lock_records(connection, of)
-                there = {uuid for uuid, record in records.items() if record and not record.deleted}
+                existing = {
+                    uuid for uuid, record in records.items() if record and not record.deleted
+                }
                 claims = _lock_claims(connection, sql.CLAIMS_BY_UUID, chunk)
                 _end(
                     connection,
-                    [one for one in claims if one.state == PLANNED and one.top_group not in there],
+                    [
+                        claim
+                        for claim in claims
+                        if claim.state == PLANNED and claim.top_group not in existing
+                    ],
                 )
 
     def _end_older(self, consumer):
@@ -279,8 +288,8 @@ def _lock_claims(connection, statement, given):
     """Claims that no other transaction can change: their nodes are locked, in the common order."""
     nodes = {claim.node_uuid for claim in sql.read_claims(connection, statement, given)}
     sql.LOCK_USAGES.run(connection, nodes)
-    found = sql.read_claims(connection, statement, given)
-    return [claim for claim in found if claim.node_uuid in nodes]
+    claims = sql.read_claims(connection, statement, given)
+    return [claim for claim in claims if claim.node_uuid in nodes]
 
 
 def _end(connection, claims):

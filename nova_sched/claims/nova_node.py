@@ -33,10 +33,10 @@ Amounts = Mapping[str, int]  # by resource class
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NovaUse:
-    """What one instance has of a node.
+    """What one instance uses of a node.
 
-    ``own`` is allocated to itself, ``moved`` to its migrations; None: nothing. The hardware of an
-    instance that ``is_tracked`` is in use by the row of the node.
+    ``own`` is allocated to itself, ``moved`` to its migrations; None: nothing. The row of the node
+    counts the hardware of an instance that ``is_tracked``.
     """
 
     own: Amounts | None = None
@@ -49,8 +49,8 @@ class NovaUse:
 
 
 class NodeOfNova(NamedTuple):
-    """The claims on a node by consumer, those that end, and the rows that no claim is for: amounts
-    by consumer."""
+    """The claims on a node by consumer, the consumers whose claims end, and the unclaimed rows:
+    amounts by consumer."""
 
     claims: Mapping[str, Claim]
     ended: list[str]
@@ -85,7 +85,7 @@ def uses(
 
 
 def settle(
-    found: Mapping[str, NovaUse],
+    instances: Mapping[str, NovaUse],
     claims: Mapping[str, Claim],
     has_seen: Callable[[Claim], bool],
     unclaimed: Mapping[str, Amounts],
@@ -93,14 +93,14 @@ def settle(
     """Returns the node on which Nova has these instances. It had these claims and ``unclaimed``
     rows, by consumer.
 
-    Nothing was found out about a claim that is newer than what was read: ``has_seen`` tells that.
-    Such a claim stays as it is, and so does the row of what its instance had before.
+    ``has_seen`` returns whether the data were read after a claim's last change. If not, the claim
+    stays as it is, and so does the row of what its instance had before.
     """
     after: dict[str, Claim] = {}
     ended: list[str] = []
-    rows = {one: use.amounts for one, use in found.items() if one not in claims}
+    rows = {consumer: use.amounts for consumer, use in instances.items() if consumer not in claims}
     for consumer, claim in claims.items():
-        use = found.get(consumer)
+        use = instances.get(consumer)
         if not has_seen(claim):
             after[consumer] = claim
             if consumer in unclaimed:
@@ -117,11 +117,9 @@ def settle(
 
 
 def _is_to_be_written(claim: Claim) -> bool:
-    """Whether a scheduler has given its instance another size, and may write that still.
-
-    The instance may be elsewhere: the claim is then what a move has left that was reverted, and
-    the instance comes again.
-    """
+    """Whether a scheduler has given its instance another size, and may still write that. The
+    instance may be elsewhere: then the claim remains from a reverted move, and the instance
+    returns."""
     return claim.resizing is not None and claim.expires_s is not None and not claim.is_given_up
 
 
@@ -147,11 +145,11 @@ def _sized(claim: Claim, amounts: Amounts) -> Claim:
     return dataclasses.replace(claim, resources=amounts)
 
 
-def _sum(one: Amounts | None, other: Amounts | None) -> Amounts:
+def _sum(amounts: Amounts | None, other: Amounts | None) -> Amounts:
     # Nearly always there is one of both.
-    if not one or not other:
-        return one or other or {}
-    return dict(collections.Counter(one) + collections.Counter(other))
+    if not amounts or not other:
+        return amounts or other or {}
+    return dict(collections.Counter(amounts) + collections.Counter(other))
 
 
 def _without_zeros(amounts: Amounts) -> Amounts:

@@ -35,7 +35,7 @@ def is_counted(resource: str) -> bool:
 
 
 def amounts(resources: Mapping[str, int], number: int = 1) -> collections.Counter[str]:
-    """What planned claims of these resources use: so many, all equal."""
+    """The usage of planned claims of these resources: so many claims, all equal."""
     used = {f'{CLASS}{name}': number * units for name, units in resources.items() if units}
     return collections.Counter({SERVERS: number, **used})
 
@@ -44,15 +44,15 @@ def resources_of(
     resources: Mapping[str, int], parts: HardwareAllocation | None, node_uuid: str
 ) -> collections.Counter[str]:
     """The resources of a claim together with those of child providers, which are in its parts."""
-    found = collections.Counter(resources)
-    for one in parts.providers if parts else ():
-        if one.provider_uuid != node_uuid:
-            found.update(one.resources)
-    return found
+    total = collections.Counter(resources)
+    for provider in parts.providers if parts else ():
+        if provider.provider_uuid != node_uuid:
+            total.update(provider.resources)
+    return total
 
 
 def of_claim(claim: Claim) -> collections.Counter[str]:
-    """What a planned claim uses."""
+    """The usage of a planned claim."""
     return amounts(resources_of(claim.resources, claim.parts, claim.node_uuid))
 
 
@@ -80,7 +80,8 @@ def added(
 
 
 def of_record(record: GroupRecord | None) -> collections.Counter[str]:
-    """What the definition of a group uses: its members, and its text as long as it is stored."""
+    """The usage of the definition of a group: its members, and its text as long as it is
+    stored."""
     if record is None:
         return collections.Counter()
     members = 0 if record.deleted else record.members
@@ -93,9 +94,9 @@ def check(
     more: Mapping[str, int],
     limits: Mapping[str, int],
 ) -> None:
-    """Raises QuotaExceeded if ``more`` adds to a resource and exceeds its limit: a project that
-    has more than its limit keeps it."""
-    for name, asked in sorted(more.items()):
-        limit, there = limits.get(name, NO_LIMIT), used.get(name, 0)
-        if asked > 0 and 0 <= limit < there + asked:
-            raise errors.QuotaExceeded(project, name, asked, there, limit)
+    """Raises QuotaExceeded if ``more`` adds to a resource and exceeds its limit. A project that
+    already exceeds its limit keeps what it has."""
+    for name, amount in sorted(more.items()):
+        limit, usage = limits.get(name, NO_LIMIT), used.get(name, 0)
+        if amount > 0 and 0 <= limit < usage + amount:
+            raise errors.QuotaExceeded(project, name, amount, usage, limit)

@@ -50,7 +50,7 @@ class Before(NamedTuple):
 
     def may_tell(self, report, claim):
         """Whether what a report says of a consumer holds for its claim as it is now: its sender
-        has seen that, or does not say what it has seen."""
+        has seen the claim, or does not say what it has seen."""
         return report.order.seen is None or self.has_seen(report, claim)
 
     def is_newer(self, report, claim):
@@ -87,12 +87,12 @@ class Settled(NamedTuple):
 
 def newest(reports):
     """node UUID -> the newest of its reports; the last one, if the order is unknown."""
-    found: dict[str, Report] = {}
+    latest: dict[str, Report] = {}
     for report in reports:
-        last = found.get(report.node_uuid)
+        last = latest.get(report.node_uuid)
         if last is None or report.order.is_after(last.order, 0):
-            found[report.node_uuid] = report
-    return found
+            latest[report.node_uuid] = report
+    return latest
 
 
 def absent(report, claims, before):
@@ -169,28 +169,28 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
 
 
 def _runs_old_size(report, claim, before):
-    """Whether a report that was made after a resize in place tells that the instance has its old
+    """Whether a report that was made after a resize in place says that the instance has its old
     size."""
     amounts = report.held and report.held.get(claim.consumer_uuid)
     if not (amounts and before.has_seen(report, claim)):
         return False
-    old, new = (_counted(report, one) for one in (claim.resizing.old, claim.resizing.new))
+    old, new = (_counted(report, size) for size in (claim.resizing.old, claim.resizing.new))
     is_old, is_new = (
-        all(amount == one.get(name, 0) for name, amount in amounts.items()) for one in (old, new)
+        all(amount == size.get(name, 0) for name, amount in amounts.items()) for size in (old, new)
     )
     return is_old and not is_new
 
 
 def _settle_nova(report, claims, now_s, before):
     has_seen = functools.partial(before.has_seen, report)
-    found = nova_node.settle(report.nova, claims, has_seen, before.unclaimed)
+    settled = nova_node.settle(report.nova, claims, has_seen, before.unclaimed)
     kept, generation = {}, before.generation + 1
-    for consumer, claim in found.claims.items():
+    for consumer, claim in settled.claims.items():
         was = claims[consumer]
         kept[consumer] = claim if claim is was else claim.stamped(was, now_s, generation)
     strangers = report.nova.keys() - claims.keys() - {NAMELESS}
-    ended = tuple(claims[consumer] for consumer in found.ended)
-    return Settled(kept, ended, found.unclaimed, len(strangers))
+    ended = tuple(claims[consumer] for consumer in settled.ended)
+    return Settled(kept, ended, settled.unclaimed, len(strangers))
 
 
 def _unclaimed(report, were, claims, before):
@@ -204,7 +204,7 @@ def _unclaimed(report, were, claims, before):
     certainly held when it was made.
     """
     if report.held is not None:
-        held = {consumer: _counted(report, one) for consumer, one in report.held.items()}
+        held = {consumer: _counted(report, amounts) for consumer, amounts in report.held.items()}
         more = [
             _less(amounts, _counted(report, claims[consumer].resources))
             for consumer, amounts in held.items()
@@ -244,7 +244,7 @@ def _less(amounts, claimed):
 
 
 def _least(claim):
-    """What a claim's instance holds at least: a guest that is resized has one of two sizes."""
+    """The least that a claim's instance uses: a guest that is resized has one of two sizes."""
     if claim.resizing is None:
         return claim.resources
     old, new = claim.resizing.old, claim.resizing.new
@@ -254,7 +254,7 @@ def _least(claim):
 def _left(report, held):
     """Usage that the node reports in excess of its reserved amounts and of these amounts; never
     negative."""
-    known = sums([dict.fromkeys(report.used, 0), *(_counted(report, one) for one in held)])
+    known = sums([dict.fromkeys(report.used, 0), *(_counted(report, amounts) for amounts in held)])
     return {
         name: left
         for name, used in report.used.items()

@@ -80,14 +80,14 @@ def _by_key(claims):
 
 
 def _sound(rows):
-    """The claims of rows. One that cannot be read must not keep the others from ending."""
-    found = []
+    """The claims of rows. One that cannot be read must not prevent the others from ending."""
+    claims = []
     for row in rows:
         try:
-            found.append(sql.claim(row))
+            claims.append(sql.claim(row))
         except sql.ODD as error:
             LOG.error('Claim %s cannot be read, and does not end: %r', row.uuid, error)
-    return found
+    return claims
 
 
 class SqlClaimStore(ClaimStore):
@@ -121,8 +121,9 @@ class SqlClaimStore(ClaimStore):
             ) from error
 
     def _commit_guarded(self, placements, ask):
-        """``_commit`` for a batch with guards: again while other schedulers change the nodes of
-        its exclusive domains, and once the usage of its projects has rows."""
+        """``_commit`` for a batch with guards. It is repeated while other schedulers change the
+        nodes of its exclusive domains, and once more after the usage of its projects has got its
+        rows."""
 
         def commit():
             return self._commit(placements, ask)
@@ -206,8 +207,8 @@ class SqlClaimStore(ClaimStore):
         if not (nodes or changed):
             return outcomes
         with self._sessions.transaction(reads=True) as connection:
-            found, odd = sql.read_facts(connection, nodes)
-            facts = {node.report.node_uuid: node for node in found}
+            nodes_read, odd = sql.read_facts(connection, nodes)
+            facts = {node.report.node_uuid: node for node in nodes_read}
             records = {uuid: groups.read_record(connection, uuid) for uuid in changed}
         refreshed = []
         for placement, outcome, uuids in zip(placements, outcomes, outdated, strict=True):
@@ -239,7 +240,7 @@ class SqlClaimStore(ClaimStore):
         return self._amend_of(changed_claims.CONFIRM, consumers, change).changed
 
     def allocated(self, claims):
-        consumers = {one.consumer_uuid for one in claims}
+        consumers = {claim.consumer_uuid for claim in claims}
         return self._amend_of(
             changed_claims.ALLOCATION, consumers, lambda _: allocating(claims)
         ).changed
@@ -270,17 +271,21 @@ class SqlClaimStore(ClaimStore):
         # The node's lock orders this and ``expire``, which looks again once it has the lock.
         with self._sessions.transaction() as connection:
             usages, now_s = sql.lock_nodes(connection, [claim.node_uuid], self.clock)
-            found = sql.read_claims(connection, sql.CLAIMS_BY_UUID, [claim.uuid])
+            stored = sql.read_claims(connection, sql.CLAIMS_BY_UUID, [claim.uuid])
             renewed = [
                 after
-                for one in found
-                if one.node_uuid in usages
-                and one.name == claim.name
-                and (after := one.renewed(now_s, lifetime_s, usages[one.node_uuid].generation + 1))
+                for current in stored
+                if current.node_uuid in usages
+                and current.name == claim.name
+                and (
+                    after := current.renewed(
+                        now_s, lifetime_s, usages[current.node_uuid].generation + 1
+                    )
+                )
             ]
-            sql.WRITE_EXPIRIES.run(connection, [sql.claim_row(one) for one in renewed])
-            for one in renewed:
-                usages[one.node_uuid].changed = True
+            sql.WRITE_EXPIRIES.run(connection, [sql.claim_row(current) for current in renewed])
+            for current in renewed:
+                usages[current.node_uuid].changed = True
             sql.write_changes(connection, usages)
         return bool(renewed)
 
@@ -312,10 +317,10 @@ class SqlClaimStore(ClaimStore):
                     CLAIMS.c.expires_s > 0, CLAIMS.c.changed_s < max(now_s, watched_s)
                 )
                 return _sound(connection.execute(query))
-            found = _sound(connection.execute(sql.OVERDUE, {'now_s': now_s}))
-            moving = {one.consumer_uuid for one in found if one.keeps_source}
+            overdue = _sound(connection.execute(sql.OVERDUE, {'now_s': now_s}))
+            moving = {claim.consumer_uuid for claim in overdue if claim.keeps_source}
             kept = sql.read_claims(connection, sql.CLAIMS_OF, moving)
-            return found + [one for one in kept if one.is_confirmed]
+            return overdue + [claim for claim in kept if claim.is_confirmed]
 
         def changing(_claims):
             if watched_s is not None:
@@ -323,7 +328,7 @@ class SqlClaimStore(ClaimStore):
             return expiring(now_s)
 
         edit = self._amend(changed_claims.TIMEOUT, waiting, changing, first)
-        return [one for one in edit.changed if watched_s is None and not one.is_confirmed]
+        return [claim for claim in edit.changed if watched_s is None and not claim.is_confirmed]
 
     def _amend_of(self, cause, consumers, changing):
         """Change claims of these consumers, see ``_amend``."""
@@ -346,9 +351,9 @@ class SqlClaimStore(ClaimStore):
                 return ClaimEdit([], [])
             nodes = {claim.node_uuid for claim in seen}
             usages, now_s = sql.lock_nodes(connection, nodes, self.clock)
-            found = [claim for claim in read(connection) if claim.node_uuid in usages]
-            held = Held(found)
-            changed = amend(found, changing(found), usages, held, now_s)
+            claims = [claim for claim in read(connection) if claim.node_uuid in usages]
+            held = Held(claims)
+            changed = amend(claims, changing(claims), usages, held, now_s)
             sql.write_changes(connection, usages, held)
         self._tell_held(cause, held, now_s, usages)
         return ClaimEdit(changed, held.claims)
@@ -415,8 +420,8 @@ class SqlClaimStore(ClaimStore):
         if consumer_uuid is None:
             return self._claims()
         with self._sessions.brief(reads=True) as connection:
-            found = sql.read_claims(connection, sql.CLAIMS_OF, [consumer_uuid])
-        return sorted(found, key=lambda claim: (claim.created_s, claim.uuid))
+            claims = sql.read_claims(connection, sql.CLAIMS_OF, [consumer_uuid])
+        return sorted(claims, key=lambda claim: (claim.created_s, claim.uuid))
 
     def _claims(self, *condition):
         query = sa.select(CLAIMS).where(*condition).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
@@ -445,11 +450,11 @@ class SqlClaimStore(ClaimStore):
 
     def _tell_reports(self, taken, twins):
         """Tell of the claims that reports changed, and of those of removed nodes (``twins``)."""
-        at_s = max((one.facts.seen_s for one in taken), default=0.0)
+        at_s = max((change.facts.seen_s for change in taken), default=0.0)
         self._tell_removed(twins, at_s)
-        before = _by_key(claim for one in taken for claim in one.ended)
-        after = _by_key(claim for one in taken for claim in one.put)
-        hosts = {one.uuid: one.facts.report.host for one in taken}
+        before = _by_key(claim for change in taken for claim in change.ended)
+        after = _by_key(claim for change in taken for claim in change.put)
+        hosts = {change.uuid: change.facts.report.host for change in taken}
         self._tell(changed_claims.REPORT, before, after, at_s, hosts)
 
     def _tell_removed(self, nodes, now_s):
@@ -504,10 +509,12 @@ class SqlClaimStore(ClaimStore):
     def _set_aggregate(self, aggregate_id, row):
         this = AGGREGATES.c.id == aggregate_id
         with self._sessions.transaction() as connection:
-            there = self._put_row(connection, AGGREGATES, 'aggregates', this, lambda there: row)
-            if there == row or self.locator is None:
+            stored = self._put_row(connection, AGGREGATES, 'aggregates', this, lambda _: row)
+            if stored == row or self.locator is None:
                 return []
-            hosts = moved_hosts(*(one and sql.aggregate(one) for one in (there, row)))
+            hosts = moved_hosts(
+                *(aggregate and sql.aggregate(aggregate) for aggregate in (stored, row))
+            )
             come = sql_domains.entering(connection, self.locator, hosts)
             usages, _ = sql.lock_nodes(connection, come)
             sql_domains.hold(connection)
@@ -523,7 +530,7 @@ class SqlClaimStore(ClaimStore):
     def set_instances(self, host, instances):
         row = {'host': host, 'instances': json.dumps(sorted(instances))}
         self._replace(
-            HOST_INSTANCES, 'host_instances', HOST_INSTANCES.c.host == host, lambda there: row
+            HOST_INSTANCES, 'host_instances', HOST_INSTANCES.c.host == host, lambda _: row
         )
 
     def _replace(self, table, name, condition, change):
@@ -540,15 +547,15 @@ class SqlClaimStore(ClaimStore):
         # The revision's row is the lock: two schedulers that receive one cast write one after
         # the other.
         connection.execute(sa.select(REVISIONS).where(REVISIONS.c.name == name).with_for_update())
-        found = connection.execute(sa.select(table).where(condition)).mappings().first()
-        there = dict(found) if found else None
-        row = change(there)
-        if there != row:
+        stored = connection.execute(sa.select(table).where(condition)).mappings().first()
+        old = dict(stored) if stored else None
+        row = change(old)
+        if old != row:
             connection.execute(sa.delete(table).where(condition))
             if row:
                 connection.execute(sa.insert(table).values(**row))
             connection.execute(sql.RAISE_REVISION, {'table': name})
-        return there
+        return old
 
     # Changes by other schedulers.
 
@@ -568,11 +575,11 @@ class SqlClaimStore(ClaimStore):
         with self._sessions.transaction(reads=True) as connection:
             revisions = dict(connection.execute(sql.READ_REVISIONS).all())
             facts, odd = sql.read_facts(connection, nodes)
-            there = odd.keys() | {one.report.node_uuid for one in facts}
+            known = odd.keys() | {node.report.node_uuid for node in facts}
             changes = Changes(
                 nodes=facts,
                 odd=odd,
-                gone=tuple(uuid for uuid in nodes if uuid not in there),
+                gone=tuple(uuid for uuid in nodes if uuid not in known),
                 services=self._if_new(revisions, 'services', sql.read_services, connection),
                 aggregates=self._if_new(revisions, 'aggregates', sql.read_aggregates, connection),
                 instances=self._if_new(
@@ -633,14 +640,14 @@ def refuse_confirmed(connection, placements, held):
     """
     firm = {
         claim.uuid
-        for one in placements
-        if not _may_move(one)
-        for claim in one.claims
+        for placement in placements
+        if not _may_move(placement)
+        for claim in placement.claims
         if claim.state == PENDING
     }
-    made = {
+    consumers = {
         claim.consumer_uuid
         for claim in held.added.values()
         if claim.uuid in firm and claim.state == PENDING  # it may be confirmed by now
     }
-    ENTER_CONFIRMED.run(connection, sorted(made))
+    ENTER_CONFIRMED.run(connection, sorted(consumers))

@@ -99,18 +99,20 @@ def told_text(locator, report):
 
 
 class DomainReader:
-    """The exclusive domains that placements (``put``) close, and that may end: the tokens
+    """The exclusive domains that placements (``put``) close, and those that may end: the tokens
     ``ending``.
 
     ``placements`` close the domains with all of their nodes, as committed by now. ``nodes`` are
-    the UUIDs of all nodes concerned. They are locked next, and then ``exclusive_domains`` reads
-    the rest.
+    the UUIDs of all nodes concerned. They are locked next; then ``exclusive_domains`` reads the
+    rest.
     """
 
     def __init__(self, connection, locator, put, ending=frozenset()):
         self._locator, self._ending = locator, ending
         self.placements = _filled(connection, locator, put)
-        self._closed = [closed for one in self.placements for closed in domains.put(one)]
+        self._closed = [
+            closed for placement in self.placements for closed in domains.put(placement)
+        ]
         self.nodes = marked(connection, ending).union(*(closed.nodes for closed in self._closed))
 
     def exclusive_domains(self, connection, usages):
@@ -125,16 +127,21 @@ class DomainReader:
         current = _filled(connection, self._locator, self.placements) == self.placements
         if not current or not marked(connection, self._ending) <= usages.keys():
             raise NodesChanged
-        there = self.nodes & usages.keys()
-        tenants: dict = {node: {} for node in there}
-        for consumer, node, text in TENANTS.run(connection, there) if there else ():
+        locked = self.nodes & usages.keys()
+        tenants: dict = {node: {} for node in locked}
+        for consumer, node, text in TENANTS.run(connection, locked) if locked else ():
             tenants[node][consumer] = sql.tokens(text)
         return ExclusiveDomains(usages, tenants, self._ending)
 
 
 def _filled(connection, locator, placements):
     """The placements with all nodes in the domains they close, as committed by now."""
-    named = [closed.domain for one in placements for closed in domains.put(one) if closed.domain]
+    named = [
+        closed.domain
+        for placement in placements
+        for closed in domains.put(placement)
+        if closed.domain
+    ]
     if locator is None or not named:
         return placements
     hosts = {locator.host_of(domain.level, domain.name) for domain in named}
@@ -153,7 +160,11 @@ def _nodes_of(closed, inside, untold):
     ``untold`` domains those that were known to be."""
     if closed.domain is None:
         return closed.nodes
-    known = (one.uuid for one in untold if one.uuid in closed.nodes or closed.token in one.fences)
+    known = (
+        place.uuid
+        for place in untold
+        if place.uuid in closed.nodes or closed.token in place.fences
+    )
     return frozenset(inside[closed.domain.level, closed.domain.name]).union(known)
 
 
@@ -203,19 +214,19 @@ def write(connection, usages, exclusive_domains):
     closed, ended = exclusive_domains.closed, exclusive_domains.ended
     if not closed and not ended:
         return
-    there = known(connection)
-    END_DOMAINS.run(connection, sorted(ended & there.keys()))
+    stored = known(connection)
+    END_DOMAINS.run(connection, sorted(ended & stored.keys()))
     NEW_DOMAINS.run(
         connection,
         [
             {
                 'token': token,
-                'level': one.domain.level,
-                'name': one.domain.name,
-                'top_group': one.domain.top_group,
+                'level': closed_domain.domain.level,
+                'name': closed_domain.domain.name,
+                'top_group': closed_domain.domain.top_group,
             }
-            for token, one in sorted(closed.items())
-            if token not in there
+            for token, closed_domain in sorted(closed.items())
+            if token not in stored
         ],
     )
 
@@ -225,27 +236,27 @@ def write(connection, usages, exclusive_domains):
 
 def enter(connection, locator, taken):
     """Set the tokens of nodes whose reports (ReportChanges) bring them to other domains."""
-    moved = [one for one in taken if one.moved]
+    moved = [change for change in taken if change.moved]
     if locator is None or not moved:
         return
     hold(connection)
-    there = known(connection)
-    if not there:
+    stored = known(connection)
+    if not stored:
         return
     where = _Where(connection, locator)
-    for one in moved:
-        report, before = one.facts.report, sql.tokens(one.values['fences'])
-        place = Place(one.uuid, report.host, report.nodename, locator.told(report), before)
-        borne = {token for claim in one.facts.claims for token in claim.fences}
-        after = domains.carried(before, where.domains(place), there, borne)
+    for change in moved:
+        report, before = change.facts.report, sql.tokens(change.values['fences'])
+        place = Place(change.uuid, report.host, report.nodename, locator.told(report), before)
+        borne = {token for claim in change.facts.claims for token in claim.fences}
+        after = domains.carried(before, where.domains(place), stored, borne)
         if after != before:
-            one.carry(after)
+            change.carry(after)
 
 
 def entering(connection, locator, hosts):
     """Node UUID -> its tokens from now on, of the nodes on these hosts whose tokens change."""
-    there = known(connection)
-    if locator is None or not there:
+    stored = known(connection)
+    if locator is None or not stored:
         return {}
     where = _Where(connection, locator)
     places = [
@@ -254,10 +265,10 @@ def entering(connection, locator, hosts):
         if place.told is not None
     ]
     borne: dict[str, frozenset[str]] = collections.defaultdict(frozenset)
-    for _, uuid, text in TENANTS.run(connection, [one.uuid for one in places if one.fences]):
+    for _, uuid, text in TENANTS.run(connection, [place.uuid for place in places if place.fences]):
         borne[uuid] |= sql.tokens(text)
     after = {
-        place.uuid: domains.carried(place.fences, where.domains(place), there, borne[place.uuid])
+        place.uuid: domains.carried(place.fences, where.domains(place), stored, borne[place.uuid])
         for place in places
     }
     return {place.uuid: after[place.uuid] for place in places if after[place.uuid] != place.fences}
@@ -275,9 +286,9 @@ class _Where:
     def __init__(self, connection, locator):
         self._locator = locator
         self._of_host = collections.defaultdict(list)
-        for one in sql.read_aggregates(connection):
-            for host in one.hosts:
-                self._of_host[host].append(one)
+        for aggregate in sql.read_aggregates(connection):
+            for host in aggregate.hosts:
+                self._of_host[host].append(aggregate)
 
     def domains(self, place):
         aggregates = self._of_host.get(place.host, ())

@@ -52,9 +52,15 @@ class Steps:
     """
 
     def __init__(self, connection, locator, placements, claims):
-        self._records = lock_records(connection, {one.record_uuid for one in placements} - {None})
+        self._records = lock_records(
+            connection, {placement.record_uuid for placement in placements} - {None}
+        )
         # A quota counts what a new definition adds to the stored one.
-        for guard in (one.guard for one in placements if one.guard and one.guard.limits):
+        for guard in (
+            placement.guard
+            for placement in placements
+            if placement.guard and placement.guard.limits
+        ):
             if guard.record.definition is not None and self._records.get(guard.record.uuid):
                 self._records[guard.record.uuid] = read_record(connection, guard.record.uuid)
         self._members = _lock_members(connection, placements)
@@ -83,12 +89,12 @@ def _lock_members(connection, placements):
 
     No other transaction can add members before this one ends.
     """
-    policies = {policy.group_uuid: policy for one in placements if one.guard
-                for policy in one.guard.policies}  # fmt: skip
+    policies = {policy.group_uuid: policy for placement in placements if placement.guard
+                for policy in placement.guard.policies}  # fmt: skip
     if not policies:
         return {}
-    there = {row.uuid for row in sql.rows(connection, sql.LOCK_GROUPS, policies)}
-    new = [policies[uuid] for uuid in sorted(policies.keys() - there)]
+    existing = {row.uuid for row in sql.rows(connection, sql.LOCK_GROUPS, policies)}
+    new = [policies[uuid] for uuid in sorted(policies.keys() - existing)]
     if new:
         connection.execute(sql.NEW_GROUP, [sql.group_row(policy) for policy in new])
     members: dict[str, list] = {uuid: [] for uuid in policies}
@@ -105,8 +111,8 @@ def lock_records(connection, uuids):
 
     The records are locked until the transaction ends.
     """
-    found = {row[0]: _short(row) for row in LOCK_RECORDS.run(connection, uuids)} if uuids else {}
-    return {uuid: found.get(uuid) for uuid in uuids}
+    records = {row[0]: _short(row) for row in LOCK_RECORDS.run(connection, uuids)} if uuids else {}
+    return {uuid: records.get(uuid) for uuid in uuids}
 
 
 def _short(row):
@@ -197,7 +203,9 @@ def hold_plans(connection, placements):
     """Project -> the usage of its plans, for the placements that have limits. Raises
     quotas.NoRows."""
     projects = {
-        one.guard.record.project_id for one in placements if one.guard and one.guard.limits
+        placement.guard.record.project_id
+        for placement in placements
+        if placement.guard and placement.guard.limits
     }
     if not projects:
         return {}
@@ -246,10 +254,10 @@ def _forget(sessions, kind):
     forgotten, more = 0, True
     while more:
         with sessions.transaction(reads=True) as connection:
-            found = connection.scalars(kind.empty).all()
-        more = len(found) == sql.CHUNK
-        if found:
-            forgotten += _forget_some(sessions, kind, found)
+            uuids = connection.scalars(kind.empty).all()
+        more = len(uuids) == sql.CHUNK
+        if uuids:
+            forgotten += _forget_some(sessions, kind, uuids)
     return forgotten
 
 
@@ -257,7 +265,7 @@ def _forget_some(sessions, kind, uuids):
     with sessions.transaction() as connection:
         # A transaction that locks a row may be about to place a member, so read again after the
         # lock.
-        there = {uuid for (uuid,) in kind.lock.run(connection, uuids)}
-        used = {row[0] for row in sql.rows(connection, kind.in_use, there)}
-        kind.end.run(connection, sorted(there - used))
-    return len(there - used)
+        locked = {uuid for (uuid,) in kind.lock.run(connection, uuids)}
+        used = {row[0] for row in sql.rows(connection, kind.in_use, locked)}
+        kind.end.run(connection, sorted(locked - used))
+    return len(locked - used)

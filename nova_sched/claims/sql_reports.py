@@ -69,18 +69,18 @@ def second_of_a_name(reports):
     return None
 
 
-def take(report, row, text_before, claims, moving, before, now_s, told=None):
+def take(report, row, text_before, claims, moving, before, now_s, domains=None):
     """Settle the node's claims with its report, and find out which changes that makes in its
     ``row``.
 
-    ``moving`` and ``before``: see ``settle``. ``told`` is the node's own report of its domains, as
-    text; None: as before. A report that is older than the last applied one changes nothing.
+    ``moving`` and ``before``: see ``settle``. ``domains`` is the text of the domains that the node
+    reports; None: as before. A report that is older than the last applied one changes nothing.
     """
     if row is not None and not report.order.is_after(_order(row), row.reported_at):
         return _not_taken(row, text_before, claims)
-    mine = {claim.consumer_uuid: claim for claim in claims}
-    settled = settle(report, mine, moving, now_s, before)
-    put = settled.changed(mine)
+    by_consumer = {claim.consumer_uuid: claim for claim in claims}
+    settled = settle(report, by_consumer, moving, now_s, before)
+    put = settled.changed(by_consumer)
     held = [claim.resources for claim in settled.claims.values()]
     text = report.to_json()
     values = {
@@ -92,7 +92,7 @@ def take(report, row, text_before, claims, moving, before, now_s, told=None):
         'unclaimed': json.dumps(settled.unclaimed, sort_keys=True),
         'foreign_instances': settled.foreign_instances,
         'fences': None if row is None else row.fences,
-        'told': row.told if told is None and row is not None else told,
+        'told': row.told if domains is None and row is not None else domains,
     }
     new = row is None
     text_changed = not new and text != text_before
@@ -131,7 +131,7 @@ def take(report, row, text_before, claims, moving, before, now_s, told=None):
         ),
         values=values,
         text=text,
-        ended=[*settled.ended, *(mine[claim.consumer_uuid] for claim in put)],
+        ended=[*settled.ended, *(by_consumer[claim.consumer_uuid] for claim in put)],
         put=put,
         new=new,
         changed=changed,
@@ -224,7 +224,7 @@ def take_all(connection, latest, now_s, lifetime_s, locator=None):
     }
     sql_domains.enter(connection, locator, taken.values())
     _write(connection, taken.values())
-    ended = [one.facts.ended for one in taken.values()] + [one.claims for one in forgotten]
+    ended = [change.facts.ended for change in taken.values()] + [node.claims for node in forgotten]
     sql.free_sources(connection, itertools.chain(*ended), now_s, lifetime_s)
     return taken, forgotten
 
@@ -239,8 +239,8 @@ def _moving(connection, reports, known, claims):
             reports[uuid], {claim.consumer_uuid: claim for claim in claims.get(uuid, ())}, before
         )
     }
-    found = sql.read_claims(connection, sql.CLAIMS_OF, {consumer for consumer, _ in gone})
-    return {key for key in gone if any(keeps_source(one, *key) for one in found)}
+    remaining = sql.read_claims(connection, sql.CLAIMS_OF, {consumer for consumer, _ in gone})
+    return {key for key in gone if any(keeps_source(claim, *key) for claim in remaining)}
 
 
 def _meet_twins(connection, reports, rows):
@@ -271,14 +271,16 @@ def _meet_twins(connection, reports, rows):
 
 def _write(connection, taken):
     """Write all changes that reports make, with one statement for each kind."""
-    ended, put = [one.ended for one in taken], [one.put for one in taken]
+    ended, put = [change.ended for change in taken], [change.put for change in taken]
     uuids = sorted(claim.uuid for claim in itertools.chain(*ended))
     sql.END_CLAIMS.run(connection, uuids)
     sql.PUT_CLAIMS.run(connection, [sql.claim_row(claim) for claim in itertools.chain(*put)])
-    texts = [(one, {'node_uuid': one.uuid, 'report': one.text}) for one in taken]
-    same = [one.values for one in taken if not (one.changed or one.facts.stale)]
-    sql.NEW_NODES.run(connection, [one.values for one in taken if one.new])
-    sql.CHANGE_NODES.run(connection, [one.values for one in taken if one.changed and not one.new])
+    texts = [(change, {'node_uuid': change.uuid, 'report': change.text}) for change in taken]
+    same = [change.values for change in taken if not (change.changed or change.facts.stale)]
+    sql.NEW_NODES.run(connection, [change.values for change in taken if change.new])
+    sql.CHANGE_NODES.run(
+        connection, [change.values for change in taken if change.changed and not change.new]
+    )
     sql.SEE_NODES.run(connection, same)
-    sql.NEW_TEXTS.run(connection, [row for one, row in texts if one.new])
-    sql.CHANGE_TEXTS.run(connection, [row for one, row in texts if one.text_changed])
+    sql.NEW_TEXTS.run(connection, [row for change, row in texts if change.new])
+    sql.CHANGE_TEXTS.run(connection, [row for change, row in texts if change.text_changed])

@@ -138,21 +138,21 @@ def read_claims(connection, select, given):
 
 
 def read_twin(connection, report):
-    """The NodeRow of the node whose name the report gives to another UUID, locked; None without
-    one."""
-    found = connection.execute(
+    """The locked NodeRow of the node whose name the report gives to another UUID; None if there is
+    none."""
+    row = connection.execute(
         sa.select(NODES)
         .where(NODES.c.host == report.host, NODES.c.nodename == report.nodename)
         .where(NODES.c.uuid != report.node_uuid)
         .with_for_update()
     ).first()
-    return found and NodeRow(*found)
+    return row and NodeRow(*row)
 
 
 def read_nodes(connection, uuids, lock=False):
     """UUID -> the NodeRow, in the order of the UUIDs."""
-    found = (LOCK_NODES if lock else READ_NODES).run(connection, uuids)
-    return {row[0]: NodeRow(*row) for row in sorted(found, key=lambda row: row[0])}
+    stored = (LOCK_NODES if lock else READ_NODES).run(connection, uuids)
+    return {row[0]: NodeRow(*row) for row in sorted(stored, key=lambda row: row[0])}
 
 
 def claim(row):
@@ -195,7 +195,7 @@ def group_row(policy):
 
 def inventories_text(report):
     return json.dumps(
-        {name: one.plain for name, one in report.inventories.items()},
+        {name: inventory.plain for name, inventory in report.inventories.items()},
         sort_keys=True,
     )
 
@@ -220,10 +220,10 @@ def _inventories(text):
 
 
 def by_node(claims):
-    found: dict[str, list[Claim]] = {}
+    nodes: dict[str, list[Claim]] = {}
     for claim in claims:
-        found.setdefault(claim.node_uuid, []).append(claim)
-    return found
+        nodes.setdefault(claim.node_uuid, []).append(claim)
+    return nodes
 
 
 def read_services(connection):
@@ -287,8 +287,8 @@ def free_sources(connection, ended, now_s, lifetime_s):
         return
     nodes = {claim.node_uuid for claim in read_claims(connection, CLAIMS_OF, consumers)}
     usages, _ = lock_nodes(connection, nodes)
-    found = read_claims(connection, CLAIMS_OF, consumers)
-    held = Held(claim for claim in found if claim.node_uuid in usages)
+    remaining = read_claims(connection, CLAIMS_OF, consumers)
+    held = Held(claim for claim in remaining if claim.node_uuid in usages)
     for claim in held.claims:
         held.put(claim.key, claim.returning(now_s + lifetime_s))
     held.stamp(now_s, usages)
@@ -301,23 +301,23 @@ def read_texts(connection, uuids):
 
 
 def read_facts(connection, uuids):
-    """All stored data of nodes; only of those that exist. Returns also why the others of them
-    cannot be read, by UUID: another release, or a hand, has written a row of theirs."""
+    """All stored data of those of these nodes that exist. Returns also, by UUID, why other ones
+    cannot be read: another release, or an operator, has written one of their rows."""
     # The nodes first: a generation that is older than the claims is found stale by the next read.
     nodes = read_nodes(connection, uuids).values()
     reports = read_texts(connection, uuids)
     claims: dict[str, list] = {}
     for row in CLAIMS_ON.run(connection, uuids):
         claims.setdefault(row[NODE], []).append(row)
-    found, odd = [], {}
+    facts, odd = [], {}
     for row in nodes:
         if row.uuid not in reports:
             continue  # it was removed between the two queries
         try:
-            found.append(_facts(row, reports[row.uuid], claims.get(row.uuid, ())))
+            facts.append(_facts(row, reports[row.uuid], claims.get(row.uuid, ())))
         except ODD as error:  # it costs its node alone
             odd[row.uuid] = f'{type(error).__name__}: {error}'
-    return tuple(found), odd
+    return tuple(facts), odd
 
 
 def _facts(row, text, claims):
@@ -344,11 +344,11 @@ def forget_nodes(connection, *condition):
     """Remove nodes and their claims. Returns a Forgotten for each."""
     columns = NODES.c.uuid, NODES.c.host, NODES.c.generation
     nodes = connection.execute(sa.select(*columns).where(*condition).with_for_update()).all()
-    found = []
+    forgotten = []
     for uuid, host, generation in nodes:
-        found.append(Forgotten(uuid, host, read_claims(connection, CLAIMS_ON, [uuid])))
+        forgotten.append(Forgotten(uuid, host, read_claims(connection, CLAIMS_ON, [uuid])))
         connection.execute(KEEP_GENERATION, {'generation': generation})
         connection.execute(sa.delete(CLAIMS).where(CLAIMS.c.node_uuid == uuid))
         connection.execute(sa.delete(REPORTS).where(REPORTS.c.node_uuid == uuid))
         connection.execute(sa.delete(NODES).where(NODES.c.uuid == uuid))
-    return found
+    return forgotten

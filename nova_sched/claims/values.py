@@ -27,11 +27,11 @@ NAMELESS = ''  # the row of the unclaimed usage that is not known by consumer
 
 def sums(rows):
     """The sums of amounts by resource class, over rows by consumer or in a list."""
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for amounts in rows.values() if isinstance(rows, Mapping) else rows:
         for name, amount in amounts.items():
-            found[name] = found.get(name, 0) + amount
-    return found
+            totals[name] = totals.get(name, 0) + amount
+    return totals
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class NodeLocator(Protocol):
         self,
         host: str,
         nodename: str,
-        told: Mapping[str, str],
+        facts: Mapping[str, str],
         aggregates: Sequence[HostAggregate],
     ) -> dict[str, str]:
         """Returns the name of the node's domain at each level.
@@ -308,8 +308,8 @@ class ClaimEdit(NamedTuple):
 
     @property
     def ended(self) -> list[Claim]:
-        there = {claim.key for claim in self.claims}
-        return [claim for claim in self.changed if claim.key not in there]
+        remaining = {claim.key for claim in self.claims}
+        return [claim for claim in self.changed if claim.key not in remaining]
 
 
 ANY = ClaimSelector()

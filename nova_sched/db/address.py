@@ -35,7 +35,8 @@ def _url(connection):
 
 
 def shown(connection):
-    """Returns the URL without its password, for output. Raises BadConfig if it is no URL."""
+    """Returns the URL without its password, for output. Raises BadConfig if it is not a
+    URL."""
     _url(connection)
     return urls.shown(connection)
 
@@ -57,7 +58,7 @@ def sqlite_file(connection):
         raise errors.BadConfig('[database] connection', why)
     file = pathlib.Path(url.database)
     if file.is_file() and file.stat().st_size and not _is_database(file):
-        raise errors.BadConfig('[database] connection', f'{file} is no SQLite database')
+        raise errors.BadConfig('[database] connection', f'{file} is not a SQLite database')
     return file
 
 
@@ -70,19 +71,19 @@ def check_folder(connection):
 
 
 def make_file(connection):
-    """Make a missing SQLite file, which only its owner reads and writes: as root the owner of its
-    folder, because the daemons write there.
+    """Make a missing SQLite file that only its owner can read and write. If this process runs as
+    root, the owner is that of the directory, because the daemons write there.
 
-    SQLite gives its log the same rights. Where that fails, the connection says why.
+    SQLite gives its log the same rights. If the file cannot be made, the connection says why.
     """
     file = _plain_file(connection)
     if file is None:
         return
     _url(connection).get_dialect().import_dbapi()  # no file for a driver that does not exist
-    with contextlib.suppress(OSError), open(file, 'xb', opener=files.private) as made:
+    with contextlib.suppress(OSError), open(file, 'xb', opener=files.private) as new_file:
         if os.geteuid() == 0:
             folder = file.absolute().parent.stat()
-            os.chown(made.fileno(), folder.st_uid, folder.st_gid)
+            os.chown(new_file.fileno(), folder.st_uid, folder.st_gid)
 
 
 def check_file(connection):

@@ -52,7 +52,7 @@ class SqlCandidates:
         ``host``, ``nodename`` and ``rank``.
         """
         request = {'uuid': str(uuid.uuid4()), 'expires_s': expires_s, 'spec': spec}
-        rows = [_row(one, request['uuid']) for one in candidates]
+        rows = [_row(candidate, request['uuid']) for candidate in candidates]
         with transaction(self._engine) as connection:
             connection.execute(sa.insert(CANDIDATE_REQUESTS), request)
             connection.execute(sa.insert(CANDIDATES), rows)
@@ -61,10 +61,10 @@ class SqlCandidates:
         """A candidate as it was written, with ``spec`` and ``expires_s``; None if it is not
         stored."""
         with transaction(self._engine) as connection:
-            found = connection.execute(READ, {'uuid': candidate_uuid}).mappings().one_or_none()
-        if found is None:
+            row = connection.execute(READ, {'uuid': candidate_uuid}).mappings().one_or_none()
+        if row is None:
             return None
-        facts = dict(found, rank=found['place'])
+        facts = dict(row, rank=row['place'])
         del facts['place'], facts['request_uuid']
         return facts
 

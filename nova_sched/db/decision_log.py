@@ -68,12 +68,12 @@ class SqlDecisionLog:
         rows = [
             {
                 'uuid': str(uuid.uuid4()),
-                'request_id': one['request_id'],
-                'time_s': one['time'],
-                'placed_s': None if one['outcome'] == REFUSED else one['time'],
-                'trail': record_text.dump(one),
+                'request_id': record['request_id'],
+                'time_s': record['time'],
+                'placed_s': None if record['outcome'] == REFUSED else record['time'],
+                'trail': record_text.dump(record),
             }
-            for one in records
+            for record in records
         ]
         with transaction(self._engine) as connection:
             connection.execute(sa.insert(TRAILS), rows)
@@ -117,10 +117,10 @@ class SqlDecisionLog:
                 self._delete(PLACED_BEFORE, full_s)
 
     def _delete(self, query, before_s):
-        found = CHUNK
-        while found == CHUNK:
+        count = CHUNK
+        while count == CHUNK:
             with transaction(self._engine) as connection:
                 rows = connection.scalars(query, {'before_s': before_s}).all()
-                found = len(rows)
+                count = len(rows)
                 if rows:
                     connection.execute(sa.delete(TRAILS).where(TRAILS.c.uuid.in_(rows)))

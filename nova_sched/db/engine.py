@@ -222,7 +222,7 @@ def _tune_server(engine, limits, waits):
 
         arguments['connection_factory'] = silence.SilenceMonitor(limits.answer_s).connection
 
-    _, asked = engine.dialect.create_connect_args(engine.url)
+    _, url_arguments = engine.dialect.create_connect_args(engine.url)
 
     @sa.event.listens_for(engine, 'do_connect')
     def _limit(_dialect, _record, _given, named):
@@ -232,8 +232,8 @@ def _tune_server(engine, limits, waits):
     @sa.event.listens_for(engine, 'connect')
     def _connect(connection, _record):
         if driver == 'pymysql':
-            db_limits.after_connect(limits, connection, asked)
-        said = f'{asked.get("options", "")} {asked.get("init_command", "")}'
+            db_limits.after_connect(limits, connection, url_arguments)
+        said = f'{url_arguments.get("options", "")} {url_arguments.get("init_command", "")}'
         with connection.cursor() as cursor:
             for statement in db_limits.of_session(limits, _kind(engine, connection), said):
                 cursor.execute(statement)

@@ -63,11 +63,11 @@ class SqlFlavors:
         with transaction(self._engine) as connection:
             connection.execute(LOCK)
             near = {'name': row['name'], 'flavorid': row['flavorid']}
-            found = [_row(one) for one in connection.execute(LIKE, near).mappings()]
-            if any(_asked(one) == _asked(row) for one in found):
+            stored = [_row(mapping) for mapping in connection.execute(LIKE, near).mappings()]
+            if any(_asked(flavor) == _asked(row) for flavor in stored):
                 return False
-            for one in found:
-                raise errors.FlavorExists(one['name'], _clash(one, row))
+            for flavor in stored:
+                raise errors.FlavorExists(flavor['name'], _clash(flavor, row))
             connection.execute(PUT, {**row, 'extra_specs': _text(row['extra_specs'])})
             connection.execute(RAISE)
             return True
@@ -83,15 +83,15 @@ class SqlFlavors:
     def list(self):
         """The version of the list and all flavors by name, as they are at one moment."""
         with transaction(self._engine) as connection:
-            found = connection.execute(READ).mappings().all()
-        rows = (_row(one) for one in found if one['name'] is not None)
-        return found[0]['value'], sorted(rows, key=lambda row: row['name'])
+            stored = connection.execute(READ).mappings().all()
+        rows = (_row(row) for row in stored if row['name'] is not None)
+        return stored[0]['value'], sorted(rows, key=lambda row: row['name'])
 
 
-def _row(found):
+def _row(mapping):
     return {
-        **{name: found[name] for name in COLUMNS},
-        'extra_specs': json.loads(found['extra_specs']),
+        **{name: mapping[name] for name in COLUMNS},
+        'extra_specs': json.loads(mapping['extra_specs']),
     }
 
 
@@ -107,12 +107,12 @@ def _asked(row):
     }
 
 
-def _clash(found, row):
-    if found['name'] != row['name']:
+def _clash(stored, row):
+    if stored['name'] != row['name']:
         return f'it has the ID {row["flavorid"]}'
-    differ = [name for name in COLUMNS if name != 'created_s' and found[name] != row[name]]
+    differ = [name for name in COLUMNS if name != 'created_s' and stored[name] != row[name]]
     return ', '.join(
-        f'its {name} is {_shown(found[name])}, not {_shown(row[name])}' for name in differ
+        f'its {name} is {_shown(stored[name])}, not {_shown(row[name])}' for name in differ
     )
 
 

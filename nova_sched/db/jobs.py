@@ -117,7 +117,7 @@ COUNTS = sa.select(JOBS.c.state, sa.func.count()).group_by(JOBS.c.state)
 STATES = (QUEUED, DONE, FAILED, CANCELLED)
 
 TRIES = 5  # how many times other transactions may store the same jobs meanwhile
-LETTERS = 4000  # maximum length of a stored reason, in characters
+MAX_REASON_CHARS = 4000  # maximum length of a stored reason, in characters
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,25 +205,25 @@ class SqlJobTable:
     @repeated
     def _open(self, entries, holds, limits, known):
         with self._sessions.brief() as connection:
-            found = self._known(connection, entries) if known else {}
-            new = [entry for entry in entries if entry.uuid not in found]
+            stored = self._known(connection, entries) if known else {}
+            new = [entry for entry in entries if entry.uuid not in stored]
             rows = [
                 {name: getattr(entry, name) for name in COLUMNS}
                 for entry in sorted(new, key=lambda entry: entry.uuid)
             ]
             PUT_JOBS.run(connection, rows)
-            kept = {entry.instance_uuid for entry in found.values()} - {
+            kept = {entry.instance_uuid for entry in stored.values()} - {
                 entry.instance_uuid for entry in new
             }
             quotas.take(
                 connection, [hold for hold in holds if hold.instance_uuid not in kept], limits
             )
-        return [found.get(entry.uuid, entry) for entry in entries]
+        return [stored.get(entry.uuid, entry) for entry in entries]
 
     def _known(self, connection, entries):
         rows = READ_JOBS.run(connection, {entry.uuid for entry in entries})
-        found = [JobEntry(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
-        return {entry.uuid: entry for entry in found}
+        stored = [JobEntry(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+        return {entry.uuid: entry for entry in stored}
 
     @repeated
     def settle(
@@ -271,14 +271,16 @@ class SqlJobTable:
 
     def _store_new(self, connection, entries):
         """Store entries that are not there; others of the same job wait for its row."""
-        there = {uuid for uuid, *_ in READ_JOBS.run(connection, [one.uuid for one in entries])}
-        new = [dataclasses.asdict(one) for one in entries if one.uuid not in there]
+        stored = {
+            uuid for uuid, *_ in READ_JOBS.run(connection, [entry.uuid for entry in entries])
+        }
+        new = [dataclasses.asdict(entry) for entry in entries if entry.uuid not in stored]
         if new:
             connection.execute(sa.insert(JOBS), new)
 
     @repeated
     def attempt(self, uuid):
-        """A queued job is tried once more. Returns whether it is queued."""
+        """Note that a queued job is tried once more. Returns whether it is queued."""
         with self._sessions.transaction() as connection:
             return bool(connection.execute(ATTEMPT, {'key': uuid}).rowcount)
 
@@ -333,11 +335,11 @@ class SqlJobTable:
     @repeated
     def forget(self, before_s):
         """Delete the jobs that ended before that time."""
-        found = CHUNK
-        while found == CHUNK:
+        count = CHUNK
+        while count == CHUNK:
             with self._sessions.transaction() as connection:
                 old = connection.scalars(OLD, {'before_s': before_s}).all()
-                found = len(old)
+                count = len(old)
                 LOCK_JOBS.run(connection, old)
                 DROP_JOBS.run(connection, sorted(old))
 
@@ -345,8 +347,8 @@ class SqlJobTable:
 
     def find(self, uuid):
         """The entry of a job, or None."""
-        found = self._read(FIND, {'key': uuid})
-        return found[0] if found else None
+        entries = self._read(FIND, {'key': uuid})
+        return entries[0] if entries else None
 
     def of_instance(self, instance_uuid):
         """All jobs for an instance, oldest first."""
@@ -382,8 +384,8 @@ class SqlJobTable:
     def counts(self):
         """The number of jobs by state."""
         with self._sessions.transaction(reads=True) as connection:
-            found = dict(connection.execute(COUNTS).all())
-        return {state: found.get(state, 0) for state in STATES}
+            counts = dict(connection.execute(COUNTS).all())
+        return {state: counts.get(state, 0) for state in STATES}
 
     def overdue(self, before_s, limit):
         """Up to ``limit`` jobs that are queued, or cancelled while their instances hold quota, and
@@ -404,7 +406,7 @@ class SqlJobTable:
             )
 
     def limits(self, project_id):
-        """The limits that were set for a project, by resource; -1 is no limit."""
+        """The limits that were set for a project, by resource; -1 is unlimited."""
         with self._sessions.transaction(reads=True) as connection:
             return quotas.own_limits(connection, project_id)
 
@@ -441,7 +443,7 @@ def _hold(row):
 
 def _end(connection, entries, state, now_s, host=None, tries=0, why=None, failures=None):
     """Write the end of locked jobs; returns their entries then."""
-    why = why and why.replace('\0', '')[:LETTERS]
+    why = why and why.replace('\0', '')[:MAX_REASON_CHARS]
     host = host or entries[0].host
     facts = {
         'now_state': state,

@@ -88,11 +88,11 @@ def _keepalive_of_libpq(silence_s):
     }
 
 
-def after_connect(limits, connection, asked):
-    """Set the limits for which PyMySQL has no arguments. ``asked``: names of those that the
+def after_connect(limits, connection, chosen):
+    """Set the limits for which PyMySQL has no arguments. ``chosen``: names of those that the
     operator has set."""
     # Neither has a public name; both are the same in all supported releases.
-    if 'read_timeout' not in asked:
+    if 'read_timeout' not in chosen:
         connection._read_timeout = limits.answer_s or None
     sock = connection._sock
     if limits.silence_s and sock.family != socket.AF_UNIX:

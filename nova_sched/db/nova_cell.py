@@ -32,9 +32,10 @@ FLAGS = ('disabled', 'forced_down')
 
 
 def table(name, columns):
-    """A table of Nova's with some of its columns, in a text with blanks in between."""
+    """A table of Nova with some of its columns, which are given as a text with blanks in
+    between."""
     types = dict.fromkeys(MOMENTS, sa.DateTime()) | dict.fromkeys(FLAGS, sa.Boolean())
-    return sa.table(name, *(sa.column(one, types.get(one)) for one in columns.split()))
+    return sa.table(name, *(sa.column(column, types.get(column)) for column in columns.split()))
 
 
 SERVICES = table(
@@ -220,8 +221,8 @@ class InstanceRow:
 
     @property
     def needs_allocations(self):
-        """Whether it is on a host, or may get there: not deleted, nor offloaded while nothing
-        happens to it (Nova sets the task before it asks the scheduler for a host)."""
+        """Whether it is on a host, or may get to one: it is not deleted, and not offloaded without
+        a task (Nova sets the task before it asks the scheduler for a host)."""
         is_at_rest = self.task_state is None and self.host is None
         return not (self.deleted or (self.vm_state == OFFLOADED and is_at_rest))
 
@@ -275,8 +276,8 @@ class NovaCell:
         forced down, or without a heartbeat in ``down_time_s`` by the database's clock."""
         if hosts is None:
             return [_service(row) for row in self._rows(NOT_UP, down_s=down_time_s)]
-        found = self._among(NOT_UP_ON_HOSTS, hosts, down_s=down_time_s)
-        return [_service(row) for row in found]
+        rows = self._among(NOT_UP_ON_HOSTS, hosts, down_s=down_time_s)
+        return [_service(row) for row in rows]
 
     def oldest_compute_version(self):
         """The lowest version of the compute services that are not forced down; None: there are
@@ -299,22 +300,22 @@ class NovaCell:
         return _stamps(self._rows(CHANGED, since=_moment(updated_s)))
 
     def nodes(self, uuids, tracked=()):
-        """NodeRows of those of these compute nodes that there are; with their ``tracked``
-        instances for the UUIDs that are given so.
+        """NodeRows of those of these compute nodes that exist. Those in ``tracked`` have their
+        tracked instances.
 
-        What shows that an instance is tracked is written after the row, and so is read before it,
-        in one transaction: the name of the instance on a device, and the state of an instance that
-        nova-compute builds.
+        What shows that an instance is tracked is written after the row. So it is read before the
+        row, in one transaction: the name of the instance on a device, and the state of an instance
+        that nova-compute builds.
         """
         with transaction(self.engine) as connection:
-            found = collections.defaultdict(set)
+            instances = collections.defaultdict(set)
             for row in _among(connection, WITH_DEVICES, tracked):
-                found[row.node].add(row.instance_uuid)
+                instances[row.node].add(row.instance_uuid)
             for row in _among(connection, ON_NODES, tracked):
                 if is_tracked(row.vm_state, row.task_state):
-                    found[row.node].add(row.uuid)
+                    instances[row.node].add(row.uuid)
             rows = _among(connection, FULL, uuids)
-        return [_node(row, frozenset(found.get(row.uuid, ()))) for row in rows]
+        return [_node(row, frozenset(instances.get(row.uuid, ()))) for row in rows]
 
     def served(self, uuids):
         """Compute node UUID -> host, for those of these nodes whose hosts have a compute
@@ -325,10 +326,10 @@ class NovaCell:
 
     def servers_on(self, uuids):
         """Compute node UUID -> UUIDs of its instances, of these nodes; none for other nodes."""
-        found = collections.defaultdict(set)
+        servers = collections.defaultdict(set)
         for row in self._among(ON_NODES, uuids):
-            found[row.node].add(row.uuid)
-        return found
+            servers[row.node].add(row.uuid)
+        return servers
 
     def instance(self, uuid):
         """The InstanceRow of an instance, deleted or not; None: the cell has no such row."""
@@ -350,7 +351,7 @@ class NovaCell:
         return {row.uuid for row in self._among(NEEDING, uuids)}
 
     def placed(self):
-        """Instance UUID -> host, of the built instances that nothing happens to now."""
+        """Instance UUID -> host, of the built instances that have no task now."""
         return {row.uuid: row.host for row in self._rows(PLACED)}
 
     def evacuated(self):

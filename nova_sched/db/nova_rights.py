@@ -53,7 +53,9 @@ def unreadable(engine, tables):
     """
     _connect(engine)
     statements = {table.name: sa.select(table).limit(0) for table in tables}
-    return {name: why for name, one in statements.items() if (why := _refused(engine, one))}
+    return {
+        name: why for name, statement in statements.items() if (why := _refused(engine, statement))
+    }
 
 
 def unwritable(engine):
@@ -72,9 +74,9 @@ def unmappable(api_engine, cell_engines):
     ``unwritable``."""
     nodes = nova_discovery.NODES
     mark = sa.update(nodes).where(sa.false()).values({nodes.c.mapped: nodes.c.mapped})
-    found = [_first_refused(api_engine, _insert(nova_discovery.MAPPINGS))]
-    found += [_first_refused(engine, mark) for engine in cell_engines]
-    return next(filter(None, found), None)
+    reasons = [_first_refused(api_engine, _insert(nova_discovery.MAPPINGS))]
+    reasons += [_first_refused(engine, mark) for engine in cell_engines]
+    return next(filter(None, reasons), None)
 
 
 def _insert(table):
@@ -86,7 +88,7 @@ def _insert(table):
 
 def _first_refused(engine, *statements):
     _connect(engine)
-    return next(filter(None, (_refused(engine, one) for one in statements)), None)
+    return next(filter(None, (_refused(engine, statement) for statement in statements)), None)
 
 
 def _connect(engine):

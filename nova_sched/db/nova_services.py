@@ -58,7 +58,7 @@ class SqlServiceRecords:
             raise errors.BadConfig('[database] connection', first_line(error)) from error
 
     def _update(self, host):
-        mine = (SERVICES.c.host == host, SERVICES.c.binary == BINARY, SERVICES.c.deleted == 0)
+        own_row = (SERVICES.c.host == host, SERVICES.c.binary == BINARY, SERVICES.c.deleted == 0)
         values = {
             'report_count': SERVICES.c.report_count + 1,
             'last_seen_up': self._now,
@@ -66,7 +66,7 @@ class SqlServiceRecords:
             'version': VERSION,
         }
         with transaction(self._engine) as connection:
-            return connection.execute(sa.update(SERVICES).where(*mine).values(values)).rowcount
+            return connection.execute(sa.update(SERVICES).where(*own_row).values(values)).rowcount
 
     def _insert(self, host, uuid):
         no = sa.false() if self._engine.dialect.name == 'postgresql' else sa.literal(0)

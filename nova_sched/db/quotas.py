@@ -89,7 +89,7 @@ def hold_plans(connection, projects):
 
 
 def own_limits(connection, project_id):
-    """The limits that were set for a project, by resource; -1 is no limit."""
+    """The limits that were set for a project, by resource; -1 is unlimited."""
     return dict(connection.execute(READ_LIMITS, {'project': project_id}).all())
 
 
@@ -100,16 +100,16 @@ def take(connection, holds, limits):
     for an instance of another project, and NoRows: then the transaction must be rolled back.
     """
     wanted = _by_instance(holds)
-    found = {instance: facts for instance, *facts in LOCK_HOLDS.run(connection, wanted)}
+    held = {instance: facts for instance, *facts in LOCK_HOLDS.run(connection, wanted)}
     new, changed, more = [], [], collections.defaultdict(collections.Counter)
     for instance, (project, amounts) in sorted(wanted.items()):
-        holder, before = found.get(instance, (project, '{}'))
+        holder, before = held.get(instance, (project, '{}'))
         if holder != project:
             raise errors.InvalidRequest(f'hold of instance {instance}', f'project {holder} has it')
         before = json.loads(before)
         after = _greater(before, amounts)
         row = {'instance_uuid': instance, 'project_id': project, 'amounts': text(after)}
-        (changed if instance in found else new).append(row)
+        (changed if instance in held else new).append(row)
         more[project].update({name: after[name] - before.get(name, 0) for name in after})
     # An UPDATE to the same amounts writes nothing, and on Galera only a written row makes this
     # transaction conflict with the end of the hold on another server.
@@ -127,21 +127,23 @@ def _by_instance(holds):
     return wanted
 
 
-def _greater(one, other):
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+def _greater(amounts, other):
+    return {name: max(amounts.get(name, 0), other.get(name, 0)) for name in {**amounts, **other}}
 
 
 def _charge(connection, more, limits):
     """Add amounts to the usage of projects, up to their limits."""
     more = {project: amounts for project, amounts in more.items() if amounts}
-    used = {project: json.loads(found) for project, found in LOCK_USAGE.run(connection, more)}
+    used = {
+        project: json.loads(usage_text) for project, usage_text in LOCK_USAGE.run(connection, more)
+    }
     if missing := more.keys() - used.keys():
         raise NoRows(sorted(missing))
     for project, amounts in more.items():
-        for name, asked in sorted(amounts.items()):
-            limit, there = limits[project].get(name, NO_LIMIT), used[project].get(name, 0)
-            if 0 <= limit < there + asked:
-                raise errors.QuotaExceeded(project, name, asked, there, limit)
+        for name, amount in sorted(amounts.items()):
+            limit, usage = limits[project].get(name, NO_LIMIT), used[project].get(name, 0)
+            if 0 <= limit < usage + amount:
+                raise errors.QuotaExceeded(project, name, amount, usage, limit)
     rows = [
         {'project_id': project, 'used': text(plus(used[project], amounts))}
         for project, amounts in sorted(more.items())
@@ -168,9 +170,9 @@ def give_back(connection, hold, used, amounts):
     )
 
 
-def plus(one, other):
+def plus(amounts, other):
     """Returns amounts added by resource, without those that are zero."""
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+    return {name: amounts.get(name, 0) + other.get(name, 0) for name in {**amounts, **other}}
 
 
 def text(amounts):

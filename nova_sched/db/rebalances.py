@@ -164,23 +164,23 @@ class SqlRebalances:
     # Rebalances.
 
     @repeated
-    def create(self, moves, goal=None, close_s=None, interval_s=None, made=None):
+    def create(self, moves, goal=None, close_s=None, interval_s=None, new_uuid=None):
         """Store a rebalance of these moves (rebalance.Move). Returns its UUID.
 
         ``close_s``: the sources take no new servers for so many seconds. ``interval_s`` makes it a
         periodic one: then it is stored only if no move is open, and no periodic one was created in
-        so many seconds; otherwise None is returned. ``made`` is the UUID that it gets: with the
-        same one, a repeated call changes nothing.
+        so many seconds; otherwise None is returned. ``new_uuid`` is the UUID that it gets: with
+        the same one, a repeated call changes nothing.
         """
-        moves, made = list(moves), made or str(uuid.uuid4())
+        moves, new_uuid = list(moves), new_uuid or str(uuid.uuid4())
         try:
-            return self._create(moves, goal, close_s, interval_s, made)
+            return self._create(moves, goal, close_s, interval_s, new_uuid)
         except THERE:
-            if not self.list(made):
+            if not self.list(new_uuid):
                 raise
-            return made
+            return new_uuid
 
-    def _create(self, moves, goal, close_s, interval_s, made):
+    def _create(self, moves, goal, close_s, interval_s, new_uuid):
         with self._sessions.transaction() as connection:
             if interval_s is not None:
                 connection.execute(HOLD)
@@ -190,26 +190,26 @@ class SqlRebalances:
             connection.execute(
                 sa.insert(REBALANCES),
                 {
-                    'uuid': made,
+                    'uuid': new_uuid,
                     'goal': goal,
                     'periodic': interval_s is not None,
                     'created_s': now_s,
                 },
             )
-            since = _ages(connection, [one.server for one in moves])
+            since = _ages(connection, [move.server for move in moves])
             rows = [
                 {
                     'uuid': str(uuid.uuid4()),
-                    'rebalance_uuid': made,
-                    'server': one.server,
-                    'source': one.source,
-                    'destination': one.destination,
-                    'since_s': since.get(one.server, now_s),
+                    'rebalance_uuid': new_uuid,
+                    'server': move.server,
+                    'source': move.source,
+                    'destination': move.destination,
+                    'since_s': since.get(move.server, now_s),
                     'state': WAITING,
                     'serial': 0,
                     'changed_s': now_s,
                 }
-                for one in moves
+                for move in moves
             ]
             if rows:
                 connection.execute(sa.insert(MOVES), rows)
@@ -217,8 +217,8 @@ class SqlRebalances:
                 # Late: moves in flight go on while a large plan is stored.
                 connection.execute(HOLD)
             if close_s is not None:
-                _close(connection, made, {one.source for one in moves}, now_s + close_s)
-        return made
+                _close(connection, new_uuid, {move.source for move in moves}, now_s + close_s)
+        return new_uuid
 
     @repeated
     def stop(self, rebalance):
@@ -310,8 +310,8 @@ class SqlRebalances:
 
     @repeated
     def take_due(self, again_s=AGAIN_S):
-        """A move in flight that nothing was heard of for AGAIN_S seconds, or None; if it was
-        handed over, for ``again_s`` seconds, at most AGAIN_S.
+        """A move in flight without news for AGAIN_S seconds, or None. For one that was handed
+        over, the time is ``again_s``, at most AGAIN_S.
 
         Its serial rises: the scheduler that had it before cannot change it any more.
         """
@@ -411,7 +411,7 @@ def _change(state, **values):
 
 
 def _advance(connection, row, state, **values):
-    """Change a move that is as ``row`` says. Returns it; None if it is not."""
+    """Change a move if it is still as ``row`` says. Returns it, or None."""
     changed = connection.execute(
         sa.update(MOVES)
         .where(MOVES.c.uuid == row['uuid'], MOVES.c.serial == row['serial'])
@@ -434,15 +434,15 @@ def _is_due(connection, before_s):
 
 def _ages(connection, servers):
     """Server -> when it got its first claim."""
-    found = {}
+    created = {}
     for start in range(0, len(servers), CHUNK):
         wanted = (
             sa.select(CLAIMS.c.consumer_uuid, sa.func.min(CLAIMS.c.created_s))
             .where(CLAIMS.c.consumer_uuid.in_(servers[start : start + CHUNK]))
             .group_by(CLAIMS.c.consumer_uuid)
         )
-        found.update(connection.execute(wanted).all())
-    return found
+        created.update(connection.execute(wanted).all())
+    return created
 
 
 def _close(connection, rebalance, nodes, until_s):

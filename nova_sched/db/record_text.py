@@ -29,11 +29,11 @@ def dump(record):
     """Returns the text of a record, which has the form of engine.explain.decision_log.record."""
     short = dict(record)
     if 'filters' in short:
-        short['filters'] = [_short_filter(one) for one in short['filters']]
+        short['filters'] = [_short_filter(step) for step in short['filters']]
     names = next((_names(host) for host in _hosts(record) if host.get('weights')), None)
     if names and all(_names(host) == names for host in _hosts(record) if 'weights' in host):
         short['weighers'] = names
-        short['placed'] = [_each_host(one, _short_weights) for one in record['placed']]
+        short['placed'] = [_each_host(placed, _short_weights) for placed in record['placed']]
     return json.dumps(short, separators=(',', ':'))
 
 
@@ -41,28 +41,28 @@ def load(text):
     """Returns the record of a text, of this release or of an earlier one."""
     record = json.loads(text)
     if 'filters' in record:
-        record['filters'] = [_long_filter(one) for one in record['filters']]
+        record['filters'] = [_long_filter(step) for step in record['filters']]
     names = record.pop('weighers', None)
     if names is not None:
         record['placed'] = [
-            _each_host(one, lambda weights: _long_weights(names, weights))
-            for one in record['placed']
+            _each_host(placed, lambda weights: _long_weights(names, weights))
+            for placed in record['placed']
         ]
     return record
 
 
-def _short_filter(one):
-    return one if any(_said(one)) else _numbers(one)
+def _short_filter(step):
+    return step if any(_said(step)) else _numbers(step)
 
 
-def _long_filter(one):
-    return {**dict(zip(FILTER, one, strict=True)), **SILENT} if isinstance(one, list) else one
+def _long_filter(step):
+    return {**dict(zip(FILTER, step, strict=True)), **SILENT} if isinstance(step, list) else step
 
 
 def _hosts(record):
-    for one in record.get('placed', ()):
-        yield one
-        yield from one['alternates']
+    for placed in record.get('placed', ()):
+        yield placed
+        yield from placed['alternates']
 
 
 def _names(host):
@@ -71,18 +71,20 @@ def _names(host):
 
 def _each_host(placed, change):
     """A placed instance with other ``weights`` of its host and of its alternates."""
-    found = dict(placed)
-    if 'weights' in found:
-        found['weights'] = change(found['weights'])
-    found['alternates'] = [
-        {**one, 'weights': change(one['weights'])} if 'weights' in one else one
-        for one in placed['alternates']
+    changed = dict(placed)
+    if 'weights' in changed:
+        changed['weights'] = change(changed['weights'])
+    changed['alternates'] = [
+        {**alternate, 'weights': change(alternate['weights'])}
+        if 'weights' in alternate
+        else alternate
+        for alternate in placed['alternates']
     ]
-    return found
+    return changed
 
 
 def _short_weights(weights):
-    return [_figures(one) for one in weights]
+    return [_figures(figures) for figures in weights]
 
 
 def _long_weights(names, weights):

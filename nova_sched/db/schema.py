@@ -43,25 +43,25 @@ def version(engine):
         return connection.execute(sa.select(VERSIONS.c.version_num)).scalar()
 
 
-def is_older(found):
-    """Whether an upgrade makes a database of that revision fit."""
-    return found is None or (bool(REVISION.fullmatch(found)) and found < HEAD)
+def is_older(revision):
+    """Whether an upgrade makes a database of this revision usable."""
+    return revision is None or (bool(REVISION.fullmatch(revision)) and revision < HEAD)
 
 
-def misfit(found):
-    """Why this release cannot use a database of that revision, and what to do: (problem, advice).
-    None: it can."""
-    if found == HEAD:
+def misfit(revision):
+    """Why this release cannot use a database of this revision, and what to do: (problem, advice).
+    None if it can use it."""
+    if revision == HEAD:
         return None
-    if is_older(found):
-        return f'the schema is {found or "empty"}, but this release needs {HEAD}', UPGRADE
-    if not REVISION.fullmatch(found):
+    if is_older(revision):
+        return f'the schema is {revision or "empty"}, but this release needs {HEAD}', UPGRADE
+    if not REVISION.fullmatch(revision):
         return (
-            f'the schema {found} is of another program, this release needs {HEAD}',
+            f'the schema {revision} is of another program, this release needs {HEAD}',
             'name a database of its own',
         )
     return (
-        f'the schema {found} is newer than this release, which needs {HEAD}',
+        f'the schema {revision} is newer than this release, which needs {HEAD}',
         'install the release that has upgraded the database',
     )
 
@@ -88,10 +88,10 @@ def upgrade(engine):
 
 def in_memory():
     """An engine for a new database with these tables, which ends with this process."""
-    made = db_engine.in_memory()
-    with _empty().connect() as old, made.connect() as new:
+    engine = db_engine.in_memory()
+    with _empty().connect() as old, engine.connect() as new:
         old.connection.driver_connection.backup(new.connection.driver_connection)
-    return made
+    return engine
 
 
 @functools.cache
@@ -105,7 +105,7 @@ def config(connection=None):
     """Alembic's configuration for the migrations."""
     import alembic.config
 
-    found = alembic.config.Config()
-    found.set_main_option('script_location', str(MIGRATIONS))
-    found.attributes['connection'] = connection
-    return found
+    alembic_config = alembic.config.Config()
+    alembic_config.set_main_option('script_location', str(MIGRATIONS))
+    alembic_config.attributes['connection'] = connection
+    return alembic_config

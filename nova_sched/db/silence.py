@@ -43,15 +43,15 @@ class SilenceMonitor:
 
     def connection(self, *given, **named):
         """Make a connection: psycopg2's ``connection_factory``."""
-        made = _Connection(*given, **named)
+        connection = _Connection(*given, **named)
         with self._lock:
-            self._made.add(made)
+            self._made.add(connection)
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name='nova-sched-silence', daemon=True
                 )
                 self._thread.start()
-        return made
+        return connection
 
     def _run(self):
         while self._check():
@@ -60,13 +60,13 @@ class SilenceMonitor:
     def _check(self):
         """Close connections that have waited too long. Returns whether any connection is left."""
         with self._lock:
-            made = list(self._made)
-            if not made:
+            connections = list(self._made)
+            if not connections:
                 self._thread = None
         before_s = time.monotonic() - self._limit_s
-        for one in made:
-            one.cut_if_asked(before_s)
-        return bool(made)
+        for connection in connections:
+            connection.cut_if_asked(before_s)
+        return bool(connections)
 
 
 class _Connection(psycopg2.extensions.connection):

@@ -287,7 +287,7 @@ JOBS = _table(
 )
 sa.Index(None, JOBS.c.state, JOBS.c.updated_s)
 
-# The limit of a project for one resource, where it differs from the configuration; -1 is no limit.
+# The limit of a project for one resource, if it differs from the configuration; -1 is unlimited.
 QUOTA_LIMITS = _table(
     'quota_limits',
     sa.Column('project_id', NAME, primary_key=True),

@@ -340,7 +340,7 @@ class _InFewMessages(_Brief):
 # round trip.
 MAX_ROWS = 128
 # A server refuses a message that is too long: longer than 4 MiB by default.
-MAX_LETTERS = 1_000_000
+MAX_CHARS = 1_000_000
 # Its names: it gets hints where it would read, and lock, more rows than it needs.
 MYSQL = 'mysql', 'mariadb'
 
@@ -498,13 +498,13 @@ def _marks(mark, values):
 
 def _chunks(rows):
     """Returns lists of rows, each of them small enough for one statement."""
-    chunk, letters = [], 0
+    chunk, chars = [], 0
     for row in rows:
         size = sum(len(value) for value in row if isinstance(value, str))
-        if chunk and (len(chunk) == MAX_ROWS or letters + size > MAX_LETTERS):
+        if chunk and (len(chunk) == MAX_ROWS or chars + size > MAX_CHARS):
             yield chunk
-            chunk, letters = [], 0
+            chunk, chars = [], 0
         chunk.append(row)
-        letters += size
+        chars += size
     if chunk:
         yield chunk

@@ -43,7 +43,7 @@ class Answers:
         self._context = context
 
     def placed(self, message, decision, answer, settings):
-        """Answer an order with the hosts of its instances: a list of Selected for each."""
+        """Answer an order with the hosts of its instances: for each a list of Selected."""
         self._context.figures.placed += len(decision.rows)
         message.answer(answer)
         # The caller does not wait for the log and the record.
@@ -257,14 +257,14 @@ def allocation_request(node_uuid, resources, allotted=()):
         )
     amounts = {node_uuid: json.loads(resources)}
     mappings = {'': [node_uuid]}
-    for one in allotted:
+    for provider in allotted:
         # ``resources`` includes the amounts that groups get from the node itself.
-        if one.provider_uuid != node_uuid:
-            sums = amounts.setdefault(one.provider_uuid, {})
-            for name, units in one.resources.items():
+        if provider.provider_uuid != node_uuid:
+            sums = amounts.setdefault(provider.provider_uuid, {})
+            for name, units in provider.resources.items():
                 sums[name] = sums.get(name, 0) + units
-        of_group = mappings.setdefault(one.suffix, [])
-        if one.provider_uuid not in of_group:
-            of_group.append(one.provider_uuid)
+        of_group = mappings.setdefault(provider.suffix, [])
+        if provider.provider_uuid not in of_group:
+            of_group.append(provider.provider_uuid)
     allocations = {uuid: {'resources': some} for uuid, some in amounts.items() if some}
     return json.dumps({'allocations': allocations, 'mappings': mappings})

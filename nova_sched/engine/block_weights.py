@@ -49,10 +49,10 @@ class BlockWeights:
                 columns.append(raw)
                 multipliers.append(multiplier)
         self._followed = [
-            line for line, one in enumerate(self._weighers) if one.per_request is not None
+            line for line, weigher in enumerate(self._weighers) if weigher.per_request is not None
         ]
-        self._least = _column(one.minval for one in self._weighers)
-        self._most = _column(one.maxval for one in self._weighers)
+        self._least = _column(weigher.minval for weigher in self._weighers)
+        self._most = _column(weigher.maxval for weigher in self._weighers)
         self._is_fixed = ~np.isnan(self._least), ~np.isnan(self._most)
         self._raw = np.zeros((len(columns), blocks * BLOCK))
         if columns:
@@ -64,7 +64,7 @@ class BlockWeights:
         self._is_empty = np.zeros(blocks, dtype=bool)
         self._scaled_by = None
         self._varied = None
-        if all(isinstance(one, float) for one in multipliers):
+        if all(isinstance(multiplier, float) for multiplier in multipliers):
             self._multipliers = np.array(multipliers).reshape(-1, 1)
         else:
             self._multipliers = np.ones((len(columns), blocks * BLOCK))
@@ -115,9 +115,9 @@ class BlockWeights:
             first = np.arange(len(by_block)) * BLOCK
             lowest = first + np.where(passing, by_block, np.inf).argmin(axis=1)
             highest = first + np.where(passing, by_block, -np.inf).argmax(axis=1)
-            found = self._raw_now(line, np.concatenate([lowest, highest])).reshape(2, -1)
-            self._low[line] = np.where(self._is_empty, np.inf, found[0])
-            self._high[line] = np.where(self._is_empty, -np.inf, found[1])
+            bounds = self._raw_now(line, np.concatenate([lowest, highest])).reshape(2, -1)
+            self._low[line] = np.where(self._is_empty, np.inf, bounds[0])
+            self._high[line] = np.where(self._is_empty, -np.inf, bounds[1])
             self._is_known[:] = self._is_empty
 
     def _raw_now(self, line, rows):
@@ -270,24 +270,24 @@ class BlockWeights:
 def _scaled(raw, scale, multipliers):
     """Raw weights between 0 and 1, times the multipliers."""
     low, span = scale
-    found = raw - low
-    found /= span
-    found *= multipliers
-    return found
+    weights = raw - low
+    weights /= span
+    weights *= multipliers
+    return weights
 
 
 def _column(numbers):
     """A column of numbers, of which None is NaN."""
-    found = [math.nan if number is None else number for number in numbers]
-    return np.array(found, dtype=float)[:, None]
+    values = [math.nan if number is None else number for number in numbers]
+    return np.array(values, dtype=float)[:, None]
 
 
 def _highest(limits, count):
     """The blocks of the ``count`` highest limits, those of -inf excepted, ascending; of equal
     ones the first."""
     if count > FIRST_BLOCKS:
-        found = np.argsort(-limits, kind='stable')[:count]
-        return np.sort(found[limits[found] > -np.inf])
+        blocks = np.argsort(-limits, kind='stable')[:count]
+        return np.sort(blocks[limits[blocks] > -np.inf])
     first, left = [], limits.copy()
     for _ in range(min(count, len(limits))):
         block = int(left.argmax())

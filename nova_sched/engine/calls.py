@@ -25,7 +25,7 @@ from nova_sched.state.vocab import Unfinished
 
 LOG = logging.getLogger(__name__)
 
-RUNS = 4  # of a method from its start with pauses; then it goes on to its end
+MAX_RUNS = 4  # of a method from its start with pauses; then it goes on to its end
 _PAUSED, _WAITING = object(), object()
 
 
@@ -41,7 +41,7 @@ def pausable(method):
 
 def settled(hosts, method, *args):
     """Yields while hosts are judged that the method asks for. Returns what the method returns."""
-    for _ in range(RUNS):
+    for _ in range(MAX_RUNS):
         try:
             return method(*args)
         except Unfinished as error:
@@ -82,13 +82,13 @@ class Calls:
             if MEASURES.is_on:
                 self._slice.hold()
             try:
-                found = self._until_done(self._go_on, message)
-                if found is _PAUSED:
+                result = self._until_done(self._go_on, message)
+                if result is _PAUSED:
                     paused.append(message)
-                elif found is _WAITING:
+                elif result is _WAITING:
                     waiting.append(message)
                 else:
-                    message.answer(found)
+                    message.answer(result)
             except errors.SchedError as error:
                 message.fail(error)
             except (Exception, Unfinished) as error:
@@ -112,11 +112,11 @@ class Calls:
         else:
             rest = settled(self._hosts, method, *args)
         is_due = self._slice.end_s is None  # the first one takes a step in any case
-        found = _WAITING
+        result = _WAITING
         self._hosts.asked_s = message.since_s
         try:
             while not self._slice.is_over() or is_due:
-                is_due, found = False, _PAUSED
+                is_due, result = False, _PAUSED
                 self._hosts.pause = self._slice.is_over
                 next(rest)
         except StopIteration as end:
@@ -124,7 +124,7 @@ class Calls:
         finally:
             self._hosts.pause = self._hosts.asked_s = None
         message.rest = rest
-        return found
+        return result
 
 
 def _name(message):

@@ -46,21 +46,26 @@ class MemoryCandidates:
         """Keep the candidates of one request: mappings with ``uuid`` and any other fields."""
         with self._lock:
             self._kept.update(
-                {one['uuid']: {**one, 'spec': spec, 'expires_s': expires_s} for one in candidates}
+                {
+                    candidate['uuid']: {**candidate, 'spec': spec, 'expires_s': expires_s}
+                    for candidate in candidates
+                }
             )
 
     def read(self, candidate_uuid):
         """A candidate as it was written, with ``spec`` and ``expires_s``; None if it is not
         kept."""
         with self._lock:
-            found = self._kept.get(candidate_uuid)
-            return None if found is None else dict(found)
+            candidate = self._kept.get(candidate_uuid)
+            return None if candidate is None else dict(candidate)
 
     def forget(self, before_s):
         """Drop the candidates that expired before that time."""
         with self._lock:
             self._kept = {
-                key: one for key, one in self._kept.items() if one['expires_s'] >= before_s
+                key: candidate
+                for key, candidate in self._kept.items()
+                if candidate['expires_s'] >= before_s
             }
 
 
@@ -78,30 +83,35 @@ class HostOffers:
         self._state_sync, self._claim_service = state_sync, claim_service
         self._store = MemoryCandidates() if context.candidates is None else context.candidates
 
-    def offer(self, requests, spec, count=None, context=None, told=lambda candidate: candidate):
+    def offer(self, requests, spec, count=None, context=None, convert=lambda candidate: candidate):
         """For each request up to ``count`` OfferedHosts, best first; None, or too many: as many as
         allowed.
 
         Each request is ranked as if the earlier requests had taken their best hosts. ``spec`` is
-        text that is stored for the later claim. ``told`` converts an OfferedHost to the value
+        text that is stored for the later claim. ``convert`` converts an OfferedHost to the value
         that is returned; if it raises, nothing is stored. Raises NoValidHost.
         """
         most = self._settings().candidates_max
         placed = self._place(
             requests, claim=False, context=context, ranked=min(count or most, most)
         )
-        return self._persist(self._keep, requests, placed, spec, told)
+        return self._persist(self._keep, requests, placed, spec, convert)
 
-    def _keep(self, requests, placed, spec, told):
+    def _keep(self, requests, placed, spec, convert):
         """UUIDs are new each time: a failed attempt may have left its own UUIDs in the
         database."""
         expires_s = self._clock() + self._settings().candidates_ttl_s
         offered = [
-            [_candidate(request, one, rank, expires_s) for rank, one in enumerate(found, start=1)]
-            for request, found in zip(requests, placed, strict=True)
+            [
+                _candidate(request, host, rank, expires_s)
+                for rank, host in enumerate(hosts, start=1)
+            ]
+            for request, hosts in zip(requests, placed, strict=True)
         ]
-        answer = [[told(one) for one in found] for found in offered]
-        rows = [dataclasses.asdict(one) for found in offered for one in found]
+        answer = [[convert(candidate) for candidate in candidates] for candidates in offered]
+        rows = [
+            dataclasses.asdict(candidate) for candidates in offered for candidate in candidates
+        ]
         for row in rows:
             del row['expires_s']
         self._store.write(spec, expires_s, rows)
@@ -109,11 +119,11 @@ class HostOffers:
 
     def find(self, candidate_uuid):
         """An OfferedHost, and the text that was stored with it. Raises CandidateNotFound."""
-        found = self._persist(self._store.read, candidate_uuid)
-        if found is None or found['expires_s'] <= self._clock():
+        row = self._persist(self._store.read, candidate_uuid)
+        if row is None or row['expires_s'] <= self._clock():
             raise errors.CandidateNotFound(candidate_uuid)
-        spec = found.pop('spec')
-        return OfferedHost(**found), spec
+        spec = row.pop('spec')
+        return OfferedHost(**row), spec
 
     def claim(self, candidate, request, request_id=None):
         """Claim a candidate. Repeated claims of the same candidate are one claim.

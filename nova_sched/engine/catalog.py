@@ -127,8 +127,8 @@ def filters(enabled, available=(ALL_FILTERS,)):
 
 
 def _with_question(name, classes):
-    found = question(name, classes, CLOSE_RULE)
-    return f'{name} ({found})' if found else name
+    hint = question(name, classes, CLOSE_RULE)
+    return f'{name} ({hint})' if hint else name
 
 
 def weighers(paths=(ALL_WEIGHERS,)):
@@ -140,7 +140,7 @@ def weighers(paths=(ALL_WEIGHERS,)):
             chosen.update(ours)
         else:
             chosen.update(_classes(path, ours, 'nova.scheduler.weights.', 'weight_classes'))
-    return tuple(_made(adopt_weigher, one, 'weight_classes') for one in chosen.values())
+    return tuple(_made(adopt_weigher, weigher, 'weight_classes') for weigher in chosen.values())
 
 
 def _classes(path, ours, nova, option):
@@ -153,18 +153,20 @@ def _classes(path, ours, nova, option):
     if name in ours and (not module or path.startswith(nova)):
         return {name: ours[name]}
     try:
-        found = getattr(importlib.import_module(module), name)
-        return {one.__name__: one for one in ([found] if inspect.isclass(found) else found())}
+        loaded = getattr(importlib.import_module(module), name)
+        return {
+            rule.__name__: rule for rule in ([loaded] if inspect.isclass(loaded) else loaded())
+        }
     except Exception as error:  # any error in a third-party module
         raise _unknown(option, f'{path} cannot be loaded: {error}', ours) from error
 
 
-def _made(adopt, made, option):
+def _made(adopt, rule_class, option):
     """An instance of a rule class, built-in or adopted."""
     try:
-        return adopt(made)
+        return adopt(rule_class)
     except Exception as error:
-        why = f'{made.__name__} cannot be made: {error}'
+        why = f'{rule_class.__name__} cannot be made: {error}'
         raise errors.UnknownRule(f'filter_scheduler.{option}', why) from error
 
 

@@ -69,28 +69,28 @@ class ClaimService:
         for _ in range(self._settings().max_claim_attempts):
             if leaving:
                 self._state_sync.claims_of(consumer)
-            node, there = self._state_sync.node(host, nodename), self._cluster.claims_of(consumer)
-            if leaving and (made := self._made_before(request, node, leaving, selector, there)):
-                return made
-            is_running = any(claim.is_confirmed for claim in there)
+            node, claims = self._state_sync.node(host, nodename), self._cluster.claims_of(consumer)
+            if leaving and (result := self._made_before(request, node, leaving, selector, claims)):
+                return result
+            is_running = any(claim.is_confirmed for claim in claims)
             if new and is_running and (running := self._running(consumer, node)):
                 return running
             if known is not None and any(
-                claim.name not in known for claim in there if claim.is_provisional
+                claim.name not in known for claim in claims if claim.is_provisional
             ):
                 what = f'A claim for instance {consumer}'
                 raise errors.Outdated(what, 'another one was made since')
             if move and (arrived := self._arrived(request, node, move)):
                 return arrived
             try:
-                made = self._try_claim(node, request, request_id, move, new, selector)
+                result = self._try_claim(node, request, request_id, move, new, selector)
             except errors.ComputeResourcesUnavailable:
                 # The instance may have this capacity itself: another scheduler may have placed it.
                 if new and (running := self._running(consumer, node)):
                     return running
                 raise
-            if made is not None:
-                return made
+            if result is not None:
+                return result
         raise errors.ComputeResourcesUnavailable(
             node.uuid, 'it was taken by another request meanwhile'
         )
@@ -102,15 +102,17 @@ class ClaimService:
         Raises ClaimNotFound if the claim on the failed host has ended in another way, and Outdated
         if it is confirmed or not named.
         """
-        name, there = selector.claim_uuid, self._state_sync.on_host(claims, leaving)
-        meant = next((claim for claim in there if claim.name == name), None)
-        if (not there and name is None) or (meant and meant.is_provisional):
+        name, on_host = selector.claim_uuid, self._state_sync.on_host(claims, leaving)
+        meant = next((claim for claim in on_host if claim.name == name), None)
+        if (not on_host and name is None) or (meant and meant.is_provisional):
             return None
-        for one in claims if name and not meant else ():
-            size = one.resizing.new if one.resizing else one.resources
-            if one.node_uuid == node.uuid and (not one.is_confirmed or size == request.resources):
-                return one
-        raise _refusal(there, name, f'instance {request.instance_uuid} on host {leaving}')
+        for claim in claims if name and not meant else ():
+            size = claim.resizing.new if claim.resizing else claim.resources
+            if claim.node_uuid == node.uuid and (
+                not claim.is_confirmed or size == request.resources
+            ):
+                return claim
+        raise _refusal(on_host, name, f'instance {request.instance_uuid} on host {leaving}')
 
     def _running(self, consumer, node):
         """The instance's confirmed claim on the node; None if it runs nowhere. Raises
@@ -124,9 +126,9 @@ class ClaimService:
         return running[0] if running else None
 
     def _arrived(self, request, node, move):
-        """The claim on the node of an instance that a move has brought there already; None if it
-        runs elsewhere, or is to be resized there. Raises Outdated if another move has brought it.
-        """
+        """The claim on the node of an instance that a move has already brought there; None if it
+        runs elsewhere, or is to be resized there. Raises Outdated if another move has brought
+        it."""
         consumer = request.instance_uuid
         if not any(
             claim.is_confirmed and claim.node_uuid == node.uuid
@@ -146,9 +148,11 @@ class ClaimService:
         return here
 
     def _try_claim(self, node, request, request_id, move, new, selector):
-        """The claim; None if it was lost, and the host state knows more now."""
+        """The claim; None if it was lost. The host state knows more then."""
         request = self._resolve_member(node, request)
-        if new and any(one.is_confirmed for one in self._cluster.claims_of(request.instance_uuid)):
+        if new and any(
+            claim.is_confirmed for claim in self._cluster.claims_of(request.instance_uuid)
+        ):
             return None
         elsewhere = [
             claim
@@ -208,8 +212,8 @@ class ClaimService:
         return outcome.claims[0]
 
     def _renewed(self, pending, node):
-        """The pending claim or open resize on the node, renewed: it is what the call asks for.
-        None if it is neither any more: the host state has the present one then."""
+        """The pending claim or open resize on the node, renewed: the call asks for the same. None
+        if it is neither any more; then the host state has the current one."""
         is_kept = self.renew_claim(pending)
         return node.claims.get(pending.consumer_uuid) if is_kept else None
 
@@ -219,7 +223,9 @@ class ClaimService:
         if not move or pending.request_id == request_id is not None:
             return
         # The host state may have a claim that has ended since.
-        if any(one.name == pending.name for one in self._store.claims(pending.consumer_uuid)):
+        if any(
+            stored.name == pending.name for stored in self._store.claims(pending.consumer_uuid)
+        ):
             raise errors.Outdated(
                 f'A move of instance {pending.consumer_uuid}',
                 'the claim of another request is pending: confirm it, name it, or abort it',
@@ -245,8 +251,8 @@ class ClaimService:
     def _of_member(self, request):
         """The claims that end when a group member's request is claimed: its planned claim."""
         member = request.member_placement
-        mine = self._cluster.claims_of(member.consumer) if member else ()
-        return [claim for claim in mine if not claim.is_confirmed]
+        claims = self._cluster.claims_of(member.consumer) if member else ()
+        return [claim for claim in claims if not claim.is_confirmed]
 
     def _check_policy(self, node, request):
         """Raise ComputeResourcesUnavailable, with the reason, where the store would refuse without
@@ -254,11 +260,11 @@ class ClaimService:
         if request.group is None:
             return
         hosts = self._cluster.hosts
-        asked = dataclasses.replace(request, group=group_now(self._cluster, request))
+        current = dataclasses.replace(request, group=group_now(self._cluster, request))
         for rule in catalog.policies():
-            verdict = rule.mask(hosts, asked)
+            verdict = rule.mask(hosts, current)
             if verdict is not True and not verdict[node.row]:
-                why = rule.why(hosts, asked, np.array([node.row]))
+                why = rule.why(hosts, current, np.array([node.row]))
                 raise errors.ComputeResourcesUnavailable(node.uuid, why)
 
     def _undo(self, consumption, ended):
@@ -283,19 +289,19 @@ class ClaimService:
         Without a name, only an instance that neither moves nor is resized is confirmed. Returns
         its claims there. Raises ClaimNotFound and Outdated.
         """
-        there = self._state_sync.on_host(self._state_sync.claims_of(consumer_uuid), host)
+        claims = self._state_sync.on_host(self._state_sync.claims_of(consumer_uuid), host)
         what, name = f'instance {consumer_uuid} on host {host}', selector.claim_uuid
         if name is None:
-            if not there or any(claim.is_open for claim in there):
-                raise _refusal(there, name, what)
-            name = there[0].name
-        nodes = sorted(claim.node_uuid for claim in there)
+            if not claims or any(claim.is_open for claim in claims):
+                raise _refusal(claims, name, what)
+            name = claims[0].name
+        nodes = sorted(claim.node_uuid for claim in claims)
         edit = self._store.finish(consumer_uuid, nodes, ClaimSelector(name))
         self._state_sync.caught_up_with(edit.changed)
-        there = self._state_sync.on_host(edit.claims, host)
-        if not any(one.is_confirmed and one.uuid == one.name == name for one in there):
-            raise _refusal(there, name, what)
-        return there
+        claims = self._state_sync.on_host(edit.claims, host)
+        if not any(claim.is_confirmed and claim.uuid == claim.name == name for claim in claims):
+            raise _refusal(claims, name, what)
+        return claims
 
     def revert_claim(self, consumer_uuid, selector=ANY):
         """The instance stays on its host with its old size: its move or its resize is reverted.
@@ -324,17 +330,18 @@ class ClaimService:
         keys = {claim.key for claim in claims}
         edit = self._store.release(sorted(keys), selector=selector)
         if not edit.changed:
-            there = [claim for claim in edit.claims if claim.key in keys]
-            raise _refusal(there, selector.claim_uuid, what)
+            remaining = [claim for claim in edit.claims if claim.key in keys]
+            raise _refusal(remaining, selector.claim_uuid, what)
         self._state_sync.dropped(edit.ended, 'were aborted')
         self._state_sync.caught_up_with(edit.claims)
         return edit.changed
 
 
 def _has_arrived(here, confirmed, move):
-    """Whether an instance, with these confirmed claims, is on the node of the claim ``here`` by a
-    resize or migration that is to be settled, or is where a ``move`` to another host would only
-    bring it: then a call for the move came late, and must not make a resize in place of it."""
+    """Whether an instance, with these confirmed claims, has already arrived: it is on the node of
+    the claim ``here`` by a resize or migration that is not settled, or on the host to which a
+    ``move`` would bring it. Then a call for the move came late, and must not make a resize in
+    place of it."""
     if any(claim.order() >= here.order() for claim in confirmed if claim is not here):
         return False  # it has left the node
     return move in TO_ANOTHER_HOST or (here.keeps_source and here.resizing is None)

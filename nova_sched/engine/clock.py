@@ -96,8 +96,8 @@ class StoreClock:
     def read_store(self):
         """Read the store's clock, and warn if this process's own clock is wrong. Raises
         StoreUnavailable."""
-        asked = self._moments()
-        self._ahead_s = self._ask() - asked
+        moment_s = self._moments()
+        self._ahead_s = self._ask() - moment_s
         self.offset_s = self._wall() - self.at(self._moments())
         if abs(self.offset_s - self._told_s) > TELL_S:
             self._told_s = self.offset_s
@@ -139,7 +139,7 @@ class Pauses:
             self.tick()
 
     def tick(self):
-        """Record that this process runs. Returns the moment."""
+        """Record that this process runs. Returns the current moment."""
         with self._lock:
             now = self._moments()
             if now - self._last > STILL_S:

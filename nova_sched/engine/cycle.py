@@ -37,8 +37,8 @@ from nova_sched.tracing import TRACER, Trace
 
 LOG = logging.getLogger(__name__)
 
-PAUSES = 4  # of one decision; then it goes on to its end
-LOSSES = 3  # after this many lost claims a request is decided after a new read of the store
+MAX_PAUSES = 4  # of one decision; then it goes on to its end
+MAX_LOSSES = 3  # after this many lost claims a request is decided after a new read of the store
 PLACE, WRITTEN = 'place', 'written'  # kinds of messages
 NOT_WRITTEN = 'Placement did not take the allocations.'  # what a tenant reads of a refusal
 UNANSWERED = 'Request %s was placed, but its answer cannot be built'
@@ -132,22 +132,24 @@ class Cycle:
         attempts = [self._decide(message, requests, settings) for message, requests in orders]
         for watch in self._watching:
             watch.hold()
-        won, lost = self._commit([one for one in attempts if one.decision])
-        for one in lost:
-            self._placer.undo(one.decision)
-        for one in won:
-            self._answer(one, settings)
+        won, lost = self._commit([attempt for attempt in attempts if attempt.decision])
+        for attempt in lost:
+            self._placer.undo(attempt.decision)
+        for attempt in won:
+            self._answer(attempt, settings)
         # After the answers: this may remove nodes, and change the rows that answers are made of.
-        self._state_sync.committed([one.outcome for one in won], [one.outcome for one in lost])
-        again = [one.message for one in lost if self._retry_or_refuse(one, settings)]
-        if refused := [one for one in attempts if one.refusal]:
+        self._state_sync.committed(
+            [attempt.outcome for attempt in won], [attempt.outcome for attempt in lost]
+        )
+        again = [attempt.message for attempt in lost if self._retry_or_refuse(attempt, settings)]
+        if refused := [attempt for attempt in attempts if attempt.refusal]:
             again += self._confirm_refusals(refused, settings, bool(lost))
         if self._paused:
-            self._has_waiting = bool(again) or any(one.rest is None for one in later)
+            self._has_waiting = bool(again) or any(message.rest is None for message in later)
             if now:
                 self._slice.let()
             self._judge_rest(later)
-        paused = [one.message for one in attempts if one.message.rest is not None]
+        paused = [attempt.message for attempt in attempts if attempt.message.rest is not None]
         self._paused.update(paused)
         for watch in self._watching:
             watch.held(PLACE, len(messages))
@@ -158,12 +160,12 @@ class Cycle:
     def _select(self, messages):
         """The messages to decide now, and those that wait for the next batch.
 
-        A request that has lost LOSSES times is decided alone, right after a read of the store. In
-        a whole batch it would be committed later, and other schedulers would claim its hosts
+        A request that has lost MAX_LOSSES times is decided alone, right after a read of the store.
+        In a whole batch it would be committed later, and other schedulers would claim its hosts
         first. Otherwise those are decided that share no instance and no group member with an
         earlier message. Paused messages of earlier batches are earlier than these.
         """
-        unlucky = next((message for message in messages if message.attempts >= LOSSES), None)
+        unlucky = next((message for message in messages if message.attempts >= MAX_LOSSES), None)
         if unlucky is not None:
             self._until_done(self._state_sync.poll_again)
             return [unlucky], [message for message in messages if message is not unlucky]
@@ -194,7 +196,7 @@ class Cycle:
             settings = settings_for(settings, position_and_count, message.attempts)
         try:
             # A request that lost often is alone in its batch: a pause would delay the next ones.
-            may_pause = message.attempts < LOSSES and message.pauses < PAUSES
+            may_pause = message.attempts < MAX_LOSSES and message.pauses < MAX_PAUSES
             hosts.pause = self._slice.is_over if may_pause else None
             hosts.asked_s = message.since_s
             for watch in self._watching:
@@ -284,29 +286,33 @@ class Cycle:
                         decision.claims,
                         decision.requests,
                         decision.replaced,
-                        [one.before for one in decision.consumptions if one.before],
+                        [
+                            consumption.before
+                            for consumption in decision.consumptions
+                            if consumption.before
+                        ],
                     )
                 )
             outcomes = self._until_done(self._context.store.commit, placements)
             outcomes = [
                 outcome
-                if not one.decision.replaced or self._lives_on(one.decision, outcome)
+                if not attempt.decision.replaced or self._lives_on(attempt.decision, outcome)
                 else PlacementOutcome(False)
-                for one, outcome in zip(attempts, outcomes, strict=True)
+                for attempt, outcome in zip(attempts, outcomes, strict=True)
             ]
         except Exception:
-            for one in attempts:
-                self._placer.undo(one.decision)
+            for attempt in attempts:
+                self._placer.undo(attempt.decision)
             raise
         end_s = time.perf_counter()
-        for one, outcome in zip(attempts, outcomes, strict=True):
-            one.outcome = outcome
+        for attempt, outcome in zip(attempts, outcomes, strict=True):
+            attempt.outcome = outcome
             for tell in self._context.seams.committed:
-                tell(one.message.work, outcome)
+                tell(attempt.message.work, outcome)
         for watch in self._watching:
             watch.committed(attempts, begin_s, end_s)
-        return [one for one in attempts if one.outcome.won], [
-            one for one in attempts if not one.outcome.won
+        return [attempt for attempt in attempts if attempt.outcome.won], [
+            attempt for attempt in attempts if not attempt.outcome.won
         ]
 
     def _lives_on(self, decision, outcome):
@@ -315,7 +321,10 @@ class Cycle:
         lifetime_s = self._context.settings().pending_ttl_s
         return not outcome.won or all(
             self._until_done(self._context.store.renew_claim, claim, lifetime_s)
-            or any(claim.uuid == one.uuid and one.is_confirmed for one in outcome.claims)
+            or any(
+                claim.uuid == committed.uuid and committed.is_confirmed
+                for committed in outcome.claims
+            )
             for claim in decision.repeated
         )
 
@@ -449,8 +458,8 @@ class Cycle:
         expired: the store decides which answer is the last one.
         """
         for claim in decision.claims:
-            there = self._until_done(self._context.store.claims, claim.consumer_uuid)
-            if not any(one.has_uuid(claim.uuid) for one in there):
+            stored = self._until_done(self._context.store.claims, claim.consumer_uuid)
+            if not any(current.has_uuid(claim.uuid) for current in stored):
                 raise errors.Superseded(claim.consumer_uuid)
 
     def _end_claims(self, decision, is_gone=False):
@@ -493,11 +502,11 @@ class Cycle:
         changed = self._until_done(self._state_sync.poll_again) or freed
         self._context.figures.retries += len(refused) if changed else 0
         catalogue.RETRIES.add(by=len(refused) if changed else 0)
-        for one in refused:
-            one.message.is_store_read = not freed
+        for attempt in refused:
+            attempt.message.is_store_read = not freed
             if not changed:
-                self._refuse(one.message, one.refusal, settings)
-        return [one.message for one in refused] if changed else []
+                self._refuse(attempt.message, attempt.refusal, settings)
+        return [attempt.message for attempt in refused] if changed else []
 
     def _refuse(self, message, refusal, settings):
         """Answer an order for which the host state has no host."""

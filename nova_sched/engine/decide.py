@@ -25,7 +25,7 @@ from nova_sched.weighers import bounded, scaled_by
 MAX_REPEATS = 16  # up to this many are found faster by repeated argmax than by sorting
 # A host of the own slice is taken unless more than this share of the hosts are better: a scheduler
 # with more requests must not fill its slice while other slices stay empty.
-BETTER_MOST = 0.75
+MAX_BETTER_SHARE = 0.75
 # What one weigher gave all rows that passed: the weigher, raw weights, none below its ``minval``,
 # the bounds of its scale, and a multiplier for all rows or for each. A plain tuple: seven are made
 # for each recorded decision.
@@ -183,14 +183,18 @@ def best(weights, count, shuffle=None):
         top, others = np.flatnonzero(is_top).tolist(), np.flatnonzero(~is_top)
         shuffle.shuffle(top)
         return top[:count] + others[best(weights[others], max(0, count - len(top)))].tolist()
-    left, found = weights.copy(), list[int]()
-    while count <= MAX_REPEATS and len(found) < count:
+    left, positions = weights.copy(), list[int]()
+    while count <= MAX_REPEATS and len(positions) < count:
         position = int(left.argmax())  # the first of equal ones
         if left[position] == -np.inf:
             break  # the remaining weights are -inf, as are those already taken
-        found.append(position)
+        positions.append(position)
         left[position] = -np.inf
-    return found if len(found) == count else np.argsort(-weights, kind='stable')[:count].tolist()
+    return (
+        positions
+        if len(positions) == count
+        else np.argsort(-weights, kind='stable')[:count].tolist()
+    )
 
 
 # Several schedulers on one cloud: each prefers its own slice of the hosts, to avoid conflicts. A
@@ -243,7 +247,7 @@ def places_in_slice(weighers, hosts, rows, weights, request, settings, left):
     if not len(own) or is_own[top]:
         return own if len(own) else None
     best_own = int(own[weights[own].argmax()])
-    if np.count_nonzero(weights > weights[best_own]) > BETTER_MOST * left:
+    if np.count_nonzero(weights > weights[best_own]) > MAX_BETTER_SHARE * left:
         return None
     return own if _alike(weighers, hosts, rows[[best_own, top]], request) else None
 
@@ -306,7 +310,7 @@ class WinnerWeights:
     def told(self):
         """A mapping for each host: ``weight`` is the sum, ``weights`` has a mapping for each
         weigher."""
-        told: list[dict[str, Any]] = [{'weight': 0.0, 'weights': []} for _ in range(self.count)]
+        by_host: list[dict[str, Any]] = [{'weight': 0.0, 'weights': []} for _ in range(self.count)]
         # By the steps of ``weigh``, and in its order. For so few hosts, plain Python takes
         # less time than NumPy.
         for weigher, raw, low, span, multiplier in zip(
@@ -320,7 +324,7 @@ class WinnerWeights:
             each = _plain(multiplier)
             each = each if isinstance(each, list) else [each]
             each = each * self.count if len(each) == 1 else each
-            for host, of_host, by in zip(told, raw, each, strict=True):
+            for host, of_host, by in zip(by_host, raw, each, strict=True):
                 normalised = (of_host - low) / span if span else 0.0
                 weight = normalised * by
                 host['weight'] += weight
@@ -333,9 +337,9 @@ class WinnerWeights:
                         'weight': _figure(weight),
                     }
                 )
-        for host in told:
+        for host in by_host:
             host['weight'] = _figure(host['weight'])
-        return told
+        return by_host
 
 
 def _plain(some):

@@ -33,8 +33,8 @@ from nova_sched.state.request import Request
 from nova_sched.state.vocab import Unfinished
 
 MIN_HOSTS = 4000  # hosts for which kinds are made; a full pass over fewer takes no longer
-MEMORY = 256 * 2**20  # bytes that all kinds may take
-WAITING = 1024  # kinds that were asked for once
+MAX_MEMORY = 256 * 2**20  # bytes that all kinds may take
+MAX_WAITING = 1024  # kinds that were asked for once
 ALL = ~HostFacts(0)
 MAPPINGS = frozenset(['extra_specs', 'hints', 'image_properties', 'resources'])
 FIELDS = frozenset(one.name for one in dataclasses.fields(Request))
@@ -50,7 +50,7 @@ class RequestKinds:
     last. A kind is made when a second instance asks for it, and there are ``fewest`` hosts.
     """
 
-    def __init__(self, rules, hosts, memory=MEMORY, fewest=MIN_HOSTS):
+    def __init__(self, rules, hosts, memory=MAX_MEMORY, fewest=MIN_HOSTS):
         self._hosts, self._memory, self.fewest = hosts, memory, fewest
         self._filters = rules.always + rules.filters
         self._weighers = rules.weighers
@@ -108,7 +108,7 @@ class RequestKinds:
         if before != instance:
             return False
         self._asked[key] = instance
-        if len(self._asked) > WAITING:
+        if len(self._asked) > MAX_WAITING:
             self._asked.popitem(last=False)
         return True
 
@@ -174,7 +174,7 @@ class RequestKind:
         self.weights = BlockWeights(self._weighers, hosts, self._request, self._refused == 0)
 
     def _judge(self, hosts, rows, changed):
-        """Set what the filters say of the rows; ``hosts`` is a view of these rows only, and
+        """Set the verdicts of the filters on the rows. ``hosts`` is a view of these rows only, and
         ``changed`` the value of the facts that may have changed."""
         reading, others = self._reading(changed)
         refused = self._refused[rows] & others
@@ -224,12 +224,12 @@ class RequestKind:
         If a rule raises an error, the kind must not be used again.
         """
         hosts = self._hosts
-        found = hosts.changed.since(self._position)
-        if found is None or hosts.now_s < self._now_s:
+        changes = hosts.changed.since(self._position)
+        if changes is None or hosts.now_s < self._now_s:
             return False
         if self._versions != self._weigher_versions():
             return False
-        rows, changed = found
+        rows, changed = changes
         self._position, self._now_s = hosts.changed.end, hosts.now_s
         if self._now_s >= self._due_s:
             rows.update(np.flatnonzero(self._until_s <= self._now_s).tolist())
@@ -335,6 +335,8 @@ def _items(mapping):
 def _first_bit(bits, none):
     """The number of each integer's lowest bit; ``none`` where no bit is set."""
     if len(bits) <= MAX_SINGLE_ROWS:
-        return np.array([(one & -one).bit_length() - 1 if one else none for one in bits.tolist()])
+        return np.array(
+            [(value & -value).bit_length() - 1 if value else none for value in bits.tolist()]
+        )
     _, lengths = np.frexp(bits & (~bits + np.uint64(1)))  # 2 ** n is 0.5 * 2 ** (n + 1)
     return np.where(lengths == 0, none, lengths - 1)

@@ -35,13 +35,13 @@ UNAWAITED = 'its caller has stopped waiting for the answer'
 STORE = (errors.StoreUnavailable, errors.StoreFull)  # not caused by a message
 # A transaction that another one stops is attempted this often. The n-th pause is up to n times
 # that long, in seconds.
-BUSY, BUSY_PAUSE_S = 20, 0.002
+MAX_BUSY, BUSY_PAUSE_S = 20, 0.002
 AWAY = 'away'  # a kind of problem: the database does not answer
 
 
 class WorkRequired(Exception):
-    """What the loop decides instead of an answer: what is to be done first takes time, and the
-    thread of the caller does it."""
+    """What the loop returns in place of an answer: work that takes time must be done first, by the
+    thread of the caller."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -274,7 +274,8 @@ class Deferred:
         return isinstance(self.future.exception(), WorkRequired)
 
     def then(self, finish):
-        """The Deferred of what ``finish`` makes once this answer can be had."""
+        """The Deferred of the result of ``finish``, which is called once this answer is
+        available."""
         return Deferred(self.future, finish, self.is_slow)
 
 
@@ -291,19 +292,19 @@ class StoreRetry:
         """Run work on the store. While the database is down: log it, wait, and run the work again.
 
         After a deadlock, the work is repeated after a short random pause, so that the same
-        transactions do not collide again. Raises StoreBusy after BUSY deadlocks, and
+        transactions do not collide again. Raises StoreBusy after MAX_BUSY deadlocks, and
         StoreUnavailable if the loop must not wait.
         """
         failures = busy = 0
         while True:
             try:
-                found = work(*args)
+                result = work(*args)
                 if self._problems.known:
                     self._problems.end(AWAY, 'The database answers again')
-                return found
+                return result
             except errors.StoreBusy:
                 busy += 1
-                if busy == BUSY:
+                if busy == MAX_BUSY:
                     raise
                 self._figures.busy += 1
                 self._loop.pause(self._random.uniform(0, BUSY_PAUSE_S * busy))

@@ -22,11 +22,11 @@ from nova_sched.measures.catalogue import MEASURES
 
 WAIT, DECIDE, COMMIT, ANSWER, WHOLE = 'wait', 'decide', 'commit', 'answer', 'whole'
 PLACEMENT = 'placement'
-WAITING = 100_000  # steps of decisions that wait to be counted; further ones replace the first
+MAX_WAITING = 100_000  # steps of decisions that wait to be counted; further ones replace the first
 EVERY = 1000  # decisions for one that is measured: it is a full pass, ten times as long as usual
 FILTER, WEIGHER = 'filter', 'weigher'
 
-_steps: collections.deque = collections.deque(maxlen=WAITING)
+_steps: collections.deque = collections.deque(maxlen=MAX_WAITING)
 
 
 class Watch:

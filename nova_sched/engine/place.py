@@ -40,7 +40,7 @@ from nova_sched.state.cluster import Consumption
 from nova_sched.state.membership import group_now
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
-NOTED = 10  # instances of one request whose winners' weights are recorded
+MAX_NOTED = 10  # instances of one request whose winners' weights are recorded
 
 
 @dataclasses.dataclass(slots=True)
@@ -92,12 +92,12 @@ class Decision:
     def superseded(self):
         """The pending claims of other requests that end with it: nothing tells which of them is
         the later one."""
-        mine = self.marks.get('request_id')
+        own_id = self.marks.get('request_id')
         kept = {claim.uuid for claim in self.repeated}
         return [
             claim
             for claim in (self.replaced if self.claiming else ())
-            if claim.state == PENDING and claim.request_id != mine and claim.uuid not in kept
+            if claim.state == PENDING and claim.request_id != own_id and claim.uuid not in kept
         ]
 
 
@@ -126,8 +126,8 @@ def _is_move(request, claim, node):
     if request.destination is not None and request.destination.host is not None:
         wanted.add(request.destination.host)
     avoided, wanted = ({name.lower() for name in names} for names in (avoided, wanted))
-    size, asked = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
-    is_other = any(size.get(name, 0) != amount for name, amount in asked.items())
+    size, amounts = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
+    is_other = any(size.get(name, 0) != amount for name, amount in amounts.items())
     host = node.host.lower()
     return host in avoided or bool(wanted and host not in wanted) or is_other
 
@@ -138,17 +138,17 @@ def is_made_by(request, marks, claim, node):
     ``marks`` are fields of the request's own claim. The node need not have the amounts, CPUs and
     devices once more: the claim has them.
     """
-    made = {
+    fields = {
         'consumer_uuid': request.instance_uuid,
         'state': PENDING,
         'group_uuid': request.group_uuid,
         'top_group': None,
         **marks,
     }
-    del made['created_s']
-    if made['request_id'] is None:
+    del fields['created_s']
+    if fields['request_id'] is None:
         return False
-    if any(getattr(claim, name) != value for name, value in made.items()):
+    if any(getattr(claim, name) != value for name, value in fields.items()):
         return False
     with contextlib.suppress(Overdrawn):  # its providers may be in use by the instance itself
         return node.demand(request)[0] == claim.resources
@@ -195,12 +195,14 @@ class Placer:
         spare = (
             settings.alternates if want_alternates and len(requests) == 1 else max(ranked - 1, 0)
         )
-        made = functools.partial(Decision, len(requests), claiming, repeatable, noted, marks=marks)
+        new_decision = functools.partial(
+            Decision, len(requests), claiming, repeatable, noted, marks=marks
+        )
         is_measured = MEASURES.is_on and self._times.is_due()
         if not is_measured and len(self.cluster.hosts) >= self.kinds.fewest:
             with contextlib.suppress(NotKept):
-                return self._attempt(made(kept=True), requests, spare, settings)
-        return self._attempt(made(is_measured=is_measured), requests, spare, settings)
+                return self._attempt(new_decision(kept=True), requests, spare, settings)
+        return self._attempt(new_decision(is_measured=is_measured), requests, spare, settings)
 
     def _attempt(self, decision, requests, spare, settings):
         """Add a host for each request to the decision; returns it. If that fails, the host state
@@ -277,14 +279,14 @@ class Placer:
             if request.is_rebuild:
                 continue
             claims = [*self.cluster.claims_of(request.instance_uuid)]
-            there = [claim for claim in claims if claim.is_confirmed]
+            confirmed = [claim for claim in claims if claim.is_confirmed]
             for claim in claims:
                 is_own = claim.request_id == request_id is not None
                 # Its own move has arrived, or the move of another request is pending.
                 if claim.move and claim.is_confirmed == is_own:
                     raise errors.Superseded(request.instance_uuid)
-            nodes = [self.cluster.node(claim.node_uuid) for claim in there]
-            if there and not any(map(functools.partial(_is_move, request), there, nodes)):
+            nodes = [self.cluster.node(claim.node_uuid) for claim in confirmed]
+            if confirmed and not any(map(functools.partial(_is_move, request), confirmed, nodes)):
                 raise errors.AlreadyRunning(request.instance_uuid, nodes[0].host)
 
     def _is_kept(self, decision, request, index):
@@ -322,7 +324,7 @@ class Placer:
             in_cell = hosts.cell == hosts.cell[row] if len(hosts.cells) > 1 else None
             rows, weights = kind.weights.top(1 + spare, in_cell)
         beside = self._ranked(rows, weights, row, spare) if spare else []
-        if decision.noted and len(decision.rows) < NOTED:
+        if decision.noted and len(decision.rows) < MAX_NOTED:
             decision.winners.append(kind.weights.winners([row, *beside]))
         return row, beside
 
@@ -346,7 +348,7 @@ class Placer:
             rows = np.union1d(rows, [self.cluster.node(held.node_uuid).row])
         if request.group is not None and decision.asked > 1:
             rows = self._with_room_for_all(rows, request, decision)
-        notes: list | None = [] if decision.noted and index < NOTED else None
+        notes: list | None = [] if decision.noted and index < MAX_NOTED else None
         weights = weigh(rules.weighers, hosts, rows, request, notes)
         pick = self._pending_position(decision, request, rows) if decision.replaced else None
         if request.member_placement is not None and request.member_placement.row is not None:
@@ -481,9 +483,9 @@ class Placer:
         if len(hosts.cells) > 1:
             rest[hosts.cell[rows] != hosts.cell[row]] = -np.inf
         rest[rows == row] = -np.inf
-        found = best(rest, count)
-        left = rest[found] > -np.inf
-        return rows[found][left].tolist()
+        positions = best(rest, count)
+        left = rest[positions] > -np.inf
+        return rows[positions][left].tolist()
 
     def _with_room_for_all(self, rows, request, decision):
         """The rows that can take all new members of an affinity group, as far as free amounts

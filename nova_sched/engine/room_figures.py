@@ -49,11 +49,11 @@ def room(hosts, default_zone):
         ])  # fmt: skip
         if not sums[:2].any():
             continue
-        for aggregates, found in zip(places, sums.T, strict=True):
+        for aggregates, amounts in zip(places, sums.T, strict=True):
             for zone in zones(aggregates) or {default_zone}:
-                by_zone[name, zone] += found
+                by_zone[name, zone] += amounts
             for aggregate in aggregates:
-                by_aggregate[name, aggregate.name] += found
+                by_aggregate[name, aggregate.name] += amounts
     return by_zone, by_aggregate
 
 
@@ -72,12 +72,12 @@ def _free_shares(hosts):
 def states(hosts, now_s, down_s):
     """Returns the number of nodes by state."""
     is_silent = now_s - hosts.seen_s > down_s
-    found = {
+    masks = {
         DISABLED: hosts.disabled,
         DOWN: ~hosts.disabled & hosts.forced_down,
         SILENT: ~hosts.disabled & ~hosts.forced_down & is_silent,
     }
-    counts = {state: int(np.count_nonzero(rows)) for state, rows in found.items()}
+    counts = {state: int(np.count_nonzero(rows)) for state, rows in masks.items()}
     return {**counts, UP: len(hosts) - sum(counts.values())}
 
 

@@ -103,9 +103,9 @@ class Scheduler:
             context.seams.join(name, part)
 
     def _begin_parts(self, extensions):
-        for name, one in extensions.items():
+        for name, extension in extensions.items():
             try:
-                part = one.begin(self)
+                part = extension.begin(self)
                 if part is None:
                     continue
                 if not isinstance(part, Part):
@@ -120,15 +120,15 @@ class Scheduler:
     def _each_part(self, method, *args, kind=bool):
         """Call a method of all parts. Return what they return, each as a ``kind`` (list or dict).
         What one raises is logged, and the others follow. Raises BadConfig if one does."""
-        found = []
+        results = []
         for name, part in self.parts.items():
             try:
-                found.append(kind(getattr(part, method)(*args)))
+                results.append(kind(getattr(part, method)(*args)))
             except errors.BadConfig:
                 raise
             except Exception:
                 LOG.exception('The extension %s failed: %s', name, method)
-        return found
+        return results
 
     def start(self):
         """Read the store, then take messages. Raises StoreUnavailable."""
@@ -365,10 +365,10 @@ class Scheduler:
             except errors.Invalid as error:
                 message.fail(error)
         if good:
-            told = [message.work for message in good]
-            before = outsiders.carried(self._cluster, {report.node_uuid for report in told})
-            found = self._until_done(self._store.report, told)
-            for message, facts in zip(good, found, strict=True):
+            reports = [message.work for message in good]
+            before = outsiders.carried(self._cluster, {report.node_uuid for report in reports})
+            node_facts = self._until_done(self._store.report, reports)
+            for message, facts in zip(good, node_facts, strict=True):
                 self.state_sync.adopt(facts)
                 message.answer(facts)
             outsiders.tell(self._cluster, self._store, before)

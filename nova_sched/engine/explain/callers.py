@@ -17,8 +17,8 @@ RULES, ALL = 'rules', 'all'  # values of [explain] tell_callers
 
 
 def for_caller(refusal, request_id, tell):
-    """The NoValidHost for the caller. Unless ``tell`` is ALL it has no facts about the cloud, but
-    the id under which an operator finds them."""
+    """The NoValidHost for the caller. Unless ``tell`` is ALL, it has no facts about the cloud,
+    only the id by which an operator finds them."""
     if tell == ALL or refusal.for_tenants == refusal.reason:
         return refusal
     return errors.NoValidHost(with_id(refusal.for_tenants, request_id))

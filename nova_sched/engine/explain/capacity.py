@@ -130,8 +130,11 @@ def _by_figures(rules, hosts, request, rows):
     the first instance only: those that judge host by host, and those whose verdict does not change
     while hosts fill.
     """
-    asked = [rule for rule in chain(rules, request)
-             if not rule.judges_rows and rule.host_facts_for(request) & CLAIMED]  # fmt: skip
+    figure_rules = [
+        rule
+        for rule in chain(rules, request)
+        if not rule.judges_rows and rule.host_facts_for(request) & CLAIMED
+    ]
     taken = _taken(hosts, request)
 
     def takes(numbers):
@@ -139,7 +142,7 @@ def _by_figures(rules, hosts, request, rows):
         more = np.zeros(len(hosts), dtype=np.int64)
         more[rows] = numbers - 1
         seen, fits = _with_more(hosts, taken, more), np.ones(len(rows), dtype=bool)
-        for rule in asked:
+        for rule in figure_rules:
             verdict = rule.mask(seen, request)
             if verdict is not True:
                 fits &= verdict[rows]
@@ -236,9 +239,9 @@ def summed(room):
     by_aggregate: dict = {}
     for slot, (in_zones, aggregates) in room.places.items():
         here = add(room.counts[room.slots == slot].tolist())
-        for found, keys in ((by_zone, in_zones), (by_aggregate, aggregates)):
+        for totals, keys in ((by_zone, in_zones), (by_aggregate, aggregates)):
             for key in keys:
-                found.setdefault(key, []).append(here)
+                totals.setdefault(key, []).append(here)
     return {
         'total': add([0, *room.counts.tolist()]),
         'at_least': room.cut or bool((room.counts == MAX_COUNTED).any()),

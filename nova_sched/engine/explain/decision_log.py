@@ -29,9 +29,9 @@ PLACED, REFUSED = 'placed', 'refused'
 BURST_S = 10.0  # see ``sampled``
 GATHER_S = 0.2  # records within this time are written together
 BATCH = 100  # records written in one transaction
-WAITING = 2000  # records that wait to be written, at most
-REMEMBERED = 1000  # records that a process without a database keeps
-TOLD = 10  # instances that a record names
+MAX_WAITING = 2000  # records that wait to be written, at most
+MAX_REMEMBERED = 1000  # records that a process without a database keeps
+MAX_INSTANCES = 10  # instances that a record names
 
 
 class Outbox:
@@ -110,7 +110,7 @@ def asked(requests):
     """The request of the caller; of many instances the first ones."""
     first = requests[0]
     return {
-        'instances': [request.instance_uuid for request in requests[:TOLD]],
+        'instances': [request.instance_uuid for request in requests[:MAX_INSTANCES]],
         'flavor': first.flavor_name,
         'resources': dict(first.resources),
         'extra_specs': dict(first.extra_specs),
@@ -125,7 +125,7 @@ def asked(requests):
 class MemoryDecisionLog:
     """The latest records, in this process only."""
 
-    def __init__(self, size=REMEMBERED):
+    def __init__(self, size=MAX_REMEMBERED):
         self._lock = threading.Lock()
         self._kept: collections.deque = collections.deque(maxlen=size)
 
@@ -136,7 +136,7 @@ class MemoryDecisionLog:
     def read(self, request_id):
         """The records of a request, oldest first."""
         with self._lock:
-            return [one for one in self._kept if one['request_id'] == request_id]
+            return [kept for kept in self._kept if kept['request_id'] == request_id]
 
     def forget(self, before_s, most_placed=None):
         """Drop the records from before that time."""
@@ -178,7 +178,7 @@ class DecisionLog(Outbox):
         self,
         store=None,
         chance=random.random,
-        waiting=WAITING,
+        waiting=MAX_WAITING,
         batch=BATCH,
         monotonic=time.monotonic,
     ):

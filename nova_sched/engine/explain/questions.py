@@ -65,14 +65,14 @@ class Questions:
         """
         hosts, settings = self._hosts, self._settings()
         with self._placer.asking(requests):
-            told = reasons.replay(self._placer.rules, hosts, self._placer.grouped(requests[0]))
+            judged = reasons.replay(self._placer.rules, hosts, self._placer.grouped(requests[0]))
             try:
                 decision = self._placer.decide(requests, settings, True, noted=True)
             except errors.NoValidHost as error:
                 return {'outcome': REFUSED, **error.details}
             try:
                 answer = selections(self._placer, decision, settings, True)
-                return {'outcome': PLACED, **reasons.placement(decision, answer, told)}
+                return {'outcome': PLACED, **reasons.placement(decision, answer, judged)}
             finally:
                 self._placer.undo(decision)
 
@@ -103,14 +103,14 @@ class Questions:
     def _node(self, hosts, request, row):
         rules = self._placer.rules
         verdicts = _narrow(hosts, request, row)
-        asked = chain(rules, request)
+        chained = chain(rules, request)
         verdicts += [
-            _verdict(rule, hosts, request, row) if rule in asked else _told(rule.name, SKIPPED)
+            _verdict(rule, hosts, request, row) if rule in chained else _told(rule.name, SKIPPED)
             for rule in (*rules.always, *rules.filters)
         ]
-        passes = all(one['verdict'] in (PASSES, SKIPPED) for one in verdicts)
-        found = {'node': hosts.nodes[row].nodename, 'passes': passes, 'rules': verdicts}
-        return found | (self._rank(hosts, request, row) if passes else {})
+        passes = all(verdict['verdict'] in (PASSES, SKIPPED) for verdict in verdicts)
+        answer = {'node': hosts.nodes[row].nodename, 'passes': passes, 'rules': verdicts}
+        return answer | (self._rank(hosts, request, row) if passes else {})
 
     def _rank(self, hosts, request, row):
         """The rank and the weights of a row among all rows that pass."""
@@ -118,15 +118,18 @@ class Questions:
         rows, notes = survivors(rules, hosts, request).rows(), list[Note]()
         weights = weigh(rules.weighers, hosts, rows, request, notes)
         place, best = int(np.searchsorted(rows, row)), int(weights.argmax())
-        mine, other = WinnerWeights.of_notes(notes, [place, best]).told()
+        own, other = WinnerWeights.of_notes(notes, [place, best]).told()
         rank = 1 + int(np.count_nonzero(weights > weights[place]))
-        there = {'host': hosts.nodes[rows[best]].host, 'node': hosts.nodes[rows[best]].nodename}
-        return {'rank': rank, 'of': len(rows), **mine, 'best': there | other}
+        best_host = {
+            'host': hosts.nodes[rows[best]].host,
+            'node': hosts.nodes[rows[best]].nodename,
+        }
+        return {'rank': rank, 'of': len(rows), **own, 'best': best_host | other}
 
     @pausable
     def passing(self, request, names, node_uuids):
-        """UUIDs of those of the nodes that pass the rules of these names, whatever other rules
-        say of them."""
+        """UUIDs of those nodes that pass the rules of these names, whatever other rules say of
+        them."""
         hosts = self._hosts
         nodes = [node for uuid in node_uuids if (node := self._cluster.node(uuid)) is not None]
         rows = np.array([node.row for node in nodes], dtype=np.intp)
@@ -157,7 +160,7 @@ class Questions:
             weights = weigh(rules.weighers, hosts, rows[places], request)
         sent = np.array([given[place] for place in places])
         best = np.lexsort((-sent, -weights)).tolist()
-        return list(dict.fromkeys(nodes[places[one]].host for one in best))
+        return list(dict.fromkeys(nodes[places[index]].host for index in best))
 
     @pausable
     def standings(self, request):

@@ -25,7 +25,7 @@ from nova_sched.filters.understood import Understood
 LOG = logging.getLogger(__name__)
 
 MAX_REASON = 1000  # characters of a reason
-NAMED = 10  # removed hosts that are named for each filter
+MAX_NAMED = 10  # removed hosts that are named for each filter
 
 
 class Judged(NamedTuple):
@@ -79,7 +79,7 @@ def replay(rules, hosts, request):
     Judged."""
     candidates = Watched(len(hosts))
     narrow(candidates, hosts, request)
-    told = [
+    judged = [
         _judged(step, hosts, rows, narrowed(step.name, hosts, request) if len(rows) else '')
         for step, rows in zip(candidates.steps, candidates.gone, strict=True)
     ]
@@ -87,8 +87,8 @@ def replay(rules, hosts, request):
         if not candidates.left:
             break
         ask(rule, candidates, hosts, request)
-        told.append(told_by(rule, candidates.steps[-1], hosts, request, candidates.gone[-1]))
-    return told
+        judged.append(told_by(rule, candidates.steps[-1], hosts, request, candidates.gone[-1]))
+    return judged
 
 
 def told_by(rule, step, hosts, request, rows):
@@ -104,7 +104,7 @@ def told_by(rule, step, hosts, request, rows):
 
 
 def said(rule, hosts, request, rows):
-    """The rule's reason; empty if the rule fails to give one, so that the refusal is still
+    """The rule's reason. It is empty if the rule fails to give one: the refusal is still
     answered."""
     return _said(rule.why, '', hosts, request, rows)
 
@@ -118,7 +118,7 @@ def _said(method, default, hosts, request, rows):
 
 
 def _judged(step, hosts, rows, why):
-    names = tuple(hosts.nodes[row].host for row in rows[:NAMED].tolist())
+    names = tuple(hosts.nodes[row].host for row in rows[:MAX_NAMED].tolist())
     return Judged(step.name, step.seen, step.left, why if len(rows) else '', names)
 
 
@@ -147,8 +147,8 @@ def narrowed(name, hosts, request):
 
 
 def _named(word, wanted, known, of_host=''):
-    """Which names the request gives, and which of these are not known. It gave them itself: they
-    tell its caller nothing new."""
+    """Which names the request gives, and which of these are unknown. The caller gave them, so they
+    tell it nothing new."""
     unknown = wanted - known
     text = f'the request names {word}{"s" if len(wanted) > 1 else ""} {listed(wanted)}{of_host}'
     if not unknown:
@@ -163,13 +163,13 @@ def _named(word, wanted, known, of_host=''):
 # Texts.
 
 
-def reason(told, size, found=0, asked=1, left_out=0):
+def reason(judged, size, with_hosts=0, instances=1, left_out=0):
     """Why none of ``size`` hosts was left: counts and causes, no host names.
 
-    ``found`` of the ``asked`` instances had a host by then. ``left_out`` is the number of hosts
+    ``with_hosts`` of the ``instances`` had a host by then. ``left_out`` is the number of hosts
     that cannot be used, and are not in ``size``.
     """
-    text = _reason(told, size, found, asked)
+    text = _reason(judged, size, with_hosts, instances)
     more = f' {_left_out(left_out)}' if left_out else ''
     most = MAX_REASON - len(more)
     return (text if len(text) <= most else f'{text[: most - 1]}…') + more
@@ -182,16 +182,16 @@ def _left_out(number):
     )
 
 
-def _reason(told, size, found, asked):
-    removed = [one for one in told if one.gone]
+def _reason(judged, size, with_hosts, instances):
+    removed = [step for step in judged if step.gone]
     if removed and removed[-1].name == Understood.__name__:
         return f'{removed[-1].why[:1].upper()}{removed[-1].why[1:]}.'
     start = errors.NOT_ENOUGH + (
-        f' {found} of {asked} instances found a host.' if asked > 1 else ''
+        f' {with_hosts} of {instances} instances found a host.' if instances > 1 else ''
     )
     if not size:
         return f'{start} No compute node has reported yet.'
-    if told and told[-1].left:
+    if judged and judged[-1].left:
         # Filters that run once, or use their earlier verdicts, removed the other hosts earlier.
         return (
             f'{start} Of {size} hosts, the last ones did not pass '
@@ -200,15 +200,15 @@ def _reason(told, size, found, asked):
     *earlier, last = removed
     text = f'{start} Of {size} hosts, {last.name} removed the last {last.gone}{_colon(last)}.'
     if earlier:
-        before = '. '.join(f'{one.name} removed {one.gone}{_colon(one)}' for one in earlier)
+        before = '. '.join(f'{step.name} removed {step.gone}{_colon(step)}' for step in earlier)
         text += f' Before that, {before}.'
     return text
 
 
-def for_tenants(text, told, rules, request):
+def for_tenants(text, judged, rules, request):
     """The ``reason`` without amounts, numbers and names of the cloud: which rule removed the last
     hosts, or which names the request itself gives."""
-    last = told[-1] if told else None
+    last = judged[-1] if judged else None
     if last is None or last.left or not last.gone:  # an earlier instance, or no host at all
         return errors.NOT_ENOUGH
     if last.name == Understood.__name__:
@@ -219,75 +219,77 @@ def for_tenants(text, told, rules, request):
     return f'{errors.NOT_ENOUGH} {last.name} removed the last hosts{f": {why}" if why else ""}.'
 
 
-def _colon(one):
-    return f': {one.why}' if one.why else ''
+def _colon(step):
+    return f': {step.why}' if step.why else ''
 
 
 def in_short(details):
     """Returns the details of a refusal as a short text for the log."""
     if not details['filters']:
         return 'none after -'
-    last, asked = details['filters'][-1], details['instances']
-    found = f'{details["found"]} of {asked} instances, then ' if asked > 1 else ''
-    return f'{found}none after {last["filter"]}' + (f': {last["why"]}' if last['why'] else '')
+    last, instances = details['filters'][-1], details['instances']
+    prefix = f'{details["found"]} of {instances} instances, then ' if instances > 1 else ''
+    return f'{prefix}none after {last["filter"]}' + (f': {last["why"]}' if last['why'] else '')
 
 
-def refusal(candidates, rules, hosts, request, found=0, asked=1):
+def refusal(candidates, rules, hosts, request, with_hosts=0, instances=1):
     """The NoValidHost for a request that left no host in ``candidates``, with all known causes.
 
     Its ``details`` are those of ``_details``.
     """
     try:
-        told = replay(rules, hosts, request)
+        judged = replay(rules, hosts, request)
     except Exception:
         LOG.exception('A refusal cannot be explained')
-        told = [Judged(*step) for step in candidates.steps]
-    text = reason(told, len(hosts), found, asked, hosts.left_out)
-    steps = tuple(Step(one.name, one.seen, one.left) for one in told)
-    details = _details(text, len(hosts), asked, found, told)
-    return errors.NoValidHost(text, steps, details, for_tenants(text, told, rules, request))
+        judged = [Judged(*step) for step in candidates.steps]
+    text = reason(judged, len(hosts), with_hosts, instances, hosts.left_out)
+    steps = tuple(Step(step.name, step.seen, step.left) for step in judged)
+    details = _details(text, len(hosts), instances, with_hosts, judged)
+    return errors.NoValidHost(text, steps, details, for_tenants(text, judged, rules, request))
 
 
-def _details(reason, hosts, asked, found, told, placed=()):
+def _details(reason, hosts, instances, with_hosts, judged, placed=()):
     """The result of a request, as plain values.
 
     ``reason`` is None for a request that found its hosts. ``hosts`` is the number of all hosts,
-    ``instances`` the number of requested instances, ``found`` how many of these had a host.
+    ``instances`` the number of requested instances, ``with_hosts`` how many of these had a host.
     ``filters`` has the effect of each filter (see Judged). ``placed`` has the chosen host of each
     instance with its alternates and their weights (see ``winners``).
     """
     return {
         'reason': reason,
         'hosts': hosts,
-        'instances': asked,
-        'found': found,
-        'filters': [one.to_dict() for one in told],
+        'instances': instances,
+        'found': with_hosts,
+        'filters': [step.to_dict() for step in judged],
         'placed': list(placed),
     }
 
 
-def bare(reason, hosts, asked):
+def bare(reason, hosts, instances):
     """The details of a refusal that no filter has made."""
-    return _details(reason, hosts, asked, 0, ())
+    return _details(reason, hosts, instances, 0, ())
 
 
 def conflict(decision, reason):
     """The details of a decision whose hosts other requests claimed first, each time."""
-    told = [Judged(*step) for step in decision.first]
-    return _details(reason, told[0].seen if told else 0, decision.asked, 0, told)
+    judged = [Judged(*step) for step in decision.first]
+    return _details(reason, judged[0].seen if judged else 0, decision.asked, 0, judged)
 
 
-def placement(decision, answer, told=None):
-    """The details of a recorded decision, with its answer. ``told`` is the result of a replay, if
-    there was one."""
-    told = [Judged(*step) for step in decision.first] if told is None else told
+def placement(decision, answer, judged=None):
+    """The details of a recorded decision, with its answer. ``judged`` is the result of a replay,
+    if there was one."""
+    judged = [Judged(*step) for step in decision.first] if judged is None else judged
     placed = []
     for request, chosen, weighed in itertools.zip_longest(
-        decision.requests, answer, [one.told() for one in decision.winners]
+        decision.requests, answer, [winner.told() for winner in decision.winners]
     ):
         first, *rest = (
-            {'host': one.host, 'node': one.nodename, **(weights or {})}
-            for one, weights in itertools.zip_longest(chosen, weighed or ())
+            {'host': host.host, 'node': host.nodename, **(weights or {})}
+            for host, weights in itertools.zip_longest(chosen, weighed or ())
         )
         placed.append({'instance_uuid': request.instance_uuid, **first, 'alternates': rest})
-    return _details(None, told[0].seen if told else 0, decision.asked, len(placed), told, placed)
+    return _details(
+        None, judged[0].seen if judged else 0, decision.asked, len(placed), judged, placed
+    )

@@ -108,7 +108,9 @@ class GroupEvents:
 
 
 def _members(view):
-    return {'members': [{name: getattr(one, name) for name in OF_MEMBER} for one in view.members]}
+    return {
+        'members': [{name: getattr(member, name) for name in OF_MEMBER} for member in view.members]
+    }
 
 
 @dataclasses.dataclass(slots=True)

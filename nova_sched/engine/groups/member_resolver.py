@@ -73,10 +73,13 @@ class MemberResolver:
         """
         loaded_groups: dict = {}
         for work in (self._load_groups, self._resolve_order):
-            found = [(message, done) for message in messages
-                     if (done := self._try(message, work, loaded_groups)) is not None]  # fmt: skip
-            messages = [message for message, _ in found]
-        return found
+            resolved = [
+                (message, done)
+                for message in messages
+                if (done := self._try(message, work, loaded_groups)) is not None
+            ]
+            messages = [message for message, _ in resolved]
+        return resolved
 
     def _try(self, message, work, loaded_groups):
         """Return the result of the work on the message's order; None if the message has failed."""
@@ -166,9 +169,9 @@ class MemberResolver:
             is_built=any(claim.is_confirmed for claim in own),
         )
         # Of the exclusive domains that it may be in: those of its exclusive policies.
-        mine = {claim.member for claim in claims if known.shares(path, claim.member)} | {path}
+        sharing = {claim.member for claim in claims if known.shares(path, claim.member)} | {path}
         tokens = frozenset(
-            token for claim in claims if claim.member in mine for token in claim.fences
+            token for claim in claims if claim.member in sharing for token in claim.fences
         )
         request = dataclasses.replace(request, member_placement=placement, fences=tokens)
         if not own and (
@@ -192,11 +195,11 @@ class MemberResolver:
             raise errors.MemberRefused(path, gone)
 
     def _check(self, known, path, request):
-        found = member_spec.differs(known.definition.members[path], request.read_spec())
-        if found is not None:
-            field, planned, asked = found
+        difference = member_spec.differs(known.definition.members[path], request.read_spec())
+        if difference is not None:
+            field, planned, requested = difference
             raise errors.MemberRefused(
-                path, f'{field} was planned to be {planned}, but {asked} is asked for'
+                path, f'{field} was planned to be {planned}, but {requested} is asked for'
             )
 
     def _allowed(self, known, claims, here, path):

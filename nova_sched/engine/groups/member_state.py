@@ -66,7 +66,7 @@ class MemberRequests:
     def owned_by(self, record):
         """Return the same requests, of the project and the user of a GroupRecord."""
         owner = {'project_id': record.project_id, 'user_id': record.user_id}
-        made = {
+        requests = {
             kind: dataclasses.replace(
                 request,
                 **owner,
@@ -77,7 +77,7 @@ class MemberRequests:
             )
             for kind, request in self.of_kind.items()
         }
-        return dataclasses.replace(self, of_kind=made)
+        return dataclasses.replace(self, of_kind=requests)
 
 
 def kinds_of(definition, allowance=None):
@@ -143,7 +143,9 @@ class LoadedGroup:
     def exclusive(self):
         """The policies that have exclusive domains."""
         return [
-            one for one in self.definition.policies if one.kind == EXCLUSIVE and one.is_required
+            policy
+            for policy in self.definition.policies
+            if policy.kind == EXCLUSIVE and policy.is_required
         ]
 
     def tokens(self, path, row, levels):
@@ -188,7 +190,7 @@ class LoadedGroup:
         the row."""
         owners = {token(self.uuid, policy, _domain(levels[policy.level], row)): policy.a
                   for policy in self.exclusive}  # fmt: skip
-        return {one: owners.get(one, ()) for one in tokens}
+        return {fence: owners.get(fence, ()) for fence in tokens}
 
     def kept_tokens(self, claim, row, levels, put=()):
         """Return the tokens that a server's claim keeps on a host where the plan does not place
@@ -197,24 +199,24 @@ class LoadedGroup:
         if claim.member not in self.definition.members:
             return claim.fences
         return tuple(
-            one
-            for one in self.tokens(claim.member, row, levels)
-            if one in claim.fences or one in put
+            fence
+            for fence in self.tokens(claim.member, row, levels)
+            if fence in claim.fences or fence in put
         )
 
     def closed_domains(self, path, row, levels, nodes):
         """Return each ClosedDomain that a member has on a row, by token: all nodes (UUIDs) of the
         domain, and its Domain."""
-        found = {}
+        closed = {}
         for policy in self.exclusive:
             if path in policy.a and policy.level in levels:
                 level = levels[policy.level]
                 rows = (level.ids == level.ids[row]).nonzero()[0]
-                inside = frozenset(nodes[one].uuid for one in rows.tolist())
+                inside = frozenset(nodes[member_row].uuid for member_row in rows.tolist())
                 name = _domain(level, row)
                 own = token(self.uuid, policy, name)
-                found[own] = ClosedDomain(own, inside, Domain(policy.level, name, self.uuid))
-        return found
+                closed[own] = ClosedDomain(own, inside, Domain(policy.level, name, self.uuid))
+        return closed
 
 
 def _domain(level, row):
@@ -257,11 +259,11 @@ class Library:
 
         Raises GroupNotFound, and IncompatibleObject for one that another release has written.
         """
-        found = self.peek(uuid, project_id)
-        if isinstance(found, GroupRecord):
-            found = read(found)
-            self.keep(found)
-        return found
+        group = self.peek(uuid, project_id)
+        if isinstance(group, GroupRecord):
+            group = read(group)
+            self.keep(group)
+        return group
 
     def peek(self, uuid, project_id=None):
         """Return the LoadedGroup; if its definition is not cached, the GroupRecord, because

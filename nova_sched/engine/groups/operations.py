@@ -93,8 +93,8 @@ class GroupOperations:
         return self._solver is not None
 
     def use(self, solver):
-        """Plan with this solver from the next group on (None: without one), and stop the one
-        before."""
+        """Plan with this solver from the next group on (None: without one), and stop the previous
+        one."""
         if self._solver is not None:
             self._solver.close()
         self._solver = solver
@@ -134,12 +134,12 @@ class GroupOperations:
         summary, (problem, is_certain) = self._run_reader(
             project_id, reading.account, given, rules, nests, seconds=rules.seconds
         )
-        found = None
+        contradiction = None
         if problem is not None:
             count = functools.partial(self._run_reader, project_id, why.counted_clash)
             seconds = PlanLimits().explain_s
-            found = why.explained(problem, is_certain, seconds, self._solver, count)
-        return {**summary, 'contradiction': found}
+            contradiction = why.explained(problem, is_certain, seconds, self._solver, count)
+        return {**summary, 'contradiction': contradiction}
 
     def _run_reader(self, project_id, function, *arguments, seconds):
         if self._readers is None:
@@ -280,8 +280,8 @@ class GroupOperations:
         return self.show(uuid, project_id)
 
     def _expiry(self, now_s, ttl_s, uuid=None):
-        """Return when planned claims end, in seconds since the epoch (None: never). Those that the
-        group of this UUID has end in time in any case. Raises InvalidRequest."""
+        """Return when planned claims end, in seconds since the epoch (None: never). The claims
+        that the group of this UUID already has end in time in any case. Raises InvalidRequest."""
         settings = self._settings()
         if ttl_s is not None and ttl_s > settings.plan_ttl_max_s:
             why = f'{ttl_s} s is more than [groups] plan_ttl_max, {settings.plan_ttl_max_s} s'
@@ -365,7 +365,7 @@ class GroupOperations:
             except (errors.GroupNotFound, errors.IncompatibleObject) as error:
                 raise errors.MemberRefused(placement.member, str(error)) from None
             try:
-                self._plan(known, BUILD, asked=request)
+                self._plan(known, BUILD, replacement=request)
             except _Changed:
                 continue
             except errors.GroupRefused as refusal:
@@ -386,11 +386,11 @@ class GroupOperations:
     def _load(self, uuid, project_id=None):
         """Return the LoadedGroup. A definition that is not cached is parsed outside of the
         loop."""
-        found = self._call(self._library.peek, uuid, project_id)
-        if isinstance(found, GroupRecord):
-            found = read(found)
-            self._call(self._library.keep, found)
-        return found
+        group = self._call(self._library.peek, uuid, project_id)
+        if isinstance(group, GroupRecord):
+            group = read(group)
+            self._call(self._library.keep, group)
+        return group
 
     def _find(self, uuid, project_id=None, generation=None):
         known = self._load(uuid, project_id)
@@ -411,7 +411,9 @@ class GroupOperations:
     def _claims(self, uuid):
         return self._call(self._plans.claims, uuid)
 
-    def _plan(self, known, cause, dry_run=False, may_move=False, asked=None, changed=frozenset()):
+    def _plan(
+        self, known, cause, dry_run=False, may_move=False, replacement=None, changed=frozenset()
+    ):
         """Plan and claim, and tell of it; repeat on the new host state if other claims came first.
         Raises GroupRefused, QuotaExceeded, LimitsUnknown, or _Changed."""
         caps: dict[tuple[str, str], int] = {}
@@ -419,7 +421,7 @@ class GroupOperations:
             limits = limits_of(self._limits, known.record.project_id)
             for attempt in range(self._settings().plan_attempts):
                 with self._turn() if attempt else contextlib.nullcontext():
-                    view = self._try(known, dry_run, may_move, asked, changed, caps, limits)
+                    view = self._try(known, dry_run, may_move, replacement, changed, caps, limits)
                 if view is not None:
                     break
             else:
@@ -437,7 +439,7 @@ class GroupOperations:
             if has_it:
                 self._turns.release()
 
-    def _try(self, known, dry_run, may_move, asked, changed, caps, limits):
+    def _try(self, known, dry_run, may_move, replacement, changed, caps, limits):
         """Plan and claim once. Return None if claims of other requests came first; ``caps`` then
         has the limits found on their hosts."""
         members = len(known.definition.members)
@@ -449,7 +451,7 @@ class GroupOperations:
             expires_s = known.record.expires_s
             begin_s = time.perf_counter()
             draft = self._call(
-                self._plans.draft, known, known.requests(), caps, asked, changed, limits
+                self._plans.draft, known, known.requests(), caps, replacement, changed, limits
             )
             record = dataclasses.replace(known.record, definition=known.text())
             if limits:
@@ -457,16 +459,16 @@ class GroupOperations:
             seen = draft.group_problem
             if seen.closed:
                 raise _closed(seen.closed, seen.removed_by)
-            found = joint.place(
+            result = joint.place(
                 seen.problem,
                 seen.sites,
                 lambda problem, plan_limits: joint.plan(problem, plan_limits, self._solver),
                 settings.plan_limits,
                 may_move,
             )
-            plan.stage = found.figures.get('by', plan.stage)
-            if found.hosts is None:
-                refusal = _refusal(found, draft.group_problem)
+            plan.stage = result.figures.get('by', plan.stage)
+            if result.hosts is None:
+                refusal = _refusal(result, draft.group_problem)
                 LOG.info(
                     'Refused group %s of %d members: %s',
                     known.uuid,
@@ -476,10 +478,10 @@ class GroupOperations:
                 raise refusal
             if dry_run:
                 if limits:
-                    self._call(self._plans.check_quota, draft, record, found.hosts)
-                return self._call(self._group_views.foresee, draft, found.hosts)
+                    self._call(self._plans.check_quota, draft, record, result.hosts)
+                return self._call(self._group_views.foresee, draft, result.hosts)
             lifetime_s = None if expires_s is None else max(expires_s - self._clock(), 1.0)
-            taken, view = self._call(self._take, known, draft, found.hosts, record, lifetime_s)
+            taken, view = self._call(self._take, known, draft, result.hosts, record, lifetime_s)
             if taken.exceeded is not None:
                 raise taken.exceeded
             if not taken.won:
@@ -493,7 +495,7 @@ class GroupOperations:
                 'Planned group %s: %d members on %d hosts, %.1f ms',
                 known.uuid,
                 len(draft.member_states),
-                len(set(found.hosts.tolist())),
+                len(set(result.hosts.tolist())),
                 (time.perf_counter() - begin_s) * 1000,
             )
             return view
@@ -517,7 +519,9 @@ class GroupOperations:
         does that, too, if this one is not told whether its record was stored. Runs in the loop."""
         expires_s = known.record.expires_s
         claims = self._cluster.claims_of_group(known.uuid)
-        if any(one.state == PLANNED and _differs(one.expires_s, expires_s) for one in claims):
+        if any(
+            claim.state == PLANNED and _differs(claim.expires_s, expires_s) for claim in claims
+        ):
             self._plans.renew(known, expires_s)
 
     def _too_quick(self):
@@ -527,13 +531,13 @@ class GroupOperations:
         )
 
 
-def _refusal(found, group_problem):
+def _refusal(result, group_problem):
     """Return the GroupRefused for a failed plan. It is ``proven`` only if the search was complete
     and the group problem is exact."""
-    details = found.reason.to_plain() if found.reason else {}
-    words = found.reason.words if found.reason else 'No placement was found.'
+    details = result.reason.to_plain() if result.reason else {}
+    words = result.reason.words if result.reason else 'No placement was found.'
     return errors.GroupRefused(
-        words, {**details, 'proven': bool(found.proven and group_problem.exact)}
+        words, {**details, 'proven': bool(result.proven and group_problem.exact)}
     )
 
 

@@ -28,7 +28,7 @@ def carried(cluster, nodes):
 def of(node, token):
     """Return UUIDs of the instances on a node that have no claim with the token, and the number of
     all such instances."""
-    inside = {one.consumer_uuid for one in node.claims.values() if token in one.fences}
+    inside = {claim.consumer_uuid for claim in node.claims.values() if token in claim.fences}
     outside = sorted(
         (node.report.instances or frozenset()) - inside | (node.claims.keys() - inside)
     )

@@ -25,7 +25,7 @@ from oslo_utils import uuidutils
 from nova_sched import errors
 from nova_sched.claim import PLANNED
 from nova_sched.claims import ClosedDomain, GroupGuard, plan_quota
-from nova_sched.engine.calls import RUNS, pausable
+from nova_sched.engine.calls import MAX_RUNS, pausable
 from nova_sched.engine.groups.member_state import LoadedGroup, LoadedMember, member_states, rules
 from nova_sched.engine.groups.problem_builder import (
     GroupProblem,
@@ -111,39 +111,44 @@ class Plans:
         return [claim for claim in claims if self._cluster.node(claim.node_uuid) is not None]
 
     @pausable
-    def draft(self, known, requests, caps=None, asked=None, changed=frozenset(), limits=None):
+    def draft(
+        self, known, requests, caps=None, replacement=None, changed=frozenset(), limits=None
+    ):
         """Read the host state for a plan of the whole group. Return a Draft; yields where it may
         pause.
 
         ``requests``: those of ``known``, which a thread other than the loop's has made.
-        ``asked``: a Request that replaces that of its member. Its instance is being built, and its
-        own placement elsewhere has failed. Raises GroupRefused if a policy is on an unknown level.
+        ``replacement``: a Request that replaces that of its member. Its instance is being built,
+        and its own placement elsewhere has failed. Raises GroupRefused if a policy is on an
+        unknown level.
         """
-        draft = functools.partial(self._draft, known, requests, caps, asked, changed, limits)
-        for _ in range(RUNS):
+        draft = functools.partial(self._draft, known, requests, caps, replacement, changed, limits)
+        for _ in range(MAX_RUNS):
             with contextlib.suppress(Outdated):
                 return (yield from draft())
         self._cluster.hosts.pause = None
         return (yield from draft())
 
-    def _draft(self, known, requests, caps, asked, changed, limits):
+    def _draft(self, known, requests, caps, replacement, changed, limits):
         self.end_domains()  # they would refuse members
         levels = self.levels()
         if gone := known.unknown_level(levels):
             raise errors.GroupRefused(gone[0].upper() + gone[1:])
         claims = self.claims(known.uuid)
         levels = self.levels()  # the rows may have changed
-        found = member_states(known, claims, requests)
-        if asked is not None:
-            found = [
-                _asking(state, asked) if state.member == asked.member_placement.member else state
-                for state in found
+        states = member_states(known, claims, requests)
+        if replacement is not None:
+            states = [
+                _asking(state, replacement)
+                if state.member == replacement.member_placement.member
+                else state
+                for state in states
             ]
         if self._cluster.hosts.is_owned:  # as the members' own requests, see Placer.grouped
-            found = [
-                dataclasses.replace(state, request=state.request.from_nova()) for state in found
+            states = [
+                dataclasses.replace(state, request=state.request.from_nova()) for state in states
             ]
-        found = self._within_domains(known, found, claims, levels)
+        states = self._within_domains(known, states, claims, levels)
         left = tuple(
             claim
             for claim in claims
@@ -151,36 +156,36 @@ class Plans:
         )
         hosts = self._cluster.hosts
         hosts.now_s = self._clock()
-        planned = [state.planned for state in found if state.planned]
-        index = {state.member: place for place, state in enumerate(found)}
+        planned = [state.planned for state in states if state.planned]
+        index = {state.member: place for place, state in enumerate(states)}
         lifted = functools.partial(self._lifted, [*planned, *left])
         with lifted():
             kept = rules(self._cluster, known, known.definition.policies, index, claims, levels)
         steps = problem_steps(
-            self._cluster, self._placer.rules, levels, found, kept, self._settings(), caps, claims
+            self._cluster, self._placer.rules, levels, states, kept, self._settings(), caps, claims
         )
         seen = yield from build_problem(hosts, steps, lifted)
-        return Draft(known, found, seen, left, changed, limits or {})
+        return Draft(known, states, seen, left, changed, limits or {})
 
-    def _within_domains(self, known, found, claims, levels):
+    def _within_domains(self, known, states, claims, levels):
         """Return the states with requests that may enter the group's exclusive domains. Domains
         that servers of other members keep until they leave are excluded."""
-        tokens = frozenset(one for claim in claims for one in claim.fences)
+        tokens = frozenset(fence for claim in claims for fence in claim.fences)
         lasting: dict = {}
         for claim in claims:
             if claim.state != PLANNED:
                 row = self._cluster.node(claim.node_uuid).row
                 lasting |= known.insiders(known.kept_tokens(claim, row, levels), row, levels)
-        made = []
-        for state in found:
+        allowed = []
+        for state in states:
             if state.request.fences == tokens and not lasting:
-                made.append(state)
+                allowed.append(state)
                 continue
-            closed = {one for one, members in lasting.items() if state.member not in members}
+            closed = {fence for fence, members in lasting.items() if state.member not in members}
             kind = f'{state.kind} outside of {",".join(sorted(closed))}' if closed else state.kind
             request = dataclasses.replace(state.request, fences=tokens - closed)
-            made.append(dataclasses.replace(state, kind=kind, request=request))
-        return made
+            allowed.append(dataclasses.replace(state, kind=kind, request=request))
+        return allowed
 
     @contextlib.contextmanager
     def _lifted(self, claims):
@@ -195,24 +200,24 @@ class Plans:
     def _drop(self, claims):
         """Remove these claims from the host state. Return those that were there: others may have
         ended since they were read."""
-        found = []
+        dropped = []
         for claim in claims:
             node = self._cluster.node(claim.node_uuid)
             held = None if node is None else node.claims.get(claim.consumer_uuid)
             if held is not None and held.uuid == claim.uuid:
-                found.append(held)
-        self._cluster.drop(*found)
-        return found
+                dropped.append(held)
+        self._cluster.drop(*dropped)
+        return dropped
 
     # Take.
 
     def check_quota(self, draft, record, hosts=None):
         """Raises QuotaExceeded if the plan would exceed the limits of its project, as far as that
-        is known; ``record`` as in ``take``. Without ``hosts``, before they are chosen, moves of
-        servers and exclusive domains do not count.
+        is known; ``record`` as in ``take``.
 
-        The store judges the claims. This refuses a plan without a search for hosts, and a dry run
-        as the plan itself would be refused.
+        Without ``hosts``, before they are chosen, moves of servers and exclusive domains do not
+        count. The store makes the final check of the claims. This one refuses a plan without a
+        search for hosts, and refuses a dry run like the plan itself.
         """
         nodes = None
         if hosts is not None:
@@ -268,15 +273,15 @@ class Plans:
     def _lingering(self, draft, targets, levels, closed_domains):
         """Return claims of servers on hosts where the plan does not place them, if their exclusive
         domains change. The servers keep these claims until they leave."""
-        found = []
+        lingering = []
         for state, node in zip(draft.member_states, targets, strict=True):
             for claim in state.held:
                 if claim is not state.on(node.uuid):
                     row = self._cluster.node(claim.node_uuid).row
                     kept_tokens = draft.known.kept_tokens(claim, row, levels, closed_domains)
                     if set(kept_tokens) != set(claim.fences):
-                        found.append(dataclasses.replace(claim, fences=kept_tokens))
-        return found
+                        lingering.append(dataclasses.replace(claim, fences=kept_tokens))
+        return lingering
 
     def _commit(self, ended, record, consume=None, kept=(), closed_domains=None, limits=None):
         """End these claims, make those that ``consume`` adds to a list of consumptions, change
@@ -324,8 +329,8 @@ class Plans:
         now_s = self._clock()
         marks = {'state': PLANNED, 'created_s': now_s, 'top_group': record.uuid}
 
-        def by_size(one):
-            state, node, _ = one
+        def by_size(target):
+            state, node, _ = target
             amounts = sorted(state.request.resources.items(), reverse=True)
             return node.row, [-amount for _, amount in amounts]
 
@@ -355,23 +360,23 @@ class Plans:
 
     def _refused(self, new, consumptions, taken):
         """Nodes that a rule refuses after all members are claimed, as ``short`` of _consume."""
-        found: dict = {}
+        refused: dict = {}
         by_member = {consumption.claim.member: consumption for consumption in consumptions}
         hosts, by_kind = self._cluster.hosts, {}
         for state, node, _ in new:
             if state.kind not in by_kind:
                 by_kind[state.kind] = unsettled(self._placer.rules, state.request)
             rules, key = by_kind[state.kind], (state.kind, node.uuid)
-            if not rules or key in found:
+            if not rules or key in refused:
                 continue
             consumption = by_member[state.member]
             self._cluster.drop(consumption.held)
             rows = np.array([node.row])
             verdicts = (rule.judge(hosts, state.request, rows) for rule in rules)
             if not all(verdict is True or bool(verdict[0]) for verdict in verdicts):
-                found[key] = taken[key] - 1
+                refused[key] = taken[key] - 1
             self._cluster.add(consumption.held)
-        return found
+        return refused
 
     def _undo(self, consumptions, dropped):
         self._cluster.release(*consumptions)
@@ -405,7 +410,9 @@ class Plans:
         if not self._cluster.hosts.has_exclusive_domains:
             return
         closed = [node for node in self._cluster if node.fences]
-        borne = {one for node in closed for claim in node.claims.values() for one in claim.fences}
+        borne = {
+            fence for node in closed for claim in node.claims.values() for fence in claim.fences
+        }
         if not all(node.fences <= borne for node in closed):
             self._state_sync.reread_nodes(self._store.end_domains())
 
@@ -422,9 +429,9 @@ class Plans:
         closed_domains: dict[str, ClosedDomain] = {}
         for claim in self.claims(known.uuid):
             row = self._cluster.node(claim.node_uuid).row
-            found = known.closed_domains(claim.member, row, levels, hosts.nodes)
+            of_member = known.closed_domains(claim.member, row, levels, hosts.nodes)
             closed_domains |= {
-                token: closed for token, closed in found.items() if token in claim.fences
+                token: closed for token, closed in of_member.items() if token in claim.fences
             }
         recorded = self._store.domains() if closed_domains else {}
         for token, closed in closed_domains.items():
@@ -464,10 +471,10 @@ def _on_their_way(draft, kept):
 ASKED = 'asked for '
 
 
-def _asking(state, asked):
+def _asking(state, replacement):
     """Return the member's state, to be planned for an instance that is being built. Claims of
     earlier, failed attempts do not bind it to a host."""
-    request = dataclasses.replace(asked, member_placement=None)
+    request = dataclasses.replace(replacement, member_placement=None)
     return dataclasses.replace(state, kind=ASKED + state.member, request=request, held=())
 
 
@@ -494,10 +501,10 @@ def _planned(draft, nodes):
             more.subtract(plan_quota.of_claim(state.planned))
         here = (state.built or state.planned) if nodes is None else state.on(nodes[place].uuid)
         if draft.kept(state, here) is None:
-            asked = collections.Counter(state.request.resources)
+            requested = collections.Counter(state.request.resources)
             for group in state.request.groups:
-                asked.update(dict(group.resources))
-            more.update(plan_quota.amounts(asked))
+                requested.update(dict(group.resources))
+            more.update(plan_quota.amounts(requested))
         elif here.state == PLANNED:
             more.update(plan_quota.of_claim(here))
     return more

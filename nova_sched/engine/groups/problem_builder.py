@@ -108,8 +108,8 @@ def _plain(hosts, request, mask):
 
 
 def _free(hosts, name):
-    found = hosts.resources.get(name)
-    return np.zeros(len(hosts), dtype=np.int64) if found is None else found.free.copy()
+    column = hosts.resources.get(name)
+    return np.zeros(len(hosts), dtype=np.int64) if column is None else column.free.copy()
 
 
 def _is_vague(hosts, request):
@@ -151,7 +151,7 @@ def _cells(hosts, rows):
     slots = np.unique(hosts.machine[rows])
     topologies = {slot: values[slot].topology for slot in slots.tolist()
                   if values[slot] is not None and values[slot].topology is not None}  # fmt: skip
-    count = max((len(one.cells) for one in topologies.values()), default=0)
+    count = max((len(topology.cells) for topology in topologies.values()), default=0)
     if not 0 < count <= MAX_CELLS:
         return 0, []
     table = np.zeros((len(values), count, len(OF_A_CELL)), dtype=np.int64)
@@ -164,8 +164,8 @@ def _cells(hosts, rows):
                 int(cell.memory_mb * machine.ram_ratio) - cell.memory_usage_mb,
                 int(cell.free_plain_memory_mb),
             )
-    found = table[hosts.machine].reshape(len(hosts), -1)
-    return count, list(found.T)
+    columns = table[hosts.machine].reshape(len(hosts), -1)
+    return count, list(columns.T)
 
 
 def _ways(request, count):
@@ -174,11 +174,11 @@ def _ways(request, count):
     sizes = [_size(cell) for cell in request.pieces.guest.cells]
     if len(sizes) > count:
         return [()]
-    found = (
+    ways = (
         tuple(sorted(zip(chosen, sizes, strict=True)))
         for chosen in itertools.permutations(range(count), len(sizes))
     )
-    return [*dict.fromkeys(found)][:MAX_WAYS]
+    return [*dict.fromkeys(ways)][:MAX_WAYS]
 
 
 class Outdated(Exception):
@@ -226,9 +226,9 @@ def build_problem(hosts, steps, lifted):
         begin_s = time.monotonic()
         with lifted():
             least_s = 2 * (time.monotonic() - begin_s)  # lifting must not be most of the work
-            for made in steps:
-                if made is not None:
-                    return made if is_one_state else dataclasses.replace(made, exact=False)
+            for problem in steps:
+                if problem is not None:
+                    return problem if is_one_state else dataclasses.replace(problem, exact=False)
                 is_over = hosts.pause is not None and hosts.pause()
                 if is_over and time.monotonic() - begin_s >= least_s:
                     break
@@ -261,8 +261,8 @@ def problem_steps(cluster, rules, levels, states, policies, settings, caps, own)
     closed, removed_by = {}, {}
     for number, request in enumerate(requests):
         places = np.flatnonzero((kind == number) & (sites.built < 0))[:1].tolist()
-        found = yield from settled(hosts, _judged, rules, hosts, request, bool(places))
-        rows, weights, refused = found
+        judged = yield from settled(hosts, _judged, rules, hosts, request, bool(places))
+        rows, weights, refused = judged
         mask[number, rows] = True
         score[number, rows] = weights
         for place in places if refused else ():
@@ -279,8 +279,8 @@ def problem_steps(cluster, rules, levels, states, policies, settings, caps, own)
     for (name, uuid), most in (caps or {}).items():
         if uuid in rows_of and name in numbers:
             cap = _full(mask) if cap is None else cap
-            there = cap[numbers[name]]
-            there[rows_of[uuid]], exact = min(there[rows_of[uuid]], most), False
+            limits = cap[numbers[name]]
+            limits[rows_of[uuid]], exact = min(limits[rows_of[uuid]], most), False
     names = list(levels)
     problem = Problem(
         names=[state.member for state in states],

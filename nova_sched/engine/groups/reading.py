@@ -134,7 +134,8 @@ def _mapping(value, where):
     if not isinstance(value, dict):
         raise errors.InvalidRequest(where, f'{words.short(value)} is not a mapping')
     return {
-        words.name(name, where): words.plain(one, f'{where}.{name}') for name, one in value.items()
+        words.name(name, where): words.plain(item, f'{where}.{name}')
+        for name, item in value.items()
     }
 
 
@@ -190,6 +191,6 @@ def _traits(member):
         named['image.properties'] = member.image.properties
     for where, named_here in named.items():
         for key, verdict in named_here.items():
-            found = KEY.fullmatch(key)
-            if found and found[1] == 'trait' and verdict in (REQUIRED, FORBIDDEN):
-                yield f'{where}.{key}', found[3], verdict
+            match = KEY.fullmatch(key)
+            if match and match[1] == 'trait' and verdict in (REQUIRED, FORBIDDEN):
+                yield f'{where}.{key}', match[3], verdict

@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 
 LOADS = 'nova_sched.engine.groups.reading'
 PROCESSES = 2  # at once: one for a project that sends hard templates, one for the others
-MEMORY = 256 * 2**20  # bytes for one reading; the largest template takes a fifth of it
+MAX_MEMORY = 256 * 2**20  # bytes for one reading; the largest template takes a fifth of it
 MAX_ANSWER = 64 * 2**20  # bytes
 # Calls, each of which holds a thread of the scheduler's.
 MAX_CALLS_OF_PROJECT = 16
@@ -88,7 +88,7 @@ class TemplateReaders:
         key = object() if project_id is None else project_id
         with self._lock:
             turn = self._turns.get(key) or _Turn()
-            calls = sum(one.calls for one in self._turns.values())
+            calls = sum(other.calls for other in self._turns.values())
             most = MAX_CALLS if turn.calls else MAX_FIRST_CALLS
             if turn.calls >= MAX_CALLS_OF_PROJECT or calls >= most:
                 raise errors.RateLimited('one after the other', 1)
@@ -136,7 +136,7 @@ class TemplateReaders:
                 return process
             process.end()
         try:
-            process = ChildProcess(LOADS, NICE, MEMORY)
+            process = ChildProcess(LOADS, NICE, MAX_MEMORY)
             process.wait_until_ready(START_S)
         except (OSError, EOFError) as error:
             LOG.exception('A reader of templates cannot start')

@@ -106,19 +106,19 @@ class GroupViews:
         Instances have to move, or to be resized.
         """
         moves = _moves(draft, hosts, self._cluster)
-        told = [
+        warnings = [
             f'Member {state.member} is already built with its previous description: resize it'
             for state in draft.member_states
             if state.held and state.member in draft.changed
         ]
         # They name no host, because owners read them.
-        told += [
+        warnings += [
             f'Member {state.member} is moving to another host than its planned one: '
             'revert its move'
             for state, host in zip(draft.member_states, hosts.tolist(), strict=True)
             if state.bound is not None and state.bound.node_uuid != draft.group_problem.nodes[host]
         ]
-        return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *told))
+        return dataclasses.replace(view, moves=moves, warnings=(*view.warnings, *warnings))
 
     def see(self, known, claims, dry_run=False):
         """Return the GroupView of a group with these claims."""
@@ -146,14 +146,14 @@ class GroupViews:
         the group. It has no names: owners may read it, and the log has them for operators."""
         if not tokens:
             return []
-        found = [
+        counts = [
             max(outsiders.of(node, token)[1] for token in tokens & node.fences)
             for node in self._cluster
             if not tokens.isdisjoint(node.fences)
         ]
-        if not any(found):
+        if not any(counts):
             return []
-        hosts = count(sum(map(bool, found)), 'host')
+        hosts = count(sum(map(bool, counts)), 'host')
         had = 'with instances from outside the group'
         return [f'{hosts} joined an exclusive domain of the group {had}']
 
@@ -208,8 +208,8 @@ def status_of(record, known, claims):
     with claims counts as complete."""
     if record.deleted:
         return DELETING
-    there = {claim.member for claim in claims}
-    if not there or (known is not None and not there >= known.definition.members.keys()):
+    members = {claim.member for claim in claims}
+    if not members or (known is not None and not members >= known.definition.members.keys()):
         return INCOMPLETE
     states = {claim.state for claim in claims}
     if states <= {PLANNED}:
@@ -230,7 +230,7 @@ def _required_move(cluster, state, target_uuid, reason):
 
 def _moves(draft, hosts, cluster):
     """Return the moves of instances that a plan needs, without those in progress."""
-    sites, nodes, found = draft.group_problem.sites, draft.group_problem.nodes, []
+    sites, nodes, moves = draft.group_problem.sites, draft.group_problem.nodes, []
     if not sites.is_built.any():
         return ()
     problem = draft.group_problem.problem
@@ -241,9 +241,9 @@ def _moves(draft, hosts, cluster):
         if not isinstance(number, str)
     ]
     for state, host in zip(draft.member_states, hosts.tolist(), strict=True):
-        there = state.on(nodes[host])
-        if state.held and (there is None or there.state == PLANNED):
+        claim = state.on(nodes[host])
+        if state.held and (claim is None or claim.state == PLANNED):
             own = [words for policy, words in broken if state.member in (*policy.a, *policy.b)]
             why_so = '; '.join(own) or 'the policies of its group'
-            found.append(_required_move(cluster, state, nodes[host], why_so))
-    return tuple(found)
+            moves.append(_required_move(cluster, state, nodes[host], why_so))
+    return tuple(moves)

@@ -65,13 +65,13 @@ class SchedulerMembership:
         moment_s = self._monotonic()
         before, self._heartbeats = self._heartbeats, {}
         rows = self._store.alive(now_s - KEPT_S)
-        for one in rows:
-            last = before.get(one.uuid, (None, 0.0))
-            self._heartbeats[one.uuid] = last if last[0] == one.seen_s else (one.seen_s, moment_s)
+        for row in rows:
+            last = before.get(row.uuid, (None, 0.0))
+            self._heartbeats[row.uuid] = last if last[0] == row.seen_s else (row.seen_s, moment_s)
         alive = sorted(
             name for name, (_, new_s) in self._heartbeats.items() if moment_s - new_s < SILENT_S
         )
-        self.hosts = frozenset(one.host for one in rows if one.uuid in alive) | {self._host}
+        self.hosts = frozenset(row.host for row in rows if row.uuid in alive) | {self._host}
         self.position_and_count = (
             (alive.index(self.uuid), len(alive)) if self.uuid in alive else (0, 1)
         )
@@ -82,9 +82,9 @@ class SchedulerMembership:
         A live process whose row is dropped by mistake, because it has process IDs of its own,
         writes it again with its next heartbeat.
         """
-        for one in self._store.alive(now_s - KEPT_S):
-            if one.host == self._host and one.pid != self._pid and not psutil.pid_exists(one.pid):
-                self._store.remove(one.uuid)
+        for row in self._store.alive(now_s - KEPT_S):
+            if row.host == self._host and row.pid != self._pid and not psutil.pid_exists(row.pid):
+                self._store.remove(row.uuid)
 
     def forget(self):
         """Drop the rows of processes that ended long ago. Raises StoreUnavailable."""

@@ -156,10 +156,14 @@ class NovaHosts:
         candidates = CandidateSet(len(hosts))
         narrow(candidates, hosts, request)
         rows, zone = candidates.rows(), request.availability_zone
-        of_zone = (one for one in hosts.aggregates if zone and one.availability_zone == zone)
+        of_zone = (
+            aggregate
+            for aggregate in hosts.aggregates
+            if zone and aggregate.availability_zone == zone
+        )
         return (
             hosts.nodes[rows[0]].uuid if len(rows) == 1 else None,
-            frozenset(one.uuid for one in of_zone if one.uuid is not None),
+            frozenset(aggregate.uuid for aggregate in of_zone if aggregate.uuid is not None),
             hosts.is_owned,
         )
 
@@ -169,11 +173,11 @@ class NovaHosts:
         nodes = [self._cluster.node(uuid) for uuid in node_uuids]
         if hosts:
             nodes += [node for node in self._cluster.snapshot() if node.host in hosts]
-        found: dict[str | None, dict[str, list[str]]] = {}
+        by_cell: dict[str | None, dict[str, list[str]]] = {}
         for node in nodes:
             if node is not None:
-                found.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(node.uuid)
-        return found
+                by_cell.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(node.uuid)
+        return by_cell
 
     def explained(self, nodes):
         """Returns what the consumers of nodes hold (by node and consumer), of those nodes for
@@ -183,29 +187,29 @@ class NovaHosts:
         These are nodes without claims: all is unclaimed. And nodes whose claims are for just these
         instances, and add up to just that.
         """
-        found = {}
+        usages = {}
         for uuid, (used, instances) in nodes.items():
             node = self._cluster.node(uuid)
             claims = node.claims if node is not None else {}
             if not claims:
-                found[uuid] = {NAMELESS: used, **{one: {} for one in instances}}
+                usages[uuid] = {NAMELESS: used, **{instance: {} for instance in instances}}
             elif claims.keys() == instances and all(map(_is_settled, claims.values())):
-                held = {one: claim.resources for one, claim in claims.items()}
+                held = {consumer: claim.resources for consumer, claim in claims.items()}
                 total = sums(held.values())
                 if {name: some for name, some in total.items() if some} == used:
-                    found[uuid] = held
-        return found
+                    usages[uuid] = held
+        return usages
 
     def standing(self):
         """Returns cell UUID -> host -> (state, why) for each host that has reported. ``state`` is
         one of UP, LEFT_OUT, DISABLED, FORCED_DOWN and SILENT; ``why`` is None for UP. A host is UP
         if one of its nodes is."""
-        found: dict[str | None, dict[str, tuple[str, str | None]]] = {}
+        by_cell: dict[str | None, dict[str, tuple[str, str | None]]] = {}
         for node in self._cluster:
-            of_cell = found.setdefault(node.cell_uuid, {})
+            of_cell = by_cell.setdefault(node.cell_uuid, {})
             if of_cell.get(node.host, (None,))[0] != UP:
                 of_cell[node.host] = self._standing(node)
-        return found
+        return by_cell
 
     def _standing(self, node):
         hosts, service = self._cluster.hosts, node.service

@@ -26,7 +26,7 @@ from nova_sched.logs import Problems
 LOG = logging.getLogger(__name__)
 
 UNREAD = -1  # lower than each generation of a node in the store
-SOME = 100  # stale nodes that are read at once
+MAX_STALE_NODES = 100  # stale nodes that are read at once
 UNWATCHED_S = 60.0  # three times the interval at which each scheduler looks for overdue claims
 
 
@@ -62,7 +62,7 @@ class StateSync:
     def heal(self):
         """Read some of the stale nodes."""
         self.wake.clear()
-        some = sorted(self._stale)[:SOME]
+        some = sorted(self._stale)[:MAX_STALE_NODES]
         if some:
             self.catch_up(some, {})
         self._stale.difference_update(some)
@@ -96,7 +96,7 @@ class StateSync:
                 self._cluster.see(node.host, seen_s)
 
     def _replace_services(self, services):
-        removed = self._cluster.hosts_with_settings() - {one.host for one in services}
+        removed = self._cluster.hosts_with_settings() - {service.host for service in services}
         for service in (*services, *map(ServiceFacts, removed)):
             self._cluster.set_service(**dataclasses.asdict(service))
 
@@ -104,9 +104,13 @@ class StateSync:
         """(id, aggregate) where the host state differs from all of these; None for one that is
         gone."""
         known = self._cluster.hosts.aggregates
-        there = {aggregate.id: aggregate for aggregate in aggregates}
-        names = [*(one.id for one in known if one.id not in there), *there]
-        return [(one, there.get(one)) for one in names if known.get(one) != there.get(one)]
+        given = {aggregate.id: aggregate for aggregate in aggregates}
+        names = [*(aggregate.id for aggregate in known if aggregate.id not in given), *given]
+        return [
+            (aggregate_id, given.get(aggregate_id))
+            for aggregate_id in names
+            if known.get(aggregate_id) != given.get(aggregate_id)
+        ]
 
     def _adopt_all(self, nodes):
         for facts in nodes:
@@ -164,7 +168,7 @@ class StateSync:
         for outcome in lost:
             for uuid in outcome.gone:
                 self._cluster.remove(uuid)
-            fresh |= {one.report.node_uuid: one for one in outcome.fresh}
+            fresh |= {facts.report.node_uuid: facts for facts in outcome.fresh}
             uses |= {} if outcome.fresh else outcome.used
         if lost:
             self._adopt_all(fresh.values())
@@ -218,7 +222,9 @@ class StateSync:
         """
         planned = [claim for claim in ended if claim.state == PLANNED]
         # Hardware of a planned claim was not picked now: no other claim has it.
-        has_it = [(one.node_uuid, one.parts) for one in (*ended, *known) if one.state == PLANNED]
+        has_it = [
+            (claim.node_uuid, claim.parts) for claim in (*ended, *known) if claim.state == PLANNED
+        ]
         generations = {
             claim.node_uuid: self._cluster.node(claim.node_uuid).generation
             for claim in claims
@@ -236,19 +242,19 @@ class StateSync:
                 closed_domains |= member.closed_domains(row)
         guard = GroupGuard(
             tuple(
-                ServerGroupPolicy(one.uuid, one.policy, one.max_server_per_host)
-                for one in policies.values()
+                ServerGroupPolicy(policy.uuid, policy.policy, policy.max_server_per_host)
+                for policy in policies.values()
             ),
             tuple(claim.key for claim in planned),
             serial=serial,
             closed_domains=tuple(closed_domains.values()),
         )
-        replaced = (one for one in (*ended, *known) if one.is_provisional)
+        replaced = (claim for claim in (*ended, *known) if claim.is_provisional)
         runs = {
-            there.uuid: there.node_uuid
+            running.uuid: running.node_uuid
             for consumer in {claim.consumer_uuid for claim in claims}
-            for there in self._cluster.claims_of(consumer)
-            if there.is_confirmed
+            for running in self._cluster.claims_of(consumer)
+            if running.is_confirmed
         }
         return Placement(
             tuple(claims),
@@ -333,8 +339,8 @@ class StateSync:
     def claims_of(self, consumer_uuid):
         """The consumer's claims as the store has them; the host state has the same then."""
         claims, known = self._store.claims(consumer_uuid), self._cluster.claims_of(consumer_uuid)
-        if {one.key: one for one in claims} != {one.key: one for one in known}:
-            self.catch_up(sorted({one.node_uuid for one in (*claims, *known)}), {})
+        if {claim.key: claim for claim in claims} != {claim.key: claim for claim in known}:
+            self.catch_up(sorted({claim.node_uuid for claim in (*claims, *known)}), {})
         return claims
 
     def set_aggregates(self, aggregates):
@@ -388,8 +394,8 @@ class StateSync:
             self._store.set_instances(host, instances)
             self._take_list(host, instances)
         nodes = self._cluster.nodes_of(host)
-        found = (node.claims[uuid] for uuid in confirmed for node in nodes if uuid in node.claims)
-        waiting = [one.consumer_uuid for one in found if not one.is_confirmed]
+        listed = (node.claims[uuid] for uuid in confirmed for node in nodes if uuid in node.claims)
+        waiting = [claim.consumer_uuid for claim in listed if not claim.is_confirmed]
         if waiting:
             self.caught_up_with(self._store.confirm(waiting, [node.uuid for node in nodes]))
 

@@ -134,7 +134,7 @@ class RebalancesEndpoint:
         if self._store() is None:
             why = 'rebalances are kept in a database, and [claims] store is memory'
             raise errors.InvalidRequest('moves', why)
-        self._store().create(wanted, close_s=close_s, made=own_uuid)
+        self._store().create(wanted, close_s=close_s, new_uuid=own_uuid)
         return self._shown(own_uuid)
 
     @expected

@@ -26,7 +26,7 @@ import uuid
 from nova_sched import errors, service
 from nova_sched.conf import CONF
 from nova_sched.engine.context import Context
-from nova_sched.engine.cycle import LOSSES
+from nova_sched.engine.cycle import MAX_LOSSES
 from nova_sched.engine.decide import settings_for
 from nova_sched.engine.place import Placer
 from nova_sched.engine.sync.state_sync import StateSync
@@ -142,7 +142,7 @@ class Member:
                 return True
             tally.conflicts += 1
             tally.lost += not losses
-            if losses + 1 >= LOSSES:
+            if losses + 1 >= MAX_LOSSES:
                 self.state_sync.refresh()
         tally.given_up += 1
         return False

@@ -31,7 +31,7 @@ from nova_sched.db.jobs import (
     CHUNK,
     DONE,
     FAILED,
-    LETTERS,
+    MAX_REASON_CHARS,
     QUEUED,
     JobEntry,
     QuotaHold,
@@ -203,9 +203,9 @@ class Jobs(Battery):
 
     def test_any_reason_can_be_kept(self, job_table):
         job_table.open([entry()])
-        ended = job_table.settle(uuid_of('a'), FAILED, NOW, why='ü\0' + 'x' * 2 * LETTERS)
+        ended = job_table.settle(uuid_of('a'), FAILED, NOW, why='ü\0' + 'x' * 2 * MAX_REASON_CHARS)
         assert job_table.find(uuid_of('a')) == ended
-        assert (ended.why[:2], len(ended.why)) == ('üx', LETTERS)
+        assert (ended.why[:2], len(ended.why)) == ('üx', MAX_REASON_CHARS)
 
     def test_a_create_is_cancelled_while_it_is_queued(self, job_table):
         job_table.open(

@@ -65,9 +65,9 @@ class Rebalances:
 
     def test_a_repeated_call_keeps_one_rebalance(self, rebalances):
         named = uuid_of('named')
-        assert rebalances.create(MOVES_OF_TWO, made=named) == named
+        assert rebalances.create(MOVES_OF_TWO, new_uuid=named) == named
         before = rebalances.moves(named)
-        assert rebalances.create(MOVES_OF_TWO, made=named) == named
+        assert rebalances.create(MOVES_OF_TWO, new_uuid=named) == named
         assert rebalances.moves(named) == before
         assert len(rebalances.list()) == 1
 

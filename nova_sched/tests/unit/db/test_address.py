@@ -53,7 +53,7 @@ def test_the_file_of_sqlite(tmp_path, content, is_database):
     if is_database:
         assert address.sqlite_file(f'sqlite:///{file}') == file
     else:
-        with pytest.raises(errors.BadConfig, match='is no SQLite database'):
+        with pytest.raises(errors.BadConfig, match='is not a SQLite database'):
             address.sqlite_file(f'sqlite:///{file}')
 
 

@@ -26,7 +26,7 @@ from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.db import engine, transactions
-from nova_sched.db.transactions import MAX_LETTERS, MAX_ROWS, _chunks
+from nova_sched.db.transactions import MAX_CHARS, MAX_ROWS, _chunks
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.db import bulk
 
@@ -501,9 +501,9 @@ class TestBulk(bulk.Bulk):
         pytest.param([], [], id='nothing'),
         pytest.param([1] * MAX_ROWS, [MAX_ROWS], id='as many rows as one takes'),
         pytest.param([1] * (MAX_ROWS + 1), [MAX_ROWS, 1], id='one more'),
-        pytest.param([MAX_LETTERS // 2] * 3, [2, 1], id='as many letters as one takes, and more'),
+        pytest.param([MAX_CHARS // 2] * 3, [2, 1], id='as many letters as one takes, and more'),
         pytest.param(
-            [1, MAX_LETTERS + 1, 1], [1, 1, 1], id='a row that is too long for any is alone'
+            [1, MAX_CHARS + 1, 1], [1, 1, 1], id='a row that is too long for any is alone'
         ),
     ],
 )

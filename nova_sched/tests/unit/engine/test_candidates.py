@@ -110,7 +110,7 @@ class TestOffer:
             raise errors.MalformedObject('Candidate.host', 'it cannot be told')
 
         with pytest.raises(errors.MalformedObject):
-            world.candidates.offer([request(instance_uuid=A)], 'spec', told=told)
+            world.candidates.offer([request(instance_uuid=A)], 'spec', convert=told)
         assert world.offers.count == 0
 
     def test_nothing_is_claimed(self):

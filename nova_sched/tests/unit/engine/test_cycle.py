@@ -20,7 +20,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claim import VCPU
 from nova_sched.claims import Placement
-from nova_sched.engine.cycle import LOSSES, Order
+from nova_sched.engine.cycle import MAX_LOSSES, Order
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish, Unsteady
@@ -256,7 +256,7 @@ class TestLostRaces:
             ]
         )
         assert made.place(asks()) == [['host-39']]
-        assert made.scheduler.figures.conflicts == LOSSES
+        assert made.scheduler.figures.conflicts == MAX_LOSSES
 
     def test_no_host_is_left_after_a_lost_race(self):
         store = Contested()

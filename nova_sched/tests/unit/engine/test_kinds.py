@@ -332,7 +332,7 @@ def test_a_dropped_kind_frees_its_memory():
 
 
 def test_kinds_asked_for_once_are_forgotten(monkeypatch):
-    monkeypatch.setattr(kinds, 'WAITING', 2)
+    monkeypatch.setattr(kinds, 'MAX_WAITING', 2)
     known = kinds_of(cluster(3))
     for size in (1, 2, 3, 1):
         assert known.find(asked(memory_mb=size)) is None

@@ -25,7 +25,7 @@ from nova_sched.engine import Settings
 from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.cycle import PollRequired
 from nova_sched.engine.groups.member_resolver import ReplanRequired
-from nova_sched.engine.loop import BUSY, IDLE_S, Deferred, Loop, StoreRetry
+from nova_sched.engine.loop import IDLE_S, MAX_BUSY, Deferred, Loop, StoreRetry
 
 
 class Handler:
@@ -493,12 +493,14 @@ def working(*troubles):
     'troubles',
     [
         pytest.param([], id='none'),
-        pytest.param([TAKEN] * (BUSY - 1), id='others in the way'),
-        pytest.param([AWAY] * (3 * BUSY), id='a long outage'),
+        pytest.param([TAKEN] * (MAX_BUSY - 1), id='others in the way'),
+        pytest.param([AWAY] * (3 * MAX_BUSY), id='a long outage'),
         pytest.param(
-            [AWAY] * (3 * BUSY) + [TAKEN] * 3, id='others in the way after a long outage'
+            [AWAY] * (3 * MAX_BUSY) + [TAKEN] * 3, id='others in the way after a long outage'
         ),
-        pytest.param([TAKEN] * (BUSY - 1) + [AWAY] + [TAKEN] * (BUSY - 1), id='and before it'),
+        pytest.param(
+            [TAKEN] * (MAX_BUSY - 1) + [AWAY] + [TAKEN] * (MAX_BUSY - 1), id='and before it'
+        ),
     ],
 )
 def test_it_is_done_in_the_end(troubles):
@@ -507,4 +509,4 @@ def test_it_is_done_in_the_end(troubles):
 
 def test_it_gives_up_where_others_are_always_in_the_way():
     with pytest.raises(errors.StoreBusy):
-        store_retry().until_done(working(*[TAKEN] * BUSY))
+        store_retry().until_done(working(*[TAKEN] * MAX_BUSY))

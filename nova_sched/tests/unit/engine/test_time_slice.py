@@ -19,7 +19,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.engine import time_slice
 from nova_sched.engine.clock import Received, handling
-from nova_sched.engine.cycle import LOSSES, PLACE, Order
+from nova_sched.engine.cycle import MAX_LOSSES, PLACE, Order
 from nova_sched.engine.loop import Message
 from nova_sched.engine.time_slice import SLICE_S, YIELD_S, TimeSlice
 from nova_sched.filters import numa_topology
@@ -250,7 +250,7 @@ def test_a_paused_request_leaves_no_claim(tiny):
 def test_a_request_that_lost_often_is_not_paused(tiny):
     made = world()
     message = Message(PLACE, Order([asks('new', cells=1)]))
-    message.attempts = LOSSES
+    message.attempts = MAX_LOSSES
     known = made.send_place(asks('known'))
     made.loop._queue.put(message)
     made.loop.turn()

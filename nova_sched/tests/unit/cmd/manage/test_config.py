@@ -200,7 +200,7 @@ def test_an_agent_must_report_more_often_than_it_may_be_silent(read):
         ),
         pytest.param(
             'sqlite:///{folder}/one.conf',
-            ['{folder}/one.conf is no SQLite database'],
+            ['{folder}/one.conf is not a SQLite database'],
             id='other file',
         ),
         pytest.param(

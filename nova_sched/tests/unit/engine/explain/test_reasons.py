@@ -112,7 +112,7 @@ class TestReplay:
 
     def test_only_some_hosts_are_named(self):
         (told,) = reasons.replay(talkers([]), cluster(50).hosts, request())
-        assert (told.gone, len(told.removed)) == (50, reasons.NAMED)
+        assert (told.gone, len(told.removed)) == (50, reasons.MAX_NAMED)
 
     def test_a_rule_that_cannot_say_why_is_no_failure(self, caplog):
         (told,) = reasons.replay(rules([Tongueless()], always_on=[]), cluster(2).hosts, request())
@@ -268,7 +268,12 @@ class TestReason:
     def test_hosts_that_passed_only_now(self):
         # The rules leave a host, but an earlier instance's round did not.
         error = reasons.refusal(
-            CandidateSet(3), talkers(['host-0']), cluster(3).hosts, request(), found=1, asked=2
+            CandidateSet(3),
+            talkers(['host-0']),
+            cluster(3).hosts,
+            request(),
+            with_hosts=1,
+            instances=2,
         )
         assert error.reason == (
             'There are not enough hosts available. 1 of 2 instances found a host. '
@@ -311,7 +316,7 @@ class TestReason:
     [
         pytest.param({}, 'none after A: 3 are not as wanted', id='one instance'),
         pytest.param(
-            {'found': 2, 'asked': 5},
+            {'with_hosts': 2, 'instances': 5},
             '2 of 5 instances, then none after A: 3 are not as wanted',
             id='several',
         ),

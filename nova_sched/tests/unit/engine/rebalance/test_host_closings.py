@@ -315,7 +315,7 @@ class NovaHost:
         self.one, self.other = self._closings(self.api), self._closings(client_of(fake))
         reason = f'{REASON} x until 2030-01-01T00:00:00Z'
         if has_row:
-            moving.rebalances.create([move(SERVERS[0])], close_s=60.0, made=uuid_of('first'))
+            moving.rebalances.create([move(SERVERS[0])], close_s=60.0, new_uuid=uuid_of('first'))
             self.other.turn()
             moving.rebalances.stop(uuid_of('first'))
         else:

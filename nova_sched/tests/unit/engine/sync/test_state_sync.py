@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.claims import Placement, ServiceFacts
 from nova_sched.claims.values import Changes
-from nova_sched.engine.sync.state_sync import SOME
+from nova_sched.engine.sync.state_sync import MAX_STALE_NODES
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
 from nova_sched.tests.unit.engine.two_hosts import A, B, C, asks, commit, node, states, used, world
 from nova_sched.tests.unit.engine.world import fresh, picture
@@ -163,10 +163,12 @@ class TestOwnCommits:
     def test_some_stale_nodes_are_read_at_once(self, world):
         looked = []
         world.state_sync.catch_up = lambda nodes, seen: looked.append(len(nodes))
-        world.state_sync._mark_stale(uuid_of(f'node {number}') for number in range(2 * SOME + 50))
+        world.state_sync._mark_stale(
+            uuid_of(f'node {number}') for number in range(2 * MAX_STALE_NODES + 50)
+        )
         while world.state_sync.wake.is_set():
             world.state_sync.heal()
-        assert looked == [SOME, SOME, 50]
+        assert looked == [MAX_STALE_NODES, MAX_STALE_NODES, 50]
 
     def test_a_refresh_leaves_no_stale_node(self, world):
         world.state_sync._mark_stale([node()])
