@@ -212,10 +212,8 @@ class Claim:
         """Returns this claim merged with a later claim of the same consumer on the same node.
 
         A pending claim is replaced. A confirmed claim is resized, unless it has that size, or gets
-        it by the open resize. An open resize may have been settled with either size, and nobody
-        has said so yet: until the later one is settled, the claim holds no less than before. The
-        same claim again can change only its position in a group, and, while it is pending, that it
-        is of several requests.
+        it by the open resize. The same claim again can change only its position in a group, and,
+        while it is pending, that it is of several requests.
         """
         regrouped = self.in_group_of(later)
         if self.uuid == later.uuid:
@@ -226,12 +224,21 @@ class Claim:
         if (sizes.new, sizes.parts) == (later.resources, later.parts):
             return regrouped
         resizing = Resizing(sizes.old, later.resources, later.parts, later.uuid)
-        both = resizing.together
-        if self.resizing:
-            held = self.resources.items()
-            both |= {name: max(amount, both.get(name, 0)) for name, amount in held}
+        both = self.resources_while(later.resources)
         times = {'changed_s': later.created_s, 'expires_s': later.expires_s}
         return dataclasses.replace(regrouped, resources=both, resizing=resizing, **times)
+
+    def resources_while(self, new):
+        """Returns what a confirmed claim holds while it is resized to ``new``, amounts by class.
+
+        An open resize may have been settled with either size, and nobody has said so yet: until
+        the later one is settled, the claim holds no less than before.
+        """
+        if not self.resizing:
+            return Resizing(self.resources, new).together
+        both = Resizing(self.resizing.old, new).together
+        held = self.resources.items()
+        return both | {name: max(amount, both.get(name, 0)) for name, amount in held}
 
     def is_for(self, later):
         """Returns whether this pending claim is what a later one of the same consumer on the same

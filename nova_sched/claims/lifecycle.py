@@ -41,8 +41,7 @@ def leaving(keys, selector):
     def change(claim):
         if claim.key not in keys or not selector.covers(claim):
             return claim
-        is_resize = claim.resizing and selector.claim_uuid == claim.name != claim.uuid
-        return claim.reverted() if is_resize else None
+        return claim.reverted() if selector.names_resize(claim) else None
 
     return change
 

@@ -17,7 +17,6 @@ import logging
 import math
 
 from nova_sched import errors
-from nova_sched.claim import Resizing
 from nova_sched.conf import CONF
 from nova_sched.hardware import Overdrawn, providers
 from nova_sched.hardware.machine import Machine
@@ -136,8 +135,7 @@ class Node(ClaimableMixin):
         if held is None or not held.is_confirmed or inventory is None:
             return None
         new = request.resources[resource_class]
-        old = held.resizing.old if held.resizing else held.resources
-        both = Resizing(old, request.resources).together[resource_class]
+        both = held.resources_while(request.resources)[resource_class]
         more = both - held.resources.get(resource_class, 0)
         room = both <= inventory.largest and more <= self.usage(resource_class).available
         allowed = not new or (new >= inventory.min_unit and new % max(inventory.step_size, 1) == 0)

@@ -502,16 +502,28 @@ class NovaHost(Host):
             wait(self.cloud.timeline, min(self.cloud.interval_s / 2, DOWN_S / 2))
 
     def _update_always(self) -> None:
-        for server, migration in [*self.evacuated.items()]:
-            self.client.leave(uuid_of(server), self.uuid)
-            self.migration(migration, 'completed')
-            self.evacuated.pop(server, None)
         while True:
+            self._leave_evacuated()
             self.update()
             self._remove_deleted()
             servers = [uuid_of(server) for server in self.truth]
             self.cloud.cast('sync_instance_info', host_name=self.name, instance_uuids=servers)
             wait(self.cloud.timeline, 3 * self.cloud.interval_s)
+
+    def _leave_evacuated(self) -> None:
+        """Remove what servers that were evacuated have here.
+
+        Nova does that once, at the start of the service, and leaves to operators what a migration
+        that is open at that time has here. This host tries again until the migration is settled.
+        """
+        for server, migration in [*self.evacuated.items()]:
+            held = map(self.cloud.name_of, self.cloud.placement.held(self.uuid))
+            if any(name.startswith(f'{server} migration ') for name in held):
+                continue
+            if server not in self.truth:
+                self.client.leave(uuid_of(server), self.uuid)
+            self.migration(migration, 'completed')
+            self.evacuated.pop(server, None)
 
     def _remove_deleted(self) -> None:
         """Remove what deleted servers are allocated here: a late request may have written it."""

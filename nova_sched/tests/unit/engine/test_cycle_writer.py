@@ -106,23 +106,30 @@ def test_what_is_taken_back_is_decided_again_though_it_was_confirmed(world):
     assert world.cluster.claims_of(A) == [after]
 
 
-def test_a_resize_that_is_taken_back_leaves_the_server_its_claim(world):
-    """A server that runs is resized on its host, which is not up by then."""
+@pytest.mark.parametrize('taken_back', [True, False])
+def test_a_resize_that_is_not_written_leaves_the_server_its_claim(world, taken_back):
+    """A server that runs is resized on its host: its allocations are gone from there by then, or
+    Placement has not taken them. Then the request is decided again."""
     here = {'instance_uuid': A, 'force_hosts': ['host-0']}
     world.send_place(request(vcpus=2, **here))
     world.loop.turn()
     world.writer.end(True)
     world.loop.turn()
     (before,) = world.store.claims()
-    world.send_place(request(vcpus=1, **here))
+    found = world.send_place(request(vcpus=1, **here))
     world.loop.turn()
     assert [claim.resizing is not None for claim in world.store.claims()] == [True]
-    world.writer.end(WriteOutcome(False, taken_back=True))
+    world.writer.end(WriteOutcome(False, taken_back=taken_back))
     world.loop.turn()
     (after,) = world.store.claims()
     assert (after.state, after.resizing) == (CONFIRMED, None)
     assert (after.uuid, after.resources) == (before.uuid, before.resources)
     assert world.cluster.claims_of(A) == [after]
+    world.loop.turn()
+    world.writer.end(True)
+    world.loop.turn()
+    assert found.result(timeout=0)[0][0].host == 'host-0'
+    assert [claim.resizing is not None for claim in world.store.claims()] == [True]
 
 
 def test_what_is_never_written_is_refused(world):

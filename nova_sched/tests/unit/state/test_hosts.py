@@ -11,8 +11,11 @@
 # under the License.
 """Hosts as they would be: a view changes, and the hosts stay as they are."""
 
+import itertools
+
 import numpy as np
 
+from nova_sched import errors
 from nova_sched.claim import CONFIRMED
 from nova_sched.tests.builders import claim, cluster, hosts, request, uuid_of
 
@@ -72,3 +75,30 @@ def test_a_view_knows_instances_that_grow_by_its_rows():
     assert seen.what_if().growing(asked, 'VCPU') == {1: (2, True)}
     view = seen.what_if(np.array([1, 0, 1]))
     assert view.growing(asked, 'VCPU') == {0: (2, True), 2: (2, True)}
+
+
+def test_a_resize_in_place_finds_the_room_that_its_claim_takes():
+    """The filter and the claim agree for all sizes on a node of 5 CPUs, which others may have
+    filled beyond its capacity meanwhile; an open resize takes no less than it holds."""
+    answers = []
+    for old, opened, new, others in itertools.product((1, 2), (None, 1, 4), (1, 3, 6), range(6)):
+        made = cluster(1, vcpus=5, memory_mb=65536, disk_gb=1000)
+        (node,) = made.hosts.nodes
+        made.add(claim(NEW, node.uuid, vcpus=others, state=CONFIRMED))
+        held = claim(HERE, node.uuid, vcpus=old, state=CONFIRMED, uuid=uuid_of('held'))
+        if opened is not None:
+            asked = claim(HERE, node.uuid, vcpus=opened, uuid=uuid_of('opened'), created_s=1.0)
+            held = held.merged_with(asked)
+        made.add(held)
+        asked = request(instance_uuid=HERE, vcpus=new, memory_mb=512, root_gb=0)
+        ((both, fits),) = made.hosts.growing(asked, 'VCPU').values()
+        try:
+            made.consume(node, asked)
+        except errors.ComputeResourcesUnavailable:
+            taken = None
+        else:
+            taken = made.hosts.nodes[0].claims[HERE].resources['VCPU']
+        answers.append(taken)
+        assert (taken is not None) == fits, (old, opened, new, others)
+        assert taken in (None, both)
+    assert {None, 2, 4} <= set(answers)
