@@ -212,8 +212,8 @@ class Claim:
         """Returns this claim merged with a later claim of the same consumer on the same node.
 
         A pending claim is replaced. A confirmed claim is resized, unless it has that size, or gets
-        it by the open resize. The same claim again can change only its position in a group, and,
-        while it is pending, that it is of several requests.
+        it by the open resize, which is given more time. The same claim again can change only its
+        position in a group, and, while it is pending, that it is of several requests.
         """
         regrouped = self.in_group_of(later)
         if self.uuid == later.uuid:
@@ -222,6 +222,8 @@ class Claim:
             return later if later.top_group else later.in_group_of(self)
         sizes = self.resizing or Resizing(self.resources, self.resources, self.parts)
         if (sizes.new, sizes.parts) == (later.resources, later.parts):
+            if self.resizing:
+                return dataclasses.replace(regrouped, expires_s=later.expires_s)
             return regrouped
         resizing = Resizing(sizes.old, later.resources, later.parts, later.uuid)
         both = self.resources_while(later.resources)

@@ -41,7 +41,8 @@ def leaving(keys, selector):
     def change(claim):
         if claim.key not in keys or not selector.covers(claim):
             return claim
-        return claim.reverted() if selector.names_resize(claim) else None
+        is_resize = claim.resizing and selector.claim_uuid == claim.name != claim.uuid
+        return claim.reverted() if is_resize else None
 
     return change
 

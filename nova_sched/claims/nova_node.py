@@ -127,7 +127,7 @@ def _as_allocated(claim: Claim, use: NovaUse) -> Claim:
     """The claim of an instance that has allocations on the node, of itself or of a migration."""
     if claim.resizing is not None and use.own is None:
         # Nova has noted the old size in a migration. The new one is not written yet.
-        return claim.reverted() if claim.is_given_up else claim
+        return _sized(claim.reverted(), use.amounts) if claim.is_given_up else claim
     if claim.resizing is not None and use.moved is not None:
         return dataclasses.replace(_sized(claim, use.amounts), expires_s=None)
     if claim.resizing is not None:

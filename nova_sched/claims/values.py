@@ -284,7 +284,7 @@ class ClaimSelector(NamedTuple):
     """The claim that a message means: the one with this name (Claim.name); None: any.
 
     ``row``: only if it is still exactly as it was read. ``unconfirmed``: only if it is not
-    confirmed; a resize that it names never is, as long as it is open.
+    confirmed.
     """
 
     claim_uuid: str | None = None
@@ -295,12 +295,8 @@ class ClaimSelector(NamedTuple):
         return (
             self.claim_uuid in (None, claim.name)
             and self.row in (None, claim)
-            and not (self.unconfirmed and claim.is_confirmed and not self.names_resize(claim))
+            and not (self.unconfirmed and claim.is_confirmed)
         )
-
-    def names_resize(self, claim):
-        """Return whether the name is that of the resize that is open on the claim."""
-        return bool(claim.resizing) and self.claim_uuid == claim.name != claim.uuid
 
 
 class ClaimEdit(NamedTuple):

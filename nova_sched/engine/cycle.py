@@ -409,10 +409,10 @@ class Cycle:
         """
         future = attempt.message.future
         try:
-            self._check_claims(attempt.decision)
+            self._check_claims(attempt.outcome.claims)
             self._answers.placed(attempt.message, attempt.decision, attempt.answer, settings)
         except errors.Superseded:
-            self._end_claims(attempt.decision)  # those of its other instances
+            self._end_claims(attempt)  # those of its other instances
             raise
         finally:
             # Its caller has the answer even if the log or the record of it fails.
@@ -422,7 +422,7 @@ class Cycle:
         """End the claims of a decision that was not written. Returns whether its order is decided
         again; else its caller is answered."""
         message = attempt.message
-        self._end_claims(attempt.decision, outcome.taken_back)
+        self._end_claims(attempt, outcome.taken_back)
         if outcome.refusal is not None:
             refusal = errors.NoValidHost(
                 outcome.refusal, attempt.decision.steps, for_tenants=NOT_WRITTEN
@@ -451,27 +451,33 @@ class Cycle:
         destination = dataclasses.replace(destination, host=node.host, node=node.nodename)
         return dataclasses.replace(request, destination=destination)
 
-    def _check_claims(self, decision):
-        """Raise Superseded if a claim of the decision is not in the store any more.
+    def _check_claims(self, claims):
+        """Raise Superseded if a committed claim is not in the store any more.
 
         While the writer wrote, a later call may have replaced the claim, or the claim may have
         expired: the store decides which answer is the last one.
         """
-        for claim in decision.claims:
+        for claim in claims:
             stored = self._until_done(self._context.store.claims, claim.consumer_uuid)
-            if not any(current.has_uuid(claim.uuid) for current in stored):
+            if not any(current.has_uuid(claim.name) for current in stored):
                 raise errors.Superseded(claim.consumer_uuid)
 
-    def _end_claims(self, decision, is_gone=False):
+    def _end_claims(self, attempt, is_gone=False):
         """End the claims of a decision in the store. Those that were confirmed in the meantime
-        stay, unless what confirmed them ``is_gone``.
+        stay, unless what confirmed them ``is_gone``. Of a resize in place only the time is over:
+        the next read of its node tells which size runs.
 
         Raises StoreUnavailable.
         """
-        release = self._context.store.release
-        for claim in decision.claims:
+        store = self._context.store
+        committed = {claim.key: claim for claim in attempt.outcome.claims}
+        for claim in attempt.decision.claims:
+            current = committed.get(claim.key, claim)
+            if current.resizing:
+                self._until_done(store.renew_claim, current, 0.0)
+                continue
             meant = ClaimSelector(claim.name, unconfirmed=not is_gone)
-            edit = self._until_done(release, [claim.key], meant)
+            edit = self._until_done(store.release, [claim.key], meant)
             self._state_sync.dropped(edit.ended, 'could not be written elsewhere')
             self._state_sync.caught_up_with(edit.claims)
 

@@ -784,6 +784,8 @@ class NovaLife(Life):
         selections = self._destinations(self._spec(server.flavor))
         if not selections:
             cloud.nova.build_requests.pop(server.uuid, None)
+            # Its owner deletes it, and with it what a scheduler that was killed has allocated.
+            self._client.remove(server.uuid)
             return False
         self._cell = next(
             cell for cell in cloud.nova.cells if cell.uuid == selections[0].cell_uuid

@@ -51,6 +51,9 @@ def test_a_later_resize_of_an_open_one_holds_no_less():
     assert (both.name, both.resizing.new, both.resources) == ('later', {VCPU: 1}, {VCPU: 6})
     found = settle({'A': use_of({'A': 1, 'mA': 4})}, {'A': both}, lambda _: True, {})
     assert found.claims['A'].resources == {VCPU: 5}
+    refused = dataclasses.replace(both, expires_s=0.0)
+    found = settle({'A': use_of({'mA': 4})}, {'A': refused}, lambda _: True, {})
+    assert (found.claims['A'].resources, found.claims['A'].resizing) == ({VCPU: 4}, None)
 
 
 def use_of(allocated):
