@@ -409,7 +409,7 @@ class Cycle:
         """
         future = attempt.message.future
         try:
-            self._check_claims(attempt.outcome.claims)
+            self._check_claims(attempt)
             self._answers.placed(attempt.message, attempt.decision, attempt.answer, settings)
         except errors.Superseded:
             self._end_claims(attempt)  # those of its other instances
@@ -451,13 +451,14 @@ class Cycle:
         destination = dataclasses.replace(destination, host=node.host, node=node.nodename)
         return dataclasses.replace(request, destination=destination)
 
-    def _check_claims(self, claims):
-        """Raise Superseded if a committed claim is not in the store any more.
+    def _check_claims(self, attempt):
+        """Raise Superseded if a claim of the decision is not in the store any more.
 
         While the writer wrote, a later call may have replaced the claim, or the claim may have
-        expired: the store decides which answer is the last one.
+        expired: the store decides which answer is the last one. A confirmed claim that was there
+        before is not the decision's: a read from before the write may still end it.
         """
-        for claim in claims:
+        for claim in _made_by(attempt):
             stored = self._until_done(self._context.store.claims, claim.consumer_uuid)
             if not any(current.has_uuid(claim.name) for current in stored):
                 raise errors.Superseded(claim.consumer_uuid)
@@ -470,11 +471,9 @@ class Cycle:
         Raises StoreUnavailable.
         """
         store = self._context.store
-        committed = {claim.key: claim for claim in attempt.outcome.claims}
-        for claim in attempt.decision.claims:
-            current = committed.get(claim.key, claim)
-            if current.resizing:
-                self._until_done(store.renew_claim, current, 0.0)
+        for claim in _made_by(attempt):
+            if claim.resizing:
+                self._until_done(store.renew_claim, claim, 0.0)
                 continue
             meant = ClaimSelector(claim.name, unconfirmed=not is_gone)
             edit = self._until_done(store.release, [claim.key], meant)
@@ -520,3 +519,10 @@ class Cycle:
             message.fail(PollRequired(refusal))
         else:
             self._answers.refused(message, refusal, settings)
+
+
+def _made_by(attempt):
+    """The claims of an attempt's decision: resizes in place as the store has them, by the names
+    that they have there, the other ones as they were decided."""
+    resized = {claim.key: claim for claim in attempt.outcome.claims if claim.resizing}
+    return [resized.get(claim.key, claim) for claim in attempt.decision.claims]

@@ -134,6 +134,20 @@ def test_a_resize_that_is_not_written_is_left_to_the_node(world, taken_back):
     assert (again.name, again.expires_s >= resized.expires_s) == (resized.name, True)
 
 
+def test_a_confirmed_claim_that_was_there_before_is_no_answer(world):
+    """A server comes back soon after it left, to a host that was not read since: a read that has
+    begun before the allocations were written ends the claim."""
+    for host in ('host-0', 'host-1', 'host-0'):
+        found = world.send_place(request(instance_uuid=A, force_hosts=[host]))
+        world.loop.turn()
+        world.writer.end(True)
+        world.loop.turn()
+        world.store.allocated(world.store.claims(A))
+        world.state_sync.refresh()
+    with pytest.raises(errors.Superseded):
+        found.result(timeout=0)
+
+
 def test_what_is_never_written_is_refused(world):
     found = world.send_place(request(instance_uuid=A))
     for _ in range(2):
