@@ -30,6 +30,8 @@ SHARE = 8 if IS_BRIEF else 3  # of the random cases, one is tried
 DATABASES = ('mariadb', 'postgresql')
 # What the gate leaves out because it takes longest: parts of the addresses of tests.
 LONG = (
+    'explorer/test_explorer.py::test_a_rule_that_is_taken_out_is_missed[moved',
+    'functional/test_demo.py',
     'integration/test_direct_server.py::test_a_broker_that_takes_no_messages_for_a_while',
     'integration/test_direct_server.py::test_a_message_that_expands_without_end_costs_itself',
     'integration/test_direct_wire.py::test_the_same_queues_are_declared',
@@ -46,10 +48,18 @@ LONG = (
     'integration/test_time.py::test_clocks_that_are_an_hour_off',
     'integration/test_upgrade.py::test_a_job_that_waited_is_done',
     'integration/test_vanish.py',
+    'unit/extensions/optimize/packing/test_tables.py::test_a_share_takes_the_best_device',
+    'unit/extensions/optimize/rebalance/test_exact.py::test_no_rule_breaks',
+    'unit/extensions/simulator/test_cmd.py::test_a_replay_by_several_policies',
+    'unit/extensions/simulator/test_cmd.py::test_a_search_for_the_fewest_hosts',
+    'unit/extensions/simulator/test_storm.py::test_a_fault_planted_in_the_reader_of_nova_is_found',
     'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[a claim has',
+    'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[a full node',
     'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[a resize keeps',
     'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[and count twice',
+    'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[new pieces',
     'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[the group',
+    'unit/extensions/simulator/test_storm.py::test_a_planted_fault_is_found[the source',
     'unit/extensions/simulator/test_storm.py::test_some_seeds_of_a_nova_cloud',
 )
 
