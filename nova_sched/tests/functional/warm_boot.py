@@ -32,7 +32,7 @@ ROOT = pathlib.Path(nova_sched.__file__).parent
 # What a decision reads and asks, as against how it comes about.
 VALUES = frozenset('claim.py objects state filters weighers conf'.split())
 ENGINE, BACKGROUND = 'nova-sched-engine', 'nova-sched-'
-WARM_UP, TRACED = 3, 5  # boots
+WARM_UP, TRACED = 3, 10  # boots
 REST_S = 0.05  # until the engine waits for the next message
 
 
