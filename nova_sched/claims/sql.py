@@ -135,7 +135,10 @@ class SqlClaimStore(ClaimStore):
             return sql_domains.repeated(commit)
 
     def _commit(self, placements, ask):
-        """Validate and write placements; ``ask`` whether their consumers hold claims already."""
+        """Validate and write placements; ``ask`` whether their consumers hold claims already.
+
+        The comment before ``refuse_confirmed`` tells why that is right without asking.
+        """
         wanted = [claim for placement in placements for claim in placement.claims]
         nodes = {claim.node_uuid for claim in wanted}
         consumers = {claim.consumer_uuid for claim in wanted}

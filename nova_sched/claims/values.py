@@ -225,11 +225,12 @@ class PlacementOutcome:
     transaction, ``fresh`` and ``record`` from a later read. ``used`` is the usage by resource
     class that its nodes were validated against. ``gone`` are the nodes that were removed.
     ``fresh`` has the NodeFacts of its nodes, of the nodes of its planned releases and closed
-    domains, of the nodes with members of its server groups, and of the nodes where a consumer of a
-    ``new`` placement is confirmed. It is empty if a plain placement lost only because its amounts
-    did not fit: ``used`` says so, and reading all claims of full nodes takes longer than the
-    commit. If the serial differed, ``record`` is the whole stored record, and ``record_gone`` is
-    true if there is none. ``exceeded``: the quota that it would exceed; nothing else was wrong.
+    domains, of the nodes with members of its server groups, and of the nodes where a consumer is
+    confirmed by a claim that ``runs`` does not name. It is empty if a plain placement lost only
+    because its amounts did not fit: ``used`` says so, and reading all claims of full nodes takes
+    longer than the commit. If the serial differed, ``record`` is the whole stored record, and
+    ``record_gone`` is true if there is none. ``exceeded``: the quota that it would exceed; nothing
+    else was wrong.
     """
 
     won: bool

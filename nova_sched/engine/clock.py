@@ -49,9 +49,9 @@ class Received:
     is_over: Callable[[], bool] = lambda: False
 
 
-NOW = Received()
+NO_CALL = Received()  # of work that no caller waits for
 # The message that this thread handles.
-CURRENT: contextvars.ContextVar[Received] = contextvars.ContextVar('received', default=NOW)
+CURRENT: contextvars.ContextVar[Received] = contextvars.ContextVar('received', default=NO_CALL)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from nova_sched import errors
-from nova_sched.engine.clock import CURRENT, NOW, Received
+from nova_sched.engine.clock import CURRENT, NO_CALL, Received
 from nova_sched.logs import Problems
 
 LOG = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Message:
 
     kind: str
     work: Any
-    received: Received = NOW
+    received: Received = NO_CALL
     future: Future = dataclasses.field(default_factory=Future)
     attempts: int = 0
     is_store_read: bool = False

@@ -340,7 +340,7 @@ class Placer:
         ):
             raise ReplanRequired(request)
         may_repeat = decision.repeatable and decision.replaced
-        held = self._held(decision, request) if may_repeat else None
+        held = self._repeatable(decision, request) if may_repeat else None
         if held is None and not candidates.left:
             raise reasons.refusal(candidates, self.rules, hosts, request, index, decision.asked)
         rows = candidates.rows()
@@ -373,7 +373,7 @@ class Placer:
             hosts = self.cluster.hosts
             node = hosts.nodes[row]
             may_repeat = decision.repeatable and decision.replaced
-            held = self._meant(decision, request) if may_repeat else None
+            held = self._made_before(decision, request) if may_repeat else None
             if held is not None and held.node_uuid == node.uuid:
                 self.cluster.add(held)
                 consumption = Consumption(held, held, None)
@@ -381,16 +381,18 @@ class Placer:
                 wanted = self._with_device(request, row) if hosts.child_classes else request
                 consumption = self.consume(node, wanted, settings.pending_ttl_s, marks)
                 if may_repeat:
-                    consumption = self._repeated(decision, consumption)
+                    consumption = self._shared(decision, consumption)
             decision.consumptions.append(consumption)
         decision.rows.append(row)
         decision.requests.append(request)
 
-    def _meant(self, decision, request):
-        """The pending claim that the request has made already, by what it is; None.
+    # An instance may have a pending claim already. The claim of the same request is repeated, with
+    # its UUID, as long as the request allows its node; whether its host is full or disabled by
+    # now does not matter, because the instance may run there. The claim of another request on the
+    # node that is chosen is shared, if it is what this one asks for. Any other claim is replaced.
 
-        Its instance may run: what it uses must not count against itself.
-        """
+    def _made_before(self, decision, request):
+        """The pending claim that the same request has made before, or None."""
         if request.member_placement is not None:
             return None
         for claim in decision.replaced:
@@ -399,10 +401,9 @@ class Placer:
                 return claim
         return None
 
-    def _held(self, decision, request):
-        """The pending claim that the request has made already, if the request still allows that
-        node; None. The server may be built there, whatever has become of the node since."""
-        held = self._meant(decision, request) if decision.claiming else None
+    def _repeatable(self, decision, request):
+        """The claim of ``_made_before``, if the request still allows its node, or None."""
+        held = self._made_before(decision, request) if decision.claiming else None
         if held is None:
             return None
         node, allowed = self.cluster.node(held.node_uuid), CandidateSet(len(self.cluster.hosts))
@@ -411,9 +412,9 @@ class Placer:
             return None
         return held
 
-    def _repeated(self, decision, consumption):
-        """The consumption; with the claim of an earlier request, if that is what was asked for:
-        its caller may name it yet."""
+    def _shared(self, decision, consumption):
+        """The consumption of another request's claim, if it is what this one asks for: the other
+        caller may still name it. Else the new consumption."""
         for claim in decision.replaced:
             if claim.key == consumption.claim.key and claim.is_for(consumption.claim):
                 self.cluster.release(consumption)

@@ -24,7 +24,7 @@ from oslo_context.context import RequestContext
 from oslo_messaging.rpc.dispatcher import PingEndpoint
 
 from nova_sched import errors, objects, words
-from nova_sched.engine.clock import NOW, handling
+from nova_sched.engine.clock import NO_CALL, handling
 from nova_sched.engine.loop import Deferred
 from nova_sched.tracing import KEY, OSPROFILER, TRACER, read
 
@@ -267,7 +267,7 @@ class Dispatcher(messaging.RPCDispatcher):
     def received(self, incoming):
         """The Received of a message: its caller sends how long it waits, or waits as Nova does."""
         if self._pauses is None:
-            return NOW
+            return NO_CALL
         silence_s = _seconds(incoming.client_timeout)
         timeout_s = _seconds(incoming.ctxt.get(TIMEOUT_KEY))
         is_call = getattr(incoming, 'reply_q', None) or getattr(incoming, '_reply_q', None)

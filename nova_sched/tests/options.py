@@ -15,6 +15,9 @@ import contextlib
 
 from nova_sched.conf import CONF
 
+# What a reload would call in this process: daemons read their settings again.
+RELOADS = set()
+
 
 @contextlib.contextmanager
 def settings(values):
@@ -23,11 +26,18 @@ def settings(values):
               for group, name in (key.split('.') for key in values)]  # fmt: skip
     for (name, group), value in zip(places, values.values(), strict=True):
         CONF.set_override(name, value, group=group)
+    _reload()
     try:
         yield
     finally:
         for name, group in places:
             CONF.clear_override(name, group=group)
+        _reload()
+
+
+def _reload():
+    for reload in [*RELOADS]:
+        reload()
 
 
 def told_all():

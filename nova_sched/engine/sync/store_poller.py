@@ -33,7 +33,7 @@ class StorePoller:
     """A thread that finds nodes that other schedulers have changed, so that the loop need not read
     all.
 
-    ``store`` is a ChangeFeed. ``tell`` runs a method of StateSync in the loop, by name.
+    ``tell`` runs a method of StateSync in the loop, by name.
     Correctness does not depend on the interval: the store validates claims, and a late poll only
     causes more lost commits. ``also`` runs as often as overdue claims are ended, but in this
     thread. ``heartbeat`` runs in this thread too, every few seconds. While ``wake`` is set, there

@@ -46,7 +46,7 @@ class SchedulerEndpoint:
 
     def _begin(self, context, requests, instance_uuids, return_objects, return_alternates):
         """The Deferred of a call's requests."""
-        placement = self._scheduler.begin_place(
+        placed = self._scheduler.begin_place(
             requests,
             alternates=return_objects and return_alternates,
             claim=bool(instance_uuids),
@@ -55,11 +55,11 @@ class SchedulerEndpoint:
 
         def finish():
             try:
-                return translate.selections(placement.result(), return_objects)
+                return translate.selections(placed.result(), return_objects)
             except errors.NoValidHost as refusal:
                 raise self._scheduler.for_caller(refusal, context) from None
 
-        return placement.then(finish)
+        return placed.then(finish)
 
     @expected
     def update_aggregates(self, context, aggregates):

@@ -23,7 +23,7 @@ from nova_sched import errors, objects, rpc, service
 from nova_sched.conf import CONF
 from nova_sched.rpc import client, conductor
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.options import settings
+from nova_sched.tests.options import RELOADS, settings
 from nova_sched.tests.reference import golden, recorded, scenario
 
 PATIENCE_S = 120.0  # with a busy machine, until what must come is said not to come
@@ -105,8 +105,13 @@ class Daemon:
     def start(self):
         with settings({**SETTINGS, 'database.connection': f'sqlite:///{self.database}'}):
             self.service.start()
+            RELOADS.add(self._read_settings)
+
+    def _read_settings(self):
+        self.service.scheduler.context.settings.cache_clear()
 
     def stop(self):
+        RELOADS.discard(self._read_settings)
         self.service.stop()
         self.bus.cleanup()
 

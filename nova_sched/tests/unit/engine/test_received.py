@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched.engine.clock import CURRENT, NOW, STILL_S, Received, handling
+from nova_sched.engine.clock import CURRENT, NO_CALL, STILL_S, Received, handling
 from nova_sched.tests.unit.engine.machine import HOUR_S
 from nova_sched.tests.unit.engine.world import World
 
@@ -65,8 +65,8 @@ class TestReceived:
         received = Received()
         with handling(received):
             assert CURRENT.get() is received
-        assert CURRENT.get() is NOW
-        assert not NOW.is_over()
+        assert CURRENT.get() is NO_CALL
+        assert not NO_CALL.is_over()
 
 
 class TestSuspended:
