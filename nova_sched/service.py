@@ -11,7 +11,6 @@
 # under the License.
 """Builds every long-lived object of a scheduler process once, and passes them to each other."""
 
-import functools
 import gc
 import logging
 import os
@@ -142,8 +141,7 @@ def shared(conf):
 
 
 def scheduler(conf, store=None, engine=None, nova=None, events=None, extensions=None):
-    """A scheduler that shares a database with others. It is not started. It reads its settings
-    once, and again after ``context.settings.cache_clear()``.
+    """A scheduler that shares a database with others. It is not started.
 
     Without an ``engine``, all that it keeps is in memory, or in the claim ``store``. ``nova`` is
     the NovaReader of its hosts; None: hosts report themselves. ``events`` is told of refusals;
@@ -155,10 +153,16 @@ def scheduler(conf, store=None, engine=None, nova=None, events=None, extensions=
         decisions, offers = SqlDecisionLog(engine), SqlCandidates(engine)
         membership = SqlSchedulers(engine)
     clock = StoreClock(store.now_s)
+    current = [settings(conf)]
+
+    def read_settings():
+        current[0] = settings(conf)
+
     context = Context(
         cluster=Cluster(),
         store=store,
-        settings=functools.cache(lambda: settings(conf)),
+        settings=lambda: current[0],
+        read_settings=read_settings,
         clock=clock,
         rules=announced(rules(conf)),
         max_batch=conf.scheduler.max_batch,
@@ -372,7 +376,7 @@ class SchedulerService(oslo_service.ServiceBase):
         self._is_reloaded = True
         if not self._listening.is_set():
             return
-        self.scheduler.context.settings.cache_clear()
+        self.scheduler.context.read_settings()
         groups, wants_solver = self.scheduler.groups, self._conf.groups.solver
         if wants_solver != groups.has_solver:
             groups.use(Solver() if wants_solver else None)

@@ -35,13 +35,14 @@ class Context:
     extensions, are made with.
 
     ``cluster`` is the host state; only the loop writes it. ``settings`` returns the current
-    Settings. ``clock`` returns seconds since the epoch by the store's clock. ``rules`` are those
-    of the first batch, ``max_batch`` is the most requests of one. ``topology`` has the levels for
-    groups. ``membership`` lists the schedulers that share the store. ``pauses`` detects that this
-    process was stopped. ``candidates`` stores offered hosts; None: this process keeps them.
-    ``solver`` (a groups.exact.worker.Solver) solves hard group problems; None: plans are made
-    without one. ``readers`` are TemplateReaders; None: templates are read in the thread of the
-    caller. ``limits(project_id)`` are the limits of a project by resource, for plans; it may raise
+    Settings, as ``read_settings`` has read them last: at the start and after each reload.
+    ``clock`` returns seconds since the epoch by the store's clock. ``rules`` are those of the
+    first batch, ``max_batch`` is the most requests of one. ``topology`` has the levels for groups.
+    ``membership`` lists the schedulers that share the store. ``pauses`` detects that this process
+    was stopped. ``candidates`` stores offered hosts; None: this process keeps them. ``solver`` (a
+    groups.exact.worker.Solver) solves hard group problems; None: plans are made without one.
+    ``readers`` are TemplateReaders; None: templates are read in the thread of the caller.
+    ``limits(project_id)`` are the limits of a project by resource, for plans; it may raise
     LimitsUnknown and StoreUnavailable.
 
     ``database`` is the SQLAlchemy engine that the schedulers share, None for a store in memory.
@@ -78,3 +79,4 @@ class Context:
     events: Any = None
     seams: Seams = dataclasses.field(default_factory=Seams)
     monotonic: Callable[[], float] = time.monotonic
+    read_settings: Callable[[], None] = lambda: None

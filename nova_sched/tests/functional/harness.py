@@ -105,13 +105,10 @@ class Daemon:
     def start(self):
         with settings({**SETTINGS, 'database.connection': f'sqlite:///{self.database}'}):
             self.service.start()
-            RELOADS.add(self._read_settings)
-
-    def _read_settings(self):
-        self.service.scheduler.context.settings.cache_clear()
+            RELOADS.add(self.service.scheduler.context.read_settings)
 
     def stop(self):
-        RELOADS.discard(self._read_settings)
+        RELOADS.discard(self.service.scheduler.context.read_settings)
         self.service.stop()
         self.bus.cleanup()
 
