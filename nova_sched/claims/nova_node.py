@@ -125,11 +125,15 @@ def _is_to_be_written(claim: Claim) -> bool:
 
 def _as_allocated(claim: Claim, use: NovaUse) -> Claim:
     """The claim of an instance that has allocations on the node, of itself or of a migration."""
-    if claim.resizing is not None and use.own is None:
-        # Nova has noted the old size in a migration. The new one is not written yet.
-        return _sized(claim.reverted(), use.amounts) if claim.is_given_up else claim
     if claim.resizing is not None and use.moved is not None:
-        return dataclasses.replace(_sized(claim, use.amounts), expires_s=None)
+        # What the migration has is the old size, even if an earlier resize is not settled yet.
+        if _without_zeros(claim.resizing.old) != use.moved:
+            resizing = dataclasses.replace(claim.resizing, old=use.moved)
+            claim = dataclasses.replace(claim, resizing=resizing)
+        if use.own is not None:
+            return dataclasses.replace(_sized(claim, use.amounts), expires_s=None)
+        # The new size is not written yet.
+        return claim.reverted() if claim.is_given_up else claim
     if claim.resizing is not None:
         is_as_before = use.own == _without_zeros(claim.resizing.old)
         claim = claim.reverted() if is_as_before else claim.finished()

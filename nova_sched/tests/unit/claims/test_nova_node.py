@@ -56,6 +56,18 @@ def test_a_later_resize_of_an_open_one_holds_no_less():
     assert (found.claims['A'].resources, found.claims['A'].resizing) == ({VCPU: 4}, None)
 
 
+def test_the_old_size_of_a_resize_is_that_of_its_migration():
+    """The one before, from 4 to 2, was settled, and the node was not read since. It is not held
+    for the old size any more, and a resize that is refused gets the size that runs."""
+    again = resizing(4, 2, None).merged_with(Claim('A', 'node', {VCPU: 1}, uuid='again'))
+    found = settle({'A': use_of({'A': 1, 'mA': 2})}, {'A': again}, lambda _: True, {})
+    claim = found.claims['A']
+    assert (claim.resources, claim.resizing.old) == ({VCPU: 3}, {VCPU: 2})
+    assert (claim.reverted().resources, claim.finished().resources) == ({VCPU: 2}, {VCPU: 1})
+    found = settle({'A': use_of({'mA': 2})}, {'A': again}, lambda _: True, {})
+    assert found.claims['A'].resizing.old == {VCPU: 2}
+
+
 def use_of(allocated):
     amounts = {consumer: {VCPU: vcpus} for consumer, vcpus in allocated.items()}
     return uses(amounts, MIGRATIONS, frozenset('A'))['A']
