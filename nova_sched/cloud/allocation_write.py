@@ -21,8 +21,7 @@
       |-- 400, 401, 403 ----------------------------------------------> refused
       `-- the consumer exists, or the outcome is not known: read
             has nothing ----------- write
-            has this, by us -------------------------------------------> won
-            has this, by a call before ----- write it at its generation
+            has this, by whomever ---------- write it at its generation
             has a host, and is evacuated --- write the sum
             has a host to leave -------------------------------------> refused
             has another host ------------------------------------------> decided again, for it
@@ -63,10 +62,10 @@ class Server:
     avoided: frozenset[str] = frozenset()
 
     def is_of_another(self, claim):
-        """Whether a claim may keep allocations on the node: one of another call, or a server that
-        runs there."""
-        is_here = claim.node_uuid == self.node_uuid
-        return is_here and (claim.is_confirmed or not claim.has_uuid(self.claim_uuid))
+        """Whether a claim keeps allocations on the node: it is not that of this call, nor resized
+        by it. A claim of this call that a read has confirmed was confirmed by the allocations that
+        this call has written."""
+        return claim.node_uuid == self.node_uuid and claim.name != self.claim_uuid
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,16 +81,12 @@ class Sent:
         """The consumer's generation that the request leaves: each write raises it by one."""
         return (self.after.generation or 0) + 1
 
-    @property
-    def undone(self):
-        """What puts back the allocations of before, once the request was done."""
-        return dataclasses.replace(
-            self.after, providers=self.before.providers, mappings={}, generation=self.generation
-        )
-
     def is_in(self, allocations):
-        """Whether what Placement has of the server was written by this request, and by no later
-        one."""
+        """Whether what Placement has of the server is as this request has written it.
+
+        If it is not known whether that was done, another scheduler may have written the same for
+        the same call: then only its claim tells.
+        """
         return (
             allocations.generation == self.generation
             and allocations.providers == self.after.providers
@@ -173,19 +168,6 @@ class AllocationWrite:
                 return done
             step = done
 
-    def take_back(self):
-        """Put back what the servers had before a write that was done. Raises SchedError if they
-        have something else by now, or if it is not known whether it succeeded.
-
-        The generation alone does not tell: Nova may have removed the consumer meanwhile, and made
-        it again, with the same one.
-        """
-        for uuid, sent in self.sent.items():
-            if not sent.is_in(self._client.allocations_of(uuid)):
-                raise errors.PlacementError(f'others have changed the allocations of {uuid} since')
-        undone = {uuid: sent.undone for uuid, sent in self.sent.items()}
-        self._client.put_back(undone)
-
     def _write(self):
         if self._limits.is_over():
             return self._give_up()
@@ -250,11 +232,11 @@ class AllocationWrite:
         for uuid in self._left:
             server = self.sent[uuid].server
             allocations = self._client.allocations_of(uuid)
-            if self.is_doubtful and self.sent[uuid].is_in(allocations):
-                continue
             wanted, nodes = self._wanted(server, allocations)
             if wanted is not None:
-                sent[uuid] = Sent(server, allocations, wanted)
+                last = self.sent[uuid]
+                is_done = self.is_doubtful and last.is_in(allocations)
+                sent[uuid] = Sent(server, last.before if is_done else allocations, wanted)
             elif len(nodes) == 1 and server.node_uuid not in nodes:
                 (elsewhere[uuid],) = nodes
             else:
@@ -262,8 +244,6 @@ class AllocationWrite:
         if elsewhere:
             LOG.warning('Instances are on other nodes by an earlier call: %s', elsewhere)
             return WriteOutcome(won=False, elsewhere=elsewhere)
-        if not sent:
-            return WON
         self.sent |= sent
         self._left = list(sent)
         return self._write

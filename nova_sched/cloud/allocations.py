@@ -212,13 +212,14 @@ class AllocationWriter:
     def _take_back(self, write):
         """Take back what was written: a host takes no servers. The order is decided again, unless
         it is not known whether the allocations are gone."""
-        write.sent = {uuid: self._uncertain.before_all(sent) for uuid, sent in write.sent.items()}
+        why = 'others have changed or claimed them'
         try:
-            write.take_back()
+            if all(self._uncertain.take_back(sent) for sent in write.sent.values()):
+                return WriteOutcome(won=False, taken_back=True)
         except errors.SchedError as error:
-            self._doubt(write)
-            return WriteOutcome(won=False, refusal=f'{NOT_TAKEN_BACK}: {error}')
-        return WriteOutcome(won=False, taken_back=True)
+            why = str(error)
+        self._doubt(write)
+        return WriteOutcome(won=False, refusal=f'{NOT_TAKEN_BACK}: {why}')
 
     def _doubt(self, write):
         for sent in write.sent.values():

@@ -81,7 +81,7 @@ class UncertainWrites:
     """Takes back what requests have written after all, in a thread.
 
     Nothing is removed that is not as this request has written it: the consumer's generation says
-    so. A later call may have written the same, or be about to: while the server has another
+    so. Another call may have written the same, or be about to: while the server has another
     pending claim on that node, the check is repeated, and nothing is removed if it has a confirmed
     one. ``claims`` returns the claims of a server (and may raise StoreUnavailable). ``late_s``: a
     request may be done this long after it was given up.
@@ -110,13 +110,16 @@ class UncertainWrites:
                 self._thread.start()
         self._wake.set()
 
-    def before_all(self, sent):
-        """The request, ``before`` it what the server had before earlier uncertain ones: what
-        these have written must not come back."""
+    def take_back(self, sent):
+        """Take back what a request has written, while its caller waits. Returns whether it is
+        gone: nobody else has changed it, nor has a claim for it. Raises SchedError."""
         with self._lock:
-            return self._before_all(sent)
+            sent = self._before_all(sent)
+        return self._others(sent) == []
 
     def _before_all(self, sent):
+        """The request, ``before`` it what the server had before earlier uncertain ones: what
+        these have written must not come back."""
         for earlier in self._waiting.get(sent.server.uuid, ()):
             if earlier.sent.is_in(sent.before):
                 sent = dataclasses.replace(sent, before=earlier.sent.before)
@@ -183,29 +186,37 @@ class UncertainWrites:
             self._queue.leave(entered[0])
 
     def _check(self, write):
-        server = write.sent.server
-        allocations = self._client.allocations_of(server.uuid)
-        if not write.sent.is_in(allocations):
+        server, others = write.sent.server, self._others(write.sent)
+        if others is None:
             write.checks -= 1
             write.due_s = self._clock() + self._late_s
             if not write.checks:
                 self._end(write)
-            return
+        elif others and not any(claim.is_confirmed for claim in others):
+            write.due_s = self._clock() + self._late_s
+        else:
+            if not others:
+                LOG.warning(
+                    'Took back the allocations of instance %s on node %s: its caller was refused',
+                    server.uuid,
+                    server.node_uuid,
+                )
+            self._end(write)
+
+    def _others(self, sent):
+        """Put back what a server had before a request. Returns the claims for which what the
+        request has written stays; None if Placement does not have that."""
+        server = sent.server
+        allocations = self._client.allocations_of(server.uuid)
+        if not sent.is_in(allocations):
+            return None
         # The claims are read after the allocations. A later claim has a later write, and then this
         # removal or that write loses by the consumer's generation.
         others = [claim for claim in self._claims(server.uuid) if server.is_of_another(claim)]
-        if others and not any(claim.is_confirmed for claim in others):
-            write.due_s = self._clock() + self._late_s
-            return
         if not others:
-            before = dataclasses.replace(allocations, providers=write.sent.before.providers)
+            before = dataclasses.replace(allocations, providers=sent.before.providers, mappings={})
             self._client.put_back({server.uuid: before})
-            LOG.warning(
-                'Took back the allocations of instance %s on node %s: its caller was refused',
-                server.uuid,
-                server.node_uuid,
-            )
-        self._end(write)
+        return others
 
     def _end(self, write):
         with self._lock:

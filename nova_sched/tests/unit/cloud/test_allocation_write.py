@@ -155,7 +155,7 @@ def test_no_capacity_for_one_of_several(fake):
         pytest.param([OUT], 'PUT GET PUT', WON, id='503'),
         pytest.param([OUT, OUT], 'PUT GET PUT GET PUT', WON, id='503 twice'),
         pytest.param([Fault(cut=True)], 'PUT GET PUT', WON, id='the request was lost'),
-        pytest.param([LOST], 'PUT GET', WON, id='the answer was lost'),
+        pytest.param([LOST], 'PUT GET PUT', WON, id='the answer was lost'),
         pytest.param(
             [Fault(400, 'no such class')],
             'PUT GET',

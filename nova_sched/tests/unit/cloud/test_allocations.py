@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nova_sched import errors
-from nova_sched.claim import Claim
+from nova_sched.claim import CONFIRMED, Claim, Resizing
 from nova_sched.cloud.allocation_write import AllocationWrite
 from nova_sched.cloud.allocations import GONE, STOPPING, AllocationWriter
 from nova_sched.cloud.uncertain_writes import UncertainWrites
@@ -444,6 +444,22 @@ def test_allocations_that_others_have_written_are_not_taken_back(fake):
     outcome = cloud.write(A).result(PATIENCE_S)
     assert outcome.refusal.startswith('A chosen host is not up, and its allocations cannot be')
     assert fake.allocated()[A] == {ONE: {'VCPU': 4}}
+    cloud.writer.stop(1.0)
+
+
+def test_what_another_scheduler_has_written_for_the_same_call_stays(fake):
+    """The call came twice. The other scheduler has answered it; here, the answer of Placement is
+    lost, and then the host is found down: what is there looks like what was written here."""
+    resize = Resizing({'VCPU': 2}, {'VCPU': 1}, uuid='of the other call')
+    cloud = Cloud(fake, not_up=lambda nodes: [ONE])
+    cloud.claims = [Claim(A, ONE, {'VCPU': 2}, CONFIRMED, resizing=resize)]
+    fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
+    puts = itertools.count()
+    fake.faults = lambda method, path: Fault(503) if method == 'PUT' and not next(puts) else None
+    outcome = cloud.write(A).result(PATIENCE_S)
+    assert (outcome.won, outcome.taken_back) == (False, False)
+    eventually(lambda: cloud.writer.pending == (0, 0))
+    assert fake.allocated()[A] == {ONE: {'VCPU': 1}}
     cloud.writer.stop(1.0)
 
 

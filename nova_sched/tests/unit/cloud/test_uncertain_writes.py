@@ -11,12 +11,13 @@
 # under the License.
 """What is taken back of requests whose outcome is not known."""
 
+import dataclasses
 import threading
 
 import pytest
 
 from nova_sched import errors
-from nova_sched.claim import CONFIRMED, Claim
+from nova_sched.claim import CONFIRMED, Claim, Resizing
 from nova_sched.cloud import uncertain_writes
 from nova_sched.cloud.allocation_write import Sent, Server
 from nova_sched.cloud.placement import ConsumerAllocations
@@ -36,6 +37,10 @@ def some(generation=None, node=ONE, **more):
 
 def sent(before=NOTHING, after=None, server=A):
     return Sent(Server(server, OURS.uuid, ONE, some()), before, after or some())
+
+
+def resized_by(uuid):
+    return Claim(A, ONE, {'VCPU': 2}, CONFIRMED, resizing=Resizing({}, {'VCPU': 1}, uuid=uuid))
 
 
 class World:
@@ -78,9 +83,18 @@ def world():
         pytest.param(
             (1, some()),
             sent(),
-            [Claim(A, ONE, {'VCPU': 1}, uuid=OURS.uuid, state=CONFIRMED)],
-            1,
-            id='the server runs',
+            [dataclasses.replace(OURS, state=CONFIRMED)],
+            None,
+            id='a read has confirmed our claim by it',
+        ),
+        pytest.param(
+            (1, some()), sent(), [resized_by(OURS.uuid)], None, id='our resize has not ended yet'
+        ),
+        pytest.param(
+            (1, some()), sent(), [resized_by('another')], 1, id='another call for the resize'
+        ),
+        pytest.param(
+            (1, some()), sent(), [Claim(A, ONE, {'VCPU': 1}, CONFIRMED)], 1, id='the server runs'
         ),
     ],
 )
