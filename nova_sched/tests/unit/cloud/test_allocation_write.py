@@ -31,6 +31,7 @@ from nova_sched.engine.answer import Selected, allocation_request
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.fake_placement import CONCURRENT, Fault, client_of, served
+from nova_sched.tests.rows import each
 
 A, B = uuid_of('a'), uuid_of('b')
 ONE, TWO, THREE = (uuid_of(f'node {name}') for name in ('one', 'two', 'three'))
@@ -347,9 +348,7 @@ def test_one_of_several_was_done_before(fake):
     assert {uuid: one[0] for uuid, one in fake.consumers.items()} == {A: 2, B: 1}
 
 
-@pytest.mark.parametrize(
-    'spec_user, user', [('u', 'u'), (None, 'caller')], ids=['of the request', 'of the context']
-)
+@each('spec_user, user', [('u', 'u'), (None, 'caller')], ids=['of the request', 'of the context'])
 def test_the_servers_of_a_decision(spec_user, user):
     asked = [
         request(instance_uuid=A, project_id='p', user_id=spec_user, ignore_hosts=['One']),

@@ -17,6 +17,7 @@ from nova_sched.cloud.candidate_query import queries
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import request, uuid_of
+from nova_sched.tests.rows import each
 
 A, B, NODE = uuid_of('aggregate a'), uuid_of('aggregate b'), uuid_of('node')
 PORT = ResourceGroup('_port', (('NET_BW_EGR_KILOBIT_PER_SEC', 5),), frozenset({'CUSTOM_NET'}))
@@ -33,7 +34,7 @@ def asked(in_tree=None, zone=(), is_owned=False, **words):
     return queries(request(**{**known, **words}), in_tree, zone, is_owned)
 
 
-@pytest.mark.parametrize(
+@each(
     'words, more',
     [
         pytest.param({}, {}, id='plain'),

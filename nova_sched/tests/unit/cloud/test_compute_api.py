@@ -21,6 +21,7 @@ from nova_sched.cloud.compute_api import ComputeApi, LiveMigration, MovedServer,
 from nova_sched.conf import nova_api as options
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_nova import client_of, served
+from nova_sched.tests.rows import each
 
 ONE, TWO = uuid_of('server 1'), uuid_of('server 2')
 ACTION = f'/servers/{ONE}/action'
@@ -149,7 +150,7 @@ def test_a_client_of_the_options(fake):
     assert made._timeouts_s == made._adapter.session.timeout == (7, 7)
 
 
-@pytest.mark.parametrize(
+@each(
     'values, is_set',
     [({}, False), ({'auth_type': 'none'}, True), ({'auth_section': 'placement'}, True)],
     ids=['none', 'its own', 'of another group'],

@@ -19,6 +19,7 @@ from nova_sched.cloud.neutron import TIMEOUTS_S, client
 from nova_sched.conf import neutron as options
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_neutron import client_of, served
+from nova_sched.tests.rows import each
 
 PORT, NET, OTHER = uuid_of('port'), uuid_of('network'), uuid_of('another network')
 A, B, C = uuid_of('subnet a'), uuid_of('subnet b'), uuid_of('subnet c')
@@ -36,12 +37,12 @@ def test_a_port(fake):
     assert client_of(fake).port(PORT) == (NET, [A, B])
 
 
-@pytest.mark.parametrize('subnet, segment', [(A, 's1'), (C, None)], ids=['routed', 'not routed'])
+@each('subnet, segment', [(A, 's1'), (C, None)], ids=['routed', 'not routed'])
 def test_the_segment_of_a_subnet(fake, subnet, segment):
     assert client_of(fake).segment_of(subnet) == segment
 
 
-@pytest.mark.parametrize(
+@each(
     'network, segments',
     [(NET, ['s1', 's2']), (OTHER, []), (uuid_of('unknown'), [])],
     ids=['routed', 'not routed', 'unknown'],

@@ -25,6 +25,7 @@ from nova_sched.state.report import Inventory, Report, ReportOrder
 from nova_sched.tests.builders import CELL, NOW, uuid_of
 from nova_sched.tests.hardware_objects import node_fields
 from nova_sched.tests.reference import wire
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
@@ -121,7 +122,7 @@ def test_a_recorded_node_is_as_it_is_over_rpc():
     assert found.numa_topology == data['numa_topology']
 
 
-@pytest.mark.parametrize(
+@each(
     'column',
     'host_ip stats supported_instances pci_stats numa_topology metrics '
     'disk_available_least'.split(),
@@ -168,7 +169,7 @@ def wire_pools():
     return objects.to_primitive(objects.PciDevicePoolList(objects=[]))
 
 
-@pytest.mark.parametrize(
+@each(
     'given, field, why',
     [
         pytest.param(
@@ -192,7 +193,7 @@ def test_a_node_that_is_not_complete(given, field, why):
     assert (refused.value.node, refused.value.field) == ('cmp1', field)
 
 
-@pytest.mark.parametrize(
+@each(
     'fields, field',
     [
         pytest.param({'stats': '{'}, 'stats', id='no JSON'),

@@ -26,6 +26,7 @@ from nova_sched.conf import placement as options
 from nova_sched.tests import keystone
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, client_of, served
+from nova_sched.tests.rows import each
 
 NODE, CHILD, A, B = (uuid_of(name) for name in ('node', 'child', 'a', 'b'))
 OWNER = {'project_id': 'p', 'user_id': 'u'}
@@ -228,7 +229,7 @@ def test_a_client_of_the_options(fake):
     assert client(conf).usages(NODE) == {'VCPU': 0}
 
 
-@pytest.mark.parametrize(
+@each(
     'values, where',
     [
         pytest.param({}, 'auth_type', id='no authentication'),
@@ -240,7 +241,7 @@ def test_bad_options(values, where):
         client(configured(**values))
 
 
-@pytest.mark.parametrize(
+@each(
     'values, timeouts',
     [
         pytest.param({}, (3.0, 20.0), id='default'),

@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.cloud.routed_networks import FOR_TENANTS, RoutedNetworks
+from nova_sched.tests.rows import each
 
 PORTS = {'bound': ('routed', ['a']), 'flat port': ('flat', ['c']), 'fresh': ('routed', [])}
 SEGMENTS = {'a': 's1', 'b': 's2', 'c': None, 'lost': 's3'}
@@ -36,7 +37,7 @@ def networks(ports=PORTS, aggregates=AGGREGATES.get):
     return RoutedNetworks(neutron, types.SimpleNamespace(aggregates=aggregates))
 
 
-@pytest.mark.parametrize(
+@each(
     'asked, found',
     [
         pytest.param([], (), id='none'),
@@ -59,7 +60,7 @@ def away(_):
     raise errors.PlacementUnavailable('away')
 
 
-@pytest.mark.parametrize(
+@each(
     'made, asked, why',
     [
         pytest.param(networks(), (None, 'lost'), 'Segment s3.*has no aggregate', id='none'),

@@ -21,6 +21,7 @@ from nova_sched.db.nova_api import ServerGroupRow
 from nova_sched.rpc import translate
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.cloud.doubles import FakeCell
 
 ONE, TWO, GONE = (uuid_of(name) for name in ('one', 'two', 'gone'))
@@ -89,7 +90,7 @@ def test_its_group_is_as_it_is_now(api, cells):
     assert (group.members, group.hosts) == (members, {'cmp1', 'cmp2'})
 
 
-@pytest.mark.parametrize('rules', ['{', '[1]', '5', '"x"', '[' * 100_000])
+@each('rules', ['{', '[1]', '5', '"x"', '[' * 100_000])
 def test_rules_that_cannot_be_read(api, cells, rules):
     api.groups[ONE] = ServerGroupRow(GROUP, 'anti-affinity', rules, frozenset([ONE]))
     with pytest.raises(errors.MalformedObject, match='rules'):
@@ -115,7 +116,7 @@ def test_no_such_server(api, cells, change):
         found(api, cells)
 
 
-@pytest.mark.parametrize(
+@each(
     'text',
     [
         pytest.param('{', id='no JSON'),

@@ -14,6 +14,7 @@
 import pytest
 
 from nova_sched.cloud.uncertain_writes import WriteQueue
+from nova_sched.tests.rows import each
 
 
 class Steps:
@@ -33,7 +34,7 @@ class Steps:
         self.queue.leave(self._taken.pop(name))
 
 
-@pytest.mark.parametrize(
+@each(
     'entered, left, started',
     [
         pytest.param(['a', 'b'], '', '01', id='different servers'),

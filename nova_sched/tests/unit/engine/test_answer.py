@@ -18,11 +18,12 @@ import pytest
 from nova_sched.engine.answer import allocation_request, select
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import CELL, aggregate, cluster, request, uuid_of
+from nova_sched.tests.rows import each
 
 OTHER_CELL = uuid_of('other cell')
 
 
-@pytest.mark.parametrize(
+@each(
     'aggregates, zone',
     [
         pytest.param([], 'home', id='no aggregate'),
@@ -47,7 +48,7 @@ def test_zone(aggregates, zone):
     assert select(cluster(1, aggregates).hosts, 0, request(), 'home').availability_zone == zone
 
 
-@pytest.mark.parametrize(
+@each(
     'cell, wanted, told',
     [
         pytest.param(CELL, None, CELL, id='its own'),

@@ -15,12 +15,12 @@ import dataclasses
 import random
 
 import numpy as np
-import pytest
 
 from nova_sched.engine.block_weights import BLOCK, BlockWeights
 from nova_sched.engine.decide import best, weigh
 from nova_sched.tests.builders import aggregate, cluster, put, report, request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.weighers.cpu import CPUWeigher
 from nova_sched.weighers.exit_time import ExitTimeWeigher
 from nova_sched.weighers.ram import RAMWeigher
@@ -45,14 +45,14 @@ def first(weights, count, *arguments):
     return rows[best(found, count)].tolist()[:count]
 
 
-@pytest.mark.parametrize('count', [1, 3, 50, 1000])
-@pytest.mark.parametrize('step', [0, 1, 7919])
+@each('count', [1, 3, 50, 1000])
+@each('step', [0, 1, 7919])
 def test_the_best_rows_come_in_the_order_of_a_full_pass(count, step):
     made = cluster(500, vcpus_used=[row * step % 16 for row in range(500)])
     assert first(weights_of(made), count) == full(made)[:count]
 
 
-@pytest.mark.parametrize('seed', range(4))
+@each('seed', range(4))
 def test_changed_rows_are_weighed_again(seed):
     dice = random.Random(seed)
     made = cluster(300, vcpus_used=[dice.randrange(16) for _ in range(300)])
@@ -67,7 +67,7 @@ def test_changed_rows_are_weighed_again(seed):
         assert first(weights, 20) == full(made, passing)[:20]
 
 
-@pytest.mark.parametrize('multiplier', [2.0, 0.1, -1.0])
+@each('multiplier', [2.0, 0.1, -1.0])
 def test_weights_per_request_are_those_of_the_latest(multiplier):
     """Whatever has changed of the hosts' ends since, and which rows pass."""
     dice, weighers = random.Random(multiplier), (*WEIGHERS, ExitTimeWeigher())

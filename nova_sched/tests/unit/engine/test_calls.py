@@ -30,6 +30,7 @@ from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.state.traits import OWNER
 from nova_sched.state.vocab import Unfinished
 from nova_sched.tests.builders import report, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.test_time_slice import HOSTS, asks, turns_until, world
 from nova_sched.tests.unit.engine.world import fresh, picture
 from nova_sched.tests.unit.filters.test_child_providers import GPU, devices, gpu
@@ -288,7 +289,7 @@ def test_what_a_large_group_has_lifted_does_not_hide_what_has_changed():
     assert len(rows) == HOSTS
 
 
-@pytest.mark.parametrize('is_owned', [False, True])
+@each('is_owned', [False, True])
 def test_a_group_is_planned_on_devices_of_nova(is_owned):
     made, known = world(), group(1)
     made.cluster.hosts.is_owned = is_owned

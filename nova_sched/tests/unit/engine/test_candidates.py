@@ -19,6 +19,7 @@ from nova_sched.engine.candidates import HostOffers, MemoryCandidates
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
 from nova_sched.tests.functional.harness import eventually
+from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.db import candidates as battery
 from nova_sched.tests.unit.engine.world import World, end_claims, picture
@@ -119,7 +120,7 @@ class TestOffer:
         world.offer(request(instance_uuid=A), request(instance_uuid=B))
         assert picture(world.cluster) == before
 
-    @pytest.mark.parametrize(
+    @each(
         'count, found',
         [
             pytest.param(None, 4, id='as many as are allowed'),
@@ -139,7 +140,7 @@ class TestOffer:
             ['host-0', 'host-1']
         ]
 
-    @pytest.mark.parametrize(
+    @each(
         'asked, found',
         [
             # 4, 3, 2 GiB; the first takes 1.5 of host-0, the second 1.5 of host-1.

@@ -23,6 +23,7 @@ from nova_sched.filters.ram import RamFilter
 from nova_sched.tests import rules
 from nova_sched.tests.builders import hosts, request
 from nova_sched.tests.packages import install
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine import plugins
 from nova_sched.weighers.cpu import CPUWeigher
 from nova_sched.weighers.foreign import ForeignWeigher
@@ -52,7 +53,7 @@ def test_what_is_always_on():
     assert [one.name for one in catalog.always()] == ALWAYS
 
 
-@pytest.mark.parametrize(
+@each(
     'enabled, available, found',
     [
         pytest.param([], [catalog.ALL_FILTERS], [], id='none'),
@@ -92,7 +93,7 @@ def test_filters(enabled, available, found):
     assert [one.name for one in made] == enabled
 
 
-@pytest.mark.parametrize(
+@each(
     'paths, found',
     [
         pytest.param([], [], id='none'),
@@ -120,7 +121,7 @@ def test_weighers(paths, found):
     assert catalog.ALL_WEIGHERS in paths or kinds(made) == found
 
 
-@pytest.mark.parametrize(
+@each(
     'load, option, words, known',
     [
         pytest.param(
@@ -176,7 +177,7 @@ def test_what_is_unknown_is_told_with_what_is_known(load, option, words, known):
     assert [name for name in known if name not in refused.value.why] == []
 
 
-@pytest.mark.parametrize(
+@each(
     'name, words',
     [
         pytest.param(
@@ -190,7 +191,7 @@ def test_what_is_unknown_is_told_with_what_is_known(load, option, words, known):
         pytest.param('NUMBER', 'NUMBER cannot be loaded: ', id='neither class nor function'),
     ],
 )
-@pytest.mark.parametrize('load', [lambda name: catalog.filters([name], [f'{PLUGINS}.{name}']),
+@each('load', [lambda name: catalog.filters([name], [f'{PLUGINS}.{name}']),
                                   lambda name: catalog.weighers([f'{PLUGINS}.{name}'])],
                          ids=['filters', 'weighers'])  # fmt: skip
 def test_what_is_no_rule_is_refused(load, name, words):

@@ -15,11 +15,12 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine.clock import STILL_S, Pauses
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.machine import HOUR_S, Machine
 
 
 class TestClock:
-    @pytest.mark.parametrize('wrong_s', [0.0, HOUR_S, -HOUR_S])
+    @each('wrong_s', [0.0, HOUR_S, -HOUR_S])
     def test_it_is_the_stores_whatever_the_machine_says(self, wrong_s):
         machine = Machine(wrong_s)
         clock = machine.clock()

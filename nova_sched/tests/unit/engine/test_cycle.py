@@ -22,6 +22,7 @@ from nova_sched.claim import VCPU
 from nova_sched.claims import Placement
 from nova_sched.engine.cycle import MAX_LOSSES, Order
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish, Unsteady
 from nova_sched.tests.unit.engine.world import (
@@ -142,7 +143,7 @@ class TestPlace:
 
 
 class TestOnlyAsked:
-    @pytest.mark.parametrize(
+    @each(
         'words, claims, host',
         [
             pytest.param({}, False, 'host-0', id='claim nothing'),
@@ -429,7 +430,7 @@ class TestLog:
         words = f'Request req-2 has replaced claim .* of request req-1 for instance {A}'
         assert bool(re.search(words, caplog.text)) == is_told
 
-    @pytest.mark.parametrize(
+    @each(
         'words, claimed',
         [
             pytest.param({}, 'host-0', id='a late copy of the request'),

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from nova_sched.engine.decide import CandidateSet, best, narrow, survivors, weigh
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import hosts, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import Named, Opened, Score, names, rules
 
 CELL_1, CELL_2 = uuid_of('cell 1'), uuid_of('cell 2')
@@ -40,7 +41,7 @@ class TestField:
             (),
         )
 
-    @pytest.mark.parametrize(
+    @each(
         'verdicts, rows, lefts',
         [
             pytest.param(['110'], [0, 1], [2], id='one'),
@@ -77,7 +78,7 @@ class TestField:
         assert mask.tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize(
+@each(
     'words, left, steps',
     [
         pytest.param({}, 'abBc', [], id='nothing is asked'),
@@ -206,7 +207,7 @@ class TestSurvivors:
         assert survivors(rules([rule]), hosts(0), request()).rows().tolist() == []
         assert rule.asked == 0
 
-    @pytest.mark.parametrize(
+    @each(
         'words, asked',
         [
             pytest.param({}, ['always', 'plain', 'rebuild'], id='plain'),

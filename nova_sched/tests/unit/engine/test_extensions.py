@@ -18,6 +18,7 @@ import pytest
 from nova_sched import errors, extension
 from nova_sched.extension import Extension, Part
 from nova_sched.tests.builders import report, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import World
 
 
@@ -255,7 +256,7 @@ def test_what_is_offered(monkeypatch, caplog):
         extension.united('trials')
 
 
-@pytest.mark.parametrize(
+@each(
     'call, nothing',
     [
         pytest.param(lambda one: one.options(), (), id='options'),

@@ -17,6 +17,7 @@ from nova_sched import errors
 from nova_sched.extensions.optimize.fragmentation import overview, read_places
 from nova_sched.extensions.optimize.packing.mix import Mix
 from nova_sched.tests.builders import aggregate, cluster
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.optimize.packing.builders import size
 
 MIX = Mix({size(4): 3.0, size(3): 1.0})
@@ -45,8 +46,8 @@ def test_zones_and_worst_hosts(made):
     assert sum(one['stranded']['VCPU'] for one in found['zones']) == found['stranded']['VCPU']
 
 
-@pytest.mark.parametrize(
-    ('where', 'hosts'),
+@each(
+    'where, hosts',
     [
         pytest.param({'zone': 'az1'}, 2, id='zone'),
         pytest.param({'zone': 'nova'}, 2, id='default zone'),
@@ -58,7 +59,7 @@ def test_some_hosts(made, where, hosts):
     assert len(read_places(made.hosts, 'nova', **where).resources) == hosts
 
 
-@pytest.mark.parametrize('where', [{'zone': 'nowhere'}, {'aggregate': 'nothing'}])
+@each('where', [{'zone': 'nowhere'}, {'aggregate': 'nothing'}])
 def test_places_that_are_not_there(made, where):
     with pytest.raises(errors.NotFound, match='is not known'):
         read_places(made.hosts, 'nova', **where)

@@ -27,6 +27,7 @@ from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware.numa import NumaLimits
 from nova_sched.tests.builders import claim, cluster, report, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Contested, Unsteady
 from nova_sched.tests.unit.engine.world import (
@@ -107,7 +108,7 @@ class TestOneScheduler:
         assert refused.value.steps[-1] == ('NUMATopologyFilter', 2, 0)
         assert picture(made) == before
 
-    @pytest.mark.parametrize(
+    @each(
         'pieces, rule, why',
         [
             pytest.param(
@@ -175,14 +176,14 @@ class TestLenient:
         _, (one,) = place(made, asks(), chain=lenient())
         assert cpus(one) == [1, 2]
 
-    @pytest.mark.parametrize(
+    @each(
         'pieces',
         [
             pytest.param(wanted(dedicated(3)), id='CPUs'),
             pytest.param(wanted(requests=[device(3)]), id='devices'),
         ],
     )
-    @pytest.mark.parametrize(
+    @each(
         'chain, words',
         [
             pytest.param(lenient, {}, id='no filter'),
@@ -212,7 +213,7 @@ class TestLenient:
 class TestLimits:
     """What the compute node shall check again."""
 
-    @pytest.mark.parametrize(
+    @each(
         'chain, words, limits',
         [
             pytest.param(
@@ -284,7 +285,7 @@ def in_step(*worlds):
 
 
 class TestTwoSchedulers:
-    @pytest.mark.parametrize(
+    @each(
         'count, found',
         [
             pytest.param(2, [['host-1']], id='there is another host'),

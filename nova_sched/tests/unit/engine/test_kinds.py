@@ -34,6 +34,7 @@ from nova_sched.state.facts import HostFacts
 from nova_sched.state.request import RequestedDestination, ServerGroup
 from nova_sched.tests.builders import NOW, aggregate, claim, cluster, put, report, request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.twins import Twins
 from nova_sched.weighers import Weigher
 from nova_sched.weighers.cpu import CPUWeigher
@@ -90,7 +91,7 @@ def kept(kind):
     return kind.steps, rows[best(weights, len(rows))].tolist(), sorted(weights.tolist())
 
 
-@pytest.mark.parametrize('seed', range(12))
+@each('seed', range(12))
 def test_kinds_and_full_passes_decide_alike(seed):
     twins = Twins(seed)
     twins.run(60)
@@ -142,7 +143,7 @@ def test_requests_of_other_sizes_are_of_other_kinds():
     assert found(known, asked()) is not found(known, asked(memory_mb=1024))
 
 
-@pytest.mark.parametrize(
+@each(
     'words',
     [
         pytest.param({'group': ServerGroup(uuid_of('g'), 'affinity')}, id='a server group'),
@@ -208,7 +209,7 @@ def test_only_rules_that_read_the_changed_facts_judge_again():
     assert rule.judged == before
 
 
-@pytest.mark.parametrize(
+@each(
     'change',
     [
         pytest.param(lambda made: made.add(claim('x', uuid_of('node host-3'), 8)), id='a claim'),
@@ -271,7 +272,7 @@ def test_new_rules_have_kinds_of_their_own():
     assert not len(placer.kinds)
 
 
-@pytest.mark.parametrize('error', [errors.BadConfig('option', 'wrong'), ValueError('a defect')])
+@each('error', [errors.BadConfig('option', 'wrong'), ValueError('a defect')])
 def test_a_rule_that_fails_leaves_it_to_a_full_pass(error):
     class Fails(Filter):
         host_facts, request_facts = HostFacts.AMOUNTS, ()

@@ -26,6 +26,7 @@ from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.cycle import PollRequired
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.loop import IDLE_S, MAX_BUSY, Deferred, Loop, StoreRetry
+from nova_sched.tests.rows import each
 
 
 class Handler:
@@ -345,7 +346,7 @@ class TestThread:
             assert len(answers) == 50
             assert all(answer == 'P' or isinstance(answer, RuntimeError) for answer in answers)
 
-    @pytest.mark.parametrize('end', ['hurry', 'stop'])
+    @each('end', ['hurry', 'stop'])
     def test_a_pause_ends_in_a_hurry(self, end):
         loop = Loop({'a': lambda messages: loop.pause(60) or messages[0].answer(loop.hurried)}, 64)
         loop.start()
@@ -447,7 +448,7 @@ def test_a_refusal_does_not_wait():
 REQUEST = types.SimpleNamespace(member_placement=types.SimpleNamespace(member='g.a'))
 
 
-@pytest.mark.parametrize(
+@each(
     'error',
     [ReplanRequired(REQUEST), PollRequired(errors.NoValidHost('full'))],
     ids=['plan', 'look'],
@@ -489,7 +490,7 @@ def working(*troubles):
     return work
 
 
-@pytest.mark.parametrize(
+@each(
     'troubles',
     [
         pytest.param([], id='none'),

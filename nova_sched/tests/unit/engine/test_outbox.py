@@ -17,6 +17,7 @@ import time
 import pytest
 
 from nova_sched.engine.explain.decision_log import Outbox
+from nova_sched.tests.rows import each
 
 
 class Batches(Outbox):
@@ -31,7 +32,7 @@ class Batches(Outbox):
         self.passed.set()
 
 
-@pytest.mark.parametrize(
+@each(
     'items, batches',
     [
         pytest.param([], [], id='nothing'),

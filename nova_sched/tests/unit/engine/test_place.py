@@ -27,6 +27,7 @@ from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import claim, cluster, report, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import Named, Score, names, picture, rules, spreading
 from nova_sched.weighers.ram import RAMWeigher
 
@@ -83,7 +84,7 @@ class TestSeveralInstances:
         ]
         assert {one.expires_s - one.created_s for one in decision.claims} == {60.0}
 
-    @pytest.mark.parametrize(
+    @each(
         'chain, error, memory_mb',
         [
             pytest.param(None, errors.NoValidHost, 700, id='no room for the last'),
@@ -100,7 +101,7 @@ class TestSeveralInstances:
             place(made, requests(3, memory_mb=memory_mb), chain)
         assert picture(made) == before
 
-    @pytest.mark.parametrize(
+    @each(
         'memory_mb, found',
         [
             pytest.param(1025, 0, id='the first instance'),
@@ -118,7 +119,7 @@ class TestSeveralInstances:
         assert refused.value.steps[-1] == ('ResourceCapacity', 2, 0)
         assert refused.value.details['found'] == found
 
-    @pytest.mark.parametrize(
+    @each(
         'made, words, reason',
         [
             pytest.param(
@@ -322,7 +323,7 @@ class TestRunning:
         made.add(running.confirmed())
         return place(made, requests(1, **{'vcpus': 1, 'memory_mb': 0, **words}), rules())[0]
 
-    @pytest.mark.parametrize(
+    @each(
         'words',
         [
             pytest.param({'ignore_hosts': ['HOST-0']}, id='away from its host'),
@@ -334,7 +335,7 @@ class TestRunning:
     def test_a_move_is_placed(self, words):
         assert len(self.asks(**words)) == 1
 
-    @pytest.mark.parametrize(
+    @each(
         'words',
         [
             pytest.param({}, id='as it is'),
@@ -360,7 +361,7 @@ class TestMoving:
         decision = placer(made, rules()).decide(asked, Settings(), request_id=ours)
         return names(made.hosts, decision.rows)
 
-    @pytest.mark.parametrize('ids', [('one', 'two'), ('one', None), (None, 'two'), (None, None)])
+    @each('ids', [('one', 'two'), ('one', None), (None, 'two'), (None, None)])
     def test_another_request_does_not_take_it(self, ids):
         with pytest.raises(errors.Superseded):
             self.asks(*ids)
@@ -368,7 +369,7 @@ class TestMoving:
     def test_its_own_request_does(self):
         assert self.asks('one', 'one') == ['host-1']
 
-    @pytest.mark.parametrize('ours, is_late', [('one', True), ('two', False), (None, False)])
+    @each('ours, is_late', [('one', True), ('two', False), (None, False)])
     def test_a_request_by_which_the_instance_has_moved(self, ours, is_late):
         if is_late:
             with pytest.raises(errors.Superseded):
@@ -381,7 +382,7 @@ class TestMoving:
 
 
 class TestAlternates:
-    @pytest.mark.parametrize(
+    @each(
         'columns, words, alternates, found',
         [
             pytest.param({}, {}, 2, ['3', '2', '1'], id='the next best'),

@@ -21,6 +21,7 @@ from nova_sched.engine import Settings, catalog
 from nova_sched.engine.answer import selections
 from nova_sched.engine.place import Placer
 from nova_sched.tests.builders import cluster, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import spreading
 from nova_sched.weighers import Weigher
 
@@ -127,9 +128,7 @@ def test_a_device_in_no_group():
     assert allocation['mappings'] == {'': [NODE, 'gpu0']}
 
 
-@pytest.mark.parametrize(
-    'extra_specs', [{f'resources:{GPU}': '700'}, HALF], ids=['loose', 'group']
-)
+@each('extra_specs', [{f'resources:{GPU}': '700'}, HALF], ids=['loose', 'group'])
 def test_a_late_request_for_a_running_instance_is_no_move(extra_specs):
     """The units of child providers do not belong to its size on the node."""
     made = cluster(1, providers=gpus(2))

@@ -18,6 +18,7 @@ import pytest
 from nova_sched.engine.room_figures import EVERY_S, RoomFigures, room, states
 from nova_sched.measures import catalogue
 from nova_sched.tests.builders import NOW, aggregate, cluster, report
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import World
 
 
@@ -48,7 +49,7 @@ def test_no_hosts():
     assert room(cluster(0).hosts, 'nova') == ({}, {})
 
 
-@pytest.mark.parametrize(
+@each(
     'column, state',
     [
         pytest.param('disabled', 'disabled', id='disabled'),

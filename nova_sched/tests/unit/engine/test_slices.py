@@ -24,6 +24,7 @@ from nova_sched.engine.decide import places_in_slice, settings_for
 from nova_sched.engine.place import Placer
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.tests.builders import cluster, hosts, report, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import Score, World, rules, spreading
 from nova_sched.weighers.ram import RAMWeigher
 
@@ -58,7 +59,7 @@ def owners(seen, schedulers):
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     'position_and_count, losses, words',
     [
         pytest.param((0, 1), 0, {}, id='alone'),
@@ -73,13 +74,13 @@ def test_settings(position_and_count, losses, words):
     assert settings_for(Settings(), position_and_count, losses) == Settings(**words)
 
 
-@pytest.mark.parametrize('losses, size', [(0, 10), (1, 10), (2, 16)])
+@each('losses, size', [(0, 10), (1, 10), (2, 16)])
 def test_a_subset_that_the_operator_wants_is_no_smaller_after_a_loss(losses, size):
     assert settings_for(Settings(subset_size=10), (0, 1), losses).subset_size == size
 
 
 class TestWhoseHost:
-    @pytest.mark.parametrize('schedulers', range(2, 9))
+    @each('schedulers', range(2, 9))
     def test_each_host_is_in_one_slice(self, schedulers):
         seen = hosts(200)
         found = [own(seen, [0] * 200, of(position, schedulers)) for position in range(schedulers)]
@@ -118,7 +119,7 @@ MINE = [0, 1, 2, 3]
 
 
 class TestOwn:
-    @pytest.mark.parametrize(
+    @each(
         'weights, settings, found',
         [
             pytest.param([0] * 8, of(0, 1), None, id='alone'),
@@ -132,7 +133,7 @@ class TestOwn:
     def test_where_a_scheduler_looks(self, weights, settings, found):
         assert own(hosts(host=EIGHT), weights, settings) == found
 
-    @pytest.mark.parametrize(
+    @each(
         'rows, weights, found',
         [
             pytest.param([0, 4, 5, 6], [1, 2, 2, 2], [0], id='three of four are better'),
@@ -146,7 +147,7 @@ class TestOwn:
     def test_among_the_hosts_that_are_left(self, rows, weights, found):
         assert own(hosts(host=EIGHT), weights, of(0, 2), rows=rows) == found
 
-    @pytest.mark.parametrize(
+    @each(
         'weigher, found',
         [
             pytest.param(Load(0, 0, 0, 0, 9, 9, 9, 9), MINE, id='fuller'),
@@ -202,7 +203,7 @@ def chosen(settings, times=1, seed=1, memory_mb=65536):
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     'settings, found',
     [
         pytest.param(of(0, 1), EIGHT[:1], id='alone: the first of the best'),

@@ -196,7 +196,7 @@ def test_a_plug_in_is_told_by_its_name():
 REBUILD = {'hints': {'_nova_check_type': ['rebuild']}}
 
 
-@pytest.mark.parametrize(
+@each(
     'asked, said',
     [
         pytest.param(
@@ -227,7 +227,7 @@ def test_the_request_is_told_by_its_own_words(asked, said):
     assert refusal(cluster(3), rules(), **asked).for_tenants == said
 
 
-@pytest.mark.parametrize('asked', [{}, {'force_hosts': ['mine']}])
+@each('asked', [{}, {'force_hosts': ['mine']}])
 def test_a_cloud_without_hosts(asked):
     assert refusal(cluster(0), rules(), **asked).for_tenants == errors.NOT_ENOUGH
 
@@ -243,7 +243,7 @@ MEMBER = errors.MemberRefused('web/0', 'group x has no such member')
 BY_RULE = errors.NoValidHost('All 7 are full.', for_tenants='X removed the last hosts.')
 
 
-@pytest.mark.parametrize(
+@each(
     'error, by_rules',
     [
         pytest.param(
@@ -274,7 +274,7 @@ def test_told(error, by_rules):
     assert callers.for_caller(error, 'req-1', callers.ALL) is error
 
 
-@pytest.mark.parametrize('request_id', [None, ''])
+@each('request_id', [None, ''])
 def test_a_caller_without_an_id(request_id):
     found = callers.for_caller(BY_RULE, request_id, callers.RULES)
     assert found.reason == 'X removed the last hosts.'

@@ -121,7 +121,7 @@ def test_as_many_as_could_be_placed(filters, words, seed):
     assert not found['at_least']
 
 
-@pytest.mark.parametrize(
+@each(
     'filters, pieces',
     [
         pytest.param([NUMATopologyFilter()], wanted(dedicated(2)), id='NUMA cells'),
@@ -148,7 +148,7 @@ def test_piece_by_piece(filters, pieces):
     assert not found['at_least']
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs',
     [
         pytest.param({f'resources1:{GPU}': '400'}, id='a part of a device'),
@@ -172,7 +172,7 @@ def test_devices_below_hosts(extra_specs):
     assert found['total'] > 0
 
 
-@pytest.mark.parametrize('ratio', [1.0, 4.0])
+@each('ratio', [1.0, 4.0])
 def test_shared_cpus_in_place_of_dedicated_ones(ratio):
     words = {'vcpus': 3, 'extra_specs': {'hw:cpu_policy': 'dedicated'}}
     made = world([], report('host-0', vcpus=8, vcpus_ratio=ratio), report('host-1', vcpus=4))
@@ -225,7 +225,7 @@ def test_limits_of_aggregates():
         assert counted(made, request())['total'] == 2 + 1 + 1
 
 
-@pytest.mark.parametrize(
+@each(
     'hosts, words',
     [
         pytest.param(0, {}, id='no hosts'),

@@ -22,6 +22,7 @@ from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLo
 from nova_sched.measures.catalogue import MEASURES, RECORDS_SKIPPED
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.functional.harness import eventually
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.stores import Miser
 from nova_sched.tests.unit.engine.world import Score, World, rules
 
@@ -124,7 +125,7 @@ class TestDecisionLog:
         assert (made.lost, len(made.show('req-1'))) == (1, 1)
         assert '1 decision records cannot be kept' in caplog.text
 
-    @pytest.mark.parametrize(
+    @each(
         'share, chance, sampled',
         [
             pytest.param(0.0, 0.0, False, id='none'),
@@ -218,7 +219,7 @@ class TestScheduler:
         assert (kept['instances'], kept['found']) == (4, 3)
         assert '3 of 4 instances found a host.' in kept['reason']
 
-    @pytest.mark.parametrize('vcpus', [1, 9])
+    @each('vcpus', [1, 9])
     def test_one_without_a_request_id_cannot_be_queried(self, vcpus):
         made = self.world(sample=1.0)
         self.decide(made, request(vcpus=vcpus), request_id=None)
@@ -270,7 +271,7 @@ class TestScheduler:
         ]
         assert kept['instances'] == kept['found'] == 2
 
-    @pytest.mark.parametrize('sample', [0.0, 1.0])
+    @each('sample', [0.0, 1.0])
     def test_retention_of_nothing_keeps_nothing(self, sample):
         made = self.world(sample, explain_retention_s=0.0)
         assert self.decide(made, request(vcpus=9)) == self.decide(made, request()) == []

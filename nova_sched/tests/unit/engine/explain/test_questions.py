@@ -20,6 +20,7 @@ from nova_sched.filters.foreign import ForeignFilter
 from nova_sched.state.node import LEFT_OUT
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import NOW, report, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import Named, Score, World, picture, rules
 
 A, B = uuid_of('instance A'), uuid_of('instance B')
@@ -150,7 +151,7 @@ class TestWhyNot:
         (other,) = why_not(world(), asks(force_hosts=['host-1', 'x']), 'host-2')['nodes']
         assert verdicts(other) == {'force_hosts': 'refuses'}
 
-    @pytest.mark.parametrize(
+    @each(
         'words, skipped',
         [
             pytest.param(
@@ -223,7 +224,7 @@ class TestWhyNot:
 class TestPassing:
     """Which nodes pass some of the rules that always run."""
 
-    @pytest.mark.parametrize(
+    @each(
         'names, words, left',
         [
             pytest.param(['ResourceCapacity'], {'vcpus': 4}, [0, 2], id='room'),
@@ -249,7 +250,7 @@ class TestPassing:
 class TestRanking:
     """Hosts that another scheduler offers, in our order."""
 
-    @pytest.mark.parametrize(
+    @each(
         'offered, words, found',
         [
             pytest.param({}, {}, [], id='none'),

@@ -23,6 +23,7 @@ from nova_sched.engine.decide import CandidateSet, survivors
 from nova_sched.engine.explain import reasons
 from nova_sched.state.request import MemberPlacement, RequestedDestination
 from nova_sched.tests.builders import cluster, request
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import Named, rules
 
 
@@ -119,7 +120,7 @@ class TestReplay:
         assert (told.gone, told.why, told.nearest) == (2, '', None)
         assert 'cannot say why' in caplog.text
 
-    @pytest.mark.parametrize(
+    @each(
         'words, step, why',
         [
             pytest.param(
@@ -209,7 +210,7 @@ class TestReplay:
 
 
 class TestReason:
-    @pytest.mark.parametrize(
+    @each(
         'chain, words, reason',
         [
             pytest.param(
@@ -311,7 +312,7 @@ class TestReason:
         assert isinstance(error, errors.NoValidHost)
 
 
-@pytest.mark.parametrize(
+@each(
     'words, line',
     [
         pytest.param({}, 'none after A: 3 are not as wanted', id='one instance'),
@@ -331,7 +332,7 @@ def test_in_short_without_hosts():
     assert reasons.in_short(refused(cluster(0), talkers([])).details) == 'none after -'
 
 
-@pytest.mark.parametrize(
+@each(
     'number, told',
     [
         pytest.param(0, '3 are not as wanted.', id='none'),

@@ -18,6 +18,7 @@ import pytest
 from nova_sched.engine.cycle import Order
 from nova_sched.engine.explain.decision_log import PLACED, REFUSED, pass_on
 from nova_sched.tests.builders import request
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import World
 
 DETAILS = {'reason': 'full'}
@@ -33,7 +34,7 @@ class Told:
         self.found.append((context.request_id, make()))
 
 
-@pytest.mark.parametrize(
+@each(
     'outcome, request_id, retention_s, kept, told',
     [
         pytest.param(REFUSED, 'req-1', 60.0, 1, 1, id='a refusal'),

@@ -16,6 +16,7 @@ import pytest
 
 from nova_sched.engine.explain.standings import Standing
 from nova_sched.tests.builders import report, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import Named, Score, World, picture, rules
 
 
@@ -33,7 +34,7 @@ def standings(filters=(), weighers=(), hosts=4, **asked):
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     'host, standing',
     [
         pytest.param('host-0', Standing('ignore_hosts'), id='left out by the request'),
@@ -65,7 +66,7 @@ class Disk(Score):
     """Another weigher."""
 
 
-@pytest.mark.parametrize(
+@each(
     'better, worse, found',
     [
         pytest.param('host-3', 'host-1', ('Score', 2.0), id='the one that prefers it most'),

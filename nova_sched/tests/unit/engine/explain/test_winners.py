@@ -20,6 +20,7 @@ import pytest
 from nova_sched.engine.block_weights import BlockWeights
 from nova_sched.engine.decide import WinnerWeights, weigh
 from nova_sched.tests.builders import aggregate, cluster, request
+from nova_sched.tests.rows import each
 from nova_sched.weighers.cpu import CPUWeigher
 from nova_sched.weighers.ram import RAMWeigher
 
@@ -28,7 +29,7 @@ A = types.SimpleNamespace(name='A')
 REQUEST = request(vcpus=1, memory_mb=512)
 
 
-@pytest.mark.parametrize(
+@each(
     'multiplier, shown',
     [
         pytest.param(2.0, [2.0, 2.0], id='one for all'),
@@ -83,7 +84,7 @@ def both(made, rows):
     )
 
 
-@pytest.mark.parametrize('hosts', [1, 2, 200])
+@each('hosts', [1, 2, 200])
 def test_full_passes_and_kinds_tell_the_same(hosts):
     made = cluster(hosts, vcpus_used=[row * 7919 % 16 for row in range(hosts)])
     full, kept, sums = both(made, list(range(0, hosts, 70)))

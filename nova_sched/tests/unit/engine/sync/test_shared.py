@@ -23,6 +23,7 @@ from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.tests.builders import claim, report, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import Score, World, end_claims, rules, spreading
 
@@ -219,7 +220,7 @@ class TestRefusals:
 
 
 class TestPolicies:
-    @pytest.mark.parametrize(
+    @each(
         'policy, hosts',
         [
             pytest.param('anti-affinity', {'host-0', 'host-1'}, id='apart'),
@@ -277,9 +278,7 @@ class TestPolicies:
         near = group('affinity')
         assert send(world, asks(A, group=near), asks(B, group=near)) == [['host-1'], ['host-1']]
 
-    @pytest.mark.parametrize(
-        'policy, why', [('anti-affinity', '1 member'), ('affinity', 'other host')]
-    )
+    @each('policy, why', [('anti-affinity', '1 member'), ('affinity', 'other host')])
     def test_a_claim_by_name_is_told_the_policy(self, policy, why):
         (world,) = worlds(1)
         send(world, asks(A, group=group(policy)))

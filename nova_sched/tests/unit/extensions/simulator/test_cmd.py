@@ -19,12 +19,13 @@ import pytest
 from nova_sched.extensions.simulator import cmd as sim
 from nova_sched.extensions.simulator import cmd_replay as sim_replay
 from nova_sched.extensions.simulator import trace
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.simulator.builders import result
 
 AZURE = ['azure', '--trace', str(trace.SAMPLE), '--hours', '0.2']
 
 
-@pytest.mark.parametrize(
+@each(
     'violations, status',
     [
         pytest.param([], 0, id='all is well'),
@@ -65,7 +66,7 @@ def test_an_unknown_policy(monkeypatch, capsys):
     assert 'one of nova, first-fit' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each(
     'arguments, why',
     [
         pytest.param([], 'openb|azure|huawei', id='nothing'),

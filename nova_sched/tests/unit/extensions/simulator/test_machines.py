@@ -21,10 +21,11 @@ from nova_sched.extensions.simulator import machines
 from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc import reports
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.simulator.builders import GIB, node, plan, requests
 
 
-@pytest.mark.parametrize(
+@each(
     'words, zones, racks',
     [
         pytest.param({'nodes': 1}, [1], [1], id='one'),
@@ -89,9 +90,7 @@ def test_it_builds_no_more_than_it_has_room_for():
     assert one.usage()[VCPU] == (2, 2)
 
 
-@pytest.mark.parametrize(
-    'failing, built', [pytest.param(0.0, 200, id='never'), pytest.param(1.0, 0, id='always')]
-)
+@each('failing, built', [pytest.param(0.0, 200, id='never'), pytest.param(1.0, 0, id='always')])
 def test_builds_fail_as_planned(failing, built):
     one = node(vcpus=200, memory_gib=200, failing=failing)
     for request in requests(*map(str, range(200))):

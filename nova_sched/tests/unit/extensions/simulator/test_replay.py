@@ -17,10 +17,11 @@ import pytest
 
 from nova_sched.extensions.simulator.conductor import Boot
 from nova_sched.extensions.simulator.replay import Clock, Demand, ReplayTally, short, use_by_zone
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.simulator.builders import GIB, SMALL, arrival, node
 
 
-@pytest.mark.parametrize(
+@each(
     'due, moves, given',
     [
         pytest.param([], [10], [[]], id='nothing is due'),
@@ -66,7 +67,7 @@ def test_what_an_event_brings_about_falls_due_in_the_same_move():
 ZONES = ['zone-1', 'zone-2', 'zone-3']
 
 
-@pytest.mark.parametrize(
+@each(
     'reason, name',
     [
         pytest.param(
@@ -107,7 +108,7 @@ def test_a_tally():
     assert (refusal.requests, refusal.servers, refusal.asked) == (2, 6, {(SMALL, 'zone-1'): 2})
 
 
-@pytest.mark.parametrize(
+@each(
     'zoned, most',
     [
         pytest.param(0.0, None, id='nobody names a zone'),

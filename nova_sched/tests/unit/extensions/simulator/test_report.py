@@ -21,6 +21,7 @@ from rich.console import Console
 from nova_sched.extensions.simulator import report
 from nova_sched.extensions.simulator.replay import Refusal, ReplayTally
 from nova_sched.extensions.simulator.session import Explained, SimulationSettings
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.simulator.builders import SMALL, node, plan, result
 
 EXPLAINED = Explained('the moon', 'Nobody has it.', (('First', 9, 4), ('Second', 4, 0)))
@@ -37,7 +38,7 @@ def shown(made, part=report.show):
     return [' '.join(line.split()) for line in screen.file.getvalue().splitlines() if line.strip()]
 
 
-@pytest.mark.parametrize(
+@each(
     'share, text',
     [
         pytest.param(0.0, '    ', id='empty'),
@@ -53,7 +54,7 @@ def test_bars(share, text):
     assert report.bar(share, width=4) == text
 
 
-@pytest.mark.parametrize(
+@each(
     'shares, text',
     [
         pytest.param([], '', id='nothing'),
@@ -65,7 +66,7 @@ def test_sparks(shares, text):
     assert report.spark(shares) == text
 
 
-@pytest.mark.parametrize(
+@each(
     'values, share, found',
     [
         pytest.param([5.0], 0.99, 5.0, id='one value'),
@@ -82,7 +83,7 @@ def test_no_values_have_no_percentile():
     assert math.isnan(report.percentile([], 0.5))
 
 
-@pytest.mark.parametrize(
+@each(
     'fields, lines',
     [
         pytest.param(
@@ -206,7 +207,7 @@ def test_of_many_hosts_the_ends_and_this_machine_are_shown():
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     'machine, lines',
     [
         pytest.param(None, 2, id='simulated nodes only'),
@@ -277,7 +278,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then():
     )
 
 
-@pytest.mark.parametrize('width', [80, 120])
+@each('width', [80, 120])
 def test_progress_at_a_terminal_is_a_bar(width):
     screen = Console(file=io.StringIO(), width=width, force_terminal=True)
     with report.live(screen, 4000) as watch:

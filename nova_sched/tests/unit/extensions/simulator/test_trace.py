@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.extensions.simulator import trace
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.simulator.builders import arrival
 
 HEAD = 'time_s,batch,flavor,censored,duration_bin\n'
@@ -32,7 +33,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
+@each(
     'rows, arrivals',
     [
         pytest.param('', [], id='no server'),
@@ -59,7 +60,7 @@ def folder(tmp_path):
         ),
     ],
 )
-@pytest.mark.parametrize('name', ['vms.csv', 'vms.csv.gz'])
+@each('name', ['vms.csv', 'vms.csv.gz'])
 def test_rows_become_requests(folder, name, rows, arrivals):
     (folder / name).write_bytes(
         gzip.compress((HEAD + rows).encode()) if name.endswith('.gz') else (HEAD + rows).encode()
@@ -67,7 +68,7 @@ def test_rows_become_requests(folder, name, rows, arrivals):
     assert trace.load(folder / name) == [trace.Arrival(*one) for one in arrivals]
 
 
-@pytest.mark.parametrize(
+@each(
     'rows, where, why',
     [
         pytest.param('300,7,z,0,1', 'line 2', "'z' is not known", id='unknown flavor'),
@@ -84,7 +85,7 @@ def test_a_bad_row_is_named(folder, rows, where, why):
     assert why in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each(
     'name, content, why',
     [
         pytest.param('missing.csv', None, 'No such file', id='no such file'),
@@ -104,7 +105,7 @@ def test_a_file_that_is_no_trace_is_named(folder, name, content, why):
     assert why in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each(
     'sizes, largest, parts',
     [
         pytest.param([3], 5, [3], id='small enough'),

@@ -21,6 +21,7 @@ from rich.console import Console
 from nova_sched import errors
 from nova_sched.extensions.simulator.replays import figures
 from nova_sched.extensions.simulator.replays.run import Course, Sample
+from nova_sched.tests.rows import each
 
 COURSES = {
     'nova': {
@@ -81,14 +82,14 @@ def course(count, empty=None):
 DRAWN = {'nova': {100: course(4), 101: course(3)}, 'best-fit': {100: course(4)}}
 
 
-@pytest.mark.parametrize('name, begin', [('a.png', b'\x89PNG'), ('a.svg', b'<?xml')])
+@each('name, begin', [('a.png', b'\x89PNG'), ('a.svg', b'<?xml')])
 def test_the_name_of_the_file_is_the_format(tmp_path, name, begin):
     path = tmp_path / name
     figures.draw(str(path), 'openb', DRAWN)
     assert path.read_bytes().startswith(begin)
 
 
-@pytest.mark.parametrize('empty, label', [(None, 'asked for'), (50.0, 'hours')])
+@each('empty, label', [(None, 'asked for'), (50.0, 'hours')])
 def test_time_is_the_axis_of_a_trace_with_times(tmp_path, empty, label):
     path = tmp_path / 'a.svg'
     figures.draw(str(path), 'azure', {'nova': {1: course(4, empty)}})

@@ -19,6 +19,7 @@ from nova_sched.conf import CONF
 from nova_sched.extensions.simulator.replays import run, workloads
 from nova_sched.state.request import Request
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 AMOUNTS = {VCPU: 4, MEMORY_MB: 4096}
 HOUR_S = 3600.0
@@ -120,7 +121,7 @@ def test_what_happens_each_hour_may_move_servers():
     assert times == [run.EPOCH_S + hour * HOUR_S for hour in (1, 2, 3)]
 
 
-@pytest.mark.parametrize('policy, empty', [('nova', 0), ('best-fit', 1), ('keep-empty', 1)])
+@each('policy, empty', [('nova', 0), ('best-fit', 1), ('keep-empty', 1)])
 def test_policies_choose_hosts(policy, empty):
     _, course = replay([arrival(0), arrival(1)], policy)
     assert course.samples[-1].empty == empty
@@ -132,7 +133,7 @@ def test_a_run_is_the_same_each_time():
     assert courses[0].samples == courses[1].samples
 
 
-@pytest.mark.parametrize('low, high, fewest', [(1, 8, 3), (3, 3, 3), (1, 2, None), (4, 9, 4)])
+@each('low, high, fewest', [(1, 8, 3), (3, 3, 3), (1, 2, None), (4, 9, 4)])
 def test_the_fewest_hosts_without_a_refusal(low, high, fewest):
     arrivals = [arrival(number, 4) for number in range(3)]
     with settings({**run.ALWAYS, **run.BUILT_IN['first-fit']}):
@@ -151,7 +152,7 @@ def half_full(share):
     return made, course, hourly
 
 
-@pytest.mark.parametrize('share, made, empty', [(0.0, 0, 0), (0.4, 1, 1), (1.0, 1, 1)])
+@each('share, made, empty', [(0.0, 0, 0), (0.4, 1, 1), (1.0, 1, 1)])
 def test_moves_empty_hosts(share, made, empty):
     replayed, course, hourly = half_full(share)
     hosts = replayed.scheduler.call(lambda: replayed._hosts)
@@ -198,7 +199,7 @@ def test_a_policy_of_a_file(tmp_path):
     assert run.read_policy(f'mine={file}') == ('mine', {}, str(file))
 
 
-@pytest.mark.parametrize(
+@each(
     'text, why',
     [
         pytest.param('bestfit', 'one of nova, first-fit', id='unknown'),
