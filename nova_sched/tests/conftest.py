@@ -63,7 +63,6 @@ LONGEST = [
         'unit/api/test_conformance.py',
         'unit/claims/test_contract.py',
         'unit/engine/test_machine.py',
-        'unit/engine/sync/test_polling_machine.py',
         'functional/test_openstack_client.py',
         'functional/test_sim.py',
         'functional/test_notify.py',

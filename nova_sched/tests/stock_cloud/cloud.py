@@ -18,17 +18,15 @@ import requests
 from keystoneauth1 import adapter, exceptions, session
 from keystoneauth1.identity import v3
 
-from nova_sched.tests.stock_cloud import consumers
+from nova_sched.tests.stock_cloud import waiting
 from nova_sched.tests.stock_cloud.databases import Databases
 from nova_sched.tests.stock_cloud.hosts import Hosts
-from nova_sched.tests.stock_cloud.layouts import Layout
 from nova_sched.tests.stock_cloud.placement import Placement
 from nova_sched.tests.stock_cloud.programs import Programs
-from nova_sched.tests.stock_cloud.schedulers import Scheduler, Schedulers
+from nova_sched.tests.stock_cloud.schedulers import Scheduler, Schedulers, Shadow
 from nova_sched.tests.stock_cloud.servers import Servers
-from nova_sched.tests.stock_cloud.shadows import Shadow
+from nova_sched.tests.stock_cloud.settings import Layout
 from nova_sched.tests.stock_cloud.tap import Tap
-from nova_sched.tests.stock_cloud.waiting import eventually
 
 COMPUTE_API, PLACEMENT_API = '2.91', '1.36'
 
@@ -93,18 +91,18 @@ class Cloud:
     def kill_compute(self, host: str) -> None:
         """SIGKILL its nova-compute."""
         self.programs.kill(host)
-        consumers.until_left(self._cell_url, f'compute.{host}')
+        waiting.until_left(self._cell_url, f'compute.{host}')
 
     def start_compute(self, host: str) -> None:
         """Start its nova-compute, and wait until it takes messages: before that it puts servers in
         ERROR that are sent to it."""
         self.programs.start_again(host)
-        consumers.until_consumed(self._cell_url, f'compute.{host}')
+        waiting.until_consumed(self._cell_url, f'compute.{host}')
 
     def clear(self) -> None:
         """Delete all that was made; then Placement must hold nothing."""
         self.servers.clear()
-        eventually({}, self.placement.allocations)
+        waiting.eventually({}, self.placement.allocations)
         self.hosts.clear()
 
     def _adapter(self, service: str, version: str) -> adapter.Adapter:

@@ -18,7 +18,7 @@ from nova_sched.tests.fixtures.mariadb import mariadb
 from nova_sched.tests.fixtures.postgresql import postgresql
 from nova_sched.tests.fixtures.rabbitmq import rabbitmq
 from nova_sched.tests.stock_cloud import schedulers, services
-from nova_sched.tests.stock_cloud.layouts import LAYOUTS
+from nova_sched.tests.stock_cloud.settings import LAYOUTS
 
 __all__ = ['mariadb', 'postgresql', 'rabbitmq']
 

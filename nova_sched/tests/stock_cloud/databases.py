@@ -9,14 +9,65 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The databases of Nova and Placement on a private server: their users, URLs and rights."""
+"""The databases of Nova and Placement on a private server: users, URLs, rights, statements."""
 
+import abc
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import sqlalchemy as sa
 
-from nova_sched.tests.stock_cloud import statements
-from nova_sched.tests.stock_cloud.statements import Statements
+QUERIES = """
+    SELECT argument FROM mysql.general_log
+    WHERE user_host LIKE '{user}[%' AND command_type IN ('Query', 'Prepare', 'Execute')
+"""
+
+
+class Statements(abc.ABC):
+    """Of ``user`` on the server that ``owner`` (an engine that commits each statement) may set
+    up. They are recorded until the server ends."""
+
+    def __init__(self, owner: sa.Engine, user: str, log: Path):
+        self._owner, self._user, self._log = owner, user, log
+
+    @abc.abstractmethod
+    def begin(self) -> None:
+        """Record the sessions that begin from now on."""
+
+    @abc.abstractmethod
+    def read(self) -> list[str]:
+        """Those until now."""
+
+    def _do(self, *statements: str) -> None:
+        with self._owner.connect() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+
+
+class OfMariaDB(Statements):
+    def begin(self) -> None:
+        self._do("SET GLOBAL log_output = 'TABLE'", 'SET GLOBAL general_log = 1')
+
+    def read(self) -> list[str]:
+        with self._owner.connect() as connection:
+            query = sa.text(QUERIES.format(user=self._user))
+            return [row.argument for row in connection.execute(query)]
+
+
+class OfPostgreSQL(Statements):
+    LINE = re.compile(r'LOG:  (?:statement|execute [^:]*): (.*)')
+
+    def begin(self) -> None:
+        self._do(f"ALTER ROLE {self._user} SET log_statement = 'all'")
+
+    def read(self) -> list[str]:
+        """Only the first line of each; no other user's are logged."""
+        return self.LINE.findall(self._log.read_text())
+
+
+STATEMENTS = {'mysql': OfMariaDB, 'postgresql': OfPostgreSQL}
+
 
 NAMES = ('api', 'cell0', 'cell1', 'placement')
 SERVICES, SCHEDULER, SHADOW = 'nova', 'scheduler', 'shadow'  # the users
@@ -79,7 +130,7 @@ class Databases:
     def statements(self, user: str) -> Statements:
         """A record of what this user asks for; it is not begun."""
         owner = sa.create_engine(self._server, isolation_level='AUTOCOMMIT', poolclass=sa.NullPool)
-        return statements.KINDS[self._kind](owner, user, self._log)
+        return STATEMENTS[self._kind](owner, user, self._log)
 
     def let_the_scheduler_write(self) -> None:
         """All rights, as nova-scheduler has them."""

@@ -38,8 +38,8 @@ from nova_sched.tests.fixtures import mariadb, postgresql, rabbitmq
 from nova_sched.tests.fixtures.interpreter import interpreter
 from nova_sched.tests.stock_cloud import schedulers, services, tap
 from nova_sched.tests.stock_cloud.cloud import Cloud
-from nova_sched.tests.stock_cloud.layouts import LAYOUTS
 from nova_sched.tests.stock_cloud.servers import Flavor
+from nova_sched.tests.stock_cloud.settings import LAYOUTS
 
 DATABASES = {'mariadb': mariadb.server, 'postgresql': postgresql.server}
 METHOD = 'select_destinations'

@@ -27,12 +27,10 @@ import sqlalchemy as sa
 
 from nova_sched.tests.fixtures.mariadb import MariaDB
 from nova_sched.tests.fixtures.process import LOOPBACK, free_port
-from nova_sched.tests.stock_cloud import schedulers, services, tap
+from nova_sched.tests.stock_cloud import schedulers, services, stubs, tap
 from nova_sched.tests.stock_cloud.databases import Databases
-from nova_sched.tests.stock_cloud.layouts import LAYOUTS
 from nova_sched.tests.stock_cloud.programs import Programs
-from nova_sched.tests.stock_cloud.settings import CONTROLLER, Settings
-from nova_sched.tests.stock_cloud.stubs import server as stub_server
+from nova_sched.tests.stock_cloud.settings import CONTROLLER, LAYOUTS, Settings
 
 SERVERS = 5  # of each host
 # Resource class -> total, allocation ratio, used by each server.
@@ -351,11 +349,11 @@ def running(
     placement = f'http://{LOOPBACK}:{free_port()}'
     programs = Programs(home)
     with contextlib.ExitStack() as stack:
-        stubs = stack.enter_context(stub_server.running(placement, placement))
+        served = stack.enter_context(stubs.running(placement, placement))
         calls = stack.enter_context(tap.running(broker, transport))
         databases = Databases(database, layout.has_templates)
         settings = Settings(
-            home, layout, databases, {'top': transport, 'cell': transport}, stubs.identity_url
+            home, layout, databases, {'top': transport, 'cell': transport}, served.identity_url
         )
         stack.callback(programs.kill_all)
         services.make_tables(programs, settings)

@@ -9,18 +9,29 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The schedulers that a cloud may run with: Nova's own, as the reference, and ours."""
+"""The schedulers of a cloud: Nova's own, as the reference, and ours; and our shadow."""
 
 import json
 import subprocess
 from pathlib import Path
 
 from nova_sched.tests.fixtures.process import Process
-from nova_sched.tests.stock_cloud import consumers
+from nova_sched.tests.stock_cloud import waiting
 from nova_sched.tests.stock_cloud.programs import ENV, TIMEOUT_S, installed
 from nova_sched.tests.stock_cloud.settings import CONTROLLER, Settings, ini
 
 REFERENCE, OURS = KINDS = ('reference', 'ours')
+
+
+def _run(command: list[str | Path]) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [str(word) for word in command],
+        env=ENV,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
 
 
 class Scheduler:
@@ -68,15 +79,7 @@ class Scheduler:
         return done.returncode, json.loads(done.stdout)
 
     def _run(self, program: str, *words: str) -> subprocess.CompletedProcess:
-        command = [self._python.with_name(program), *self._files, *words]
-        return subprocess.run(
-            [str(word) for word in command],
-            env=ENV,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT_S,
-        )
+        return _run([self._python.with_name(program), *self._files, *words])
 
     def start(self) -> None:
         """Start, and wait until it takes calls."""
@@ -89,7 +92,7 @@ class Scheduler:
     def kill(self) -> None:
         """SIGKILL it and all of its workers."""
         self._process.kill()
-        consumers.until_left(self._transport_url, self._queue)
+        waiting.until_left(self._transport_url, self._queue)
 
     def pause(self) -> None:
         """SIGSTOP it and all of its workers."""
@@ -99,7 +102,7 @@ class Scheduler:
         self._process.resume()
 
     def _listens(self) -> bool:
-        return consumers.has_consumer(self._transport_url, self._queue)
+        return waiting.has_consumer(self._transport_url, self._queue)
 
 
 class Schedulers:
@@ -112,3 +115,59 @@ class Schedulers:
         """A Scheduler on a host. Those of one host have the same nova.conf."""
         configuration = self._settings.scheduler(host)
         return Scheduler(kind, configuration, self._transport_url, host, self._python, options)
+
+
+WATCHES = 'arrive in queue'
+START_S = 120.0
+
+
+class Shadow:
+    """``python`` runs our package; without it the shadow cannot be started."""
+
+    def __init__(self, configuration: Path, python: Path | None):
+        self._configuration, self._python = configuration, python
+        self.log = configuration.with_suffix('.log')
+        self._process: Process | None = None
+
+    def start(self) -> None:
+        """Start, and wait until it gets copies of calls."""
+        before = self._logged().count(WATCHES)
+        self._process = Process(
+            self._command('nova-sched-shadow'),
+            answers=lambda: self._logged().count(WATCHES) > before,
+            log=self._configuration.with_suffix('.out'),
+            timeout_s=START_S,
+        )
+        self._process.start()
+
+    def stop(self) -> None:
+        """SIGTERM, and wait until it has left."""
+        self._process.stop()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+    def _logged(self) -> str:
+        return self.log.read_text() if self.log.exists() else ''
+
+    def lines(self) -> list[dict]:
+        """Its comparisons."""
+        path = self._configuration.parent / 'state' / 'shadow' / 'shadow.jsonl'
+        found = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+        return [line for line in found if 'outcome' in line]
+
+    def report(self) -> dict:
+        return self._asked('nova-sched-shadow', 'report')
+
+    def explain(self, verb: str, *words: str) -> dict:
+        """What `nova-sched-manage explain` says when it asks the shadow."""
+        return self._asked('nova-sched-manage', 'explain', verb, *words, '--shadow')
+
+    def _asked(self, program: str, *words: str) -> dict:
+        done = _run([*self._command(program, *words), '--format', 'json'])
+        done.check_returncode()
+        return json.loads(done.stdout)
+
+    def _command(self, program: str, *words: str) -> list[str | Path]:
+        return [self._python.with_name(program), *words, '--config-file', self._configuration]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from keystoneauth1 import adapter, exceptions
 
-from nova_sched.tests.stock_cloud.stubs.glance import FIRST
+from nova_sched.tests.stock_cloud.stubs import FIRST
 from nova_sched.tests.stock_cloud.waiting import PAUSE_S, eventually
 
 REFUSAL = 'No valid host was found.'  # how the fault of a server without a host begins
@@ -181,3 +181,8 @@ def _server(found: dict) -> Server:
         found['OS-EXT-AZ:availability_zone'],
         found.get('fault', {}).get('message', ''),
     )
+
+
+def allocations(servers: Iterable[Server], flavor: Flavor) -> dict[str, dict[str, dict[str, int]]]:
+    """What Placement holds for servers of the flavor that run where they are."""
+    return {server.uuid: {server.host: flavor.resources} for server in servers}

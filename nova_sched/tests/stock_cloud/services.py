@@ -16,13 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nova_sched.tests.fixtures.process import LOOPBACK, free_port
-from nova_sched.tests.stock_cloud import schedulers, shadows, tap
+from nova_sched.tests.stock_cloud import schedulers, stubs, tap
 from nova_sched.tests.stock_cloud.cloud import Cloud
 from nova_sched.tests.stock_cloud.databases import Databases
-from nova_sched.tests.stock_cloud.layouts import Layout
 from nova_sched.tests.stock_cloud.programs import Programs, installed
-from nova_sched.tests.stock_cloud.settings import Settings
-from nova_sched.tests.stock_cloud.stubs import server as stub_server
+from nova_sched.tests.stock_cloud.settings import Layout, Settings
 
 # Each has 10 vCPUs, 8 GiB and 1,028 GB; some have a child provider with an inventory of MAGIC.
 PLAIN, NESTED = ('cmp1', 'cmp2', 'cmp3'), ('cmp4', 'cmp5')
@@ -62,16 +60,16 @@ def running(
     placement, api = (f'http://{LOOPBACK}:{free_port()}' for _ in range(2))
     programs = Programs(home)
     with contextlib.ExitStack() as stack:
-        stubs = stack.enter_context(stub_server.running(api, placement))
+        identity_url = stack.enter_context(stubs.running(api, placement)).identity_url
         calls = stack.enter_context(tap.running(broker, top))
         databases = Databases(database, layout.has_templates)
-        settings = Settings(home, layout, databases, transports, stubs.identity_url)
+        settings = Settings(home, layout, databases, transports, identity_url)
         makes = schedulers.Schedulers(settings, top, python)
         scheduler = makes.make(kind, options=options)
-        shadow = shadows.Shadow(settings.shadow(), python)
+        shadow = schedulers.Shadow(settings.shadow(), python)
         cloud = Cloud(
             layout,
-            stubs.identity_url,
+            identity_url,
             transports['cell'],
             programs,
             databases,

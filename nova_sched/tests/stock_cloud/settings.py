@@ -9,14 +9,38 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The configuration files of the cloud's services."""
+"""The layouts of a cloud, and the configuration files of its services."""
 
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from nova_sched.tests.stock_cloud.databases import SCHEDULER, SERVICES, SHADOW, Databases
-from nova_sched.tests.stock_cloud.layouts import Layout
+
+
+@dataclass(frozen=True)
+class Layout:
+    """``database`` is the fixture that runs the server, ``mariadb`` or ``postgresql``.
+
+    With ``is_split`` the top level and the cell have conductors and brokers of their own, and no
+    service of the cell reaches the scheduler or the API database. With ``has_templates`` the cell
+    mappings hold URL templates. Unless it ``has_casts``, nova-compute tells no scheduler of its
+    instances, and does not check the policies of server groups again.
+    """
+
+    database: str
+    is_split: bool = False
+    has_templates: bool = False
+    has_casts: bool = True
+
+
+LAYOUTS = {
+    'mariadb-single': Layout('mariadb'),
+    'mariadb-split': Layout('mariadb', is_split=True, has_templates=True, has_casts=False),
+    'postgresql-single': Layout('postgresql', has_templates=True, has_casts=False),
+}
+
 
 CONTROLLER = 'controller'  # [DEFAULT] host of all that is no compute host
 FILTERS = (

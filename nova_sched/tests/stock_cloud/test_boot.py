@@ -9,15 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Boots: where a server may run, and what it is allocated there."""
+"""Boots: where a server may run, what it is allocated there, and builds that fail."""
 
+import time
 from collections import Counter
 
 import pytest
 
 from nova_sched.tests.stock_cloud.placement import child
-from nova_sched.tests.stock_cloud.servers import REFUSAL
-from nova_sched.tests.stock_cloud.services import HOSTS, MAGIC, NESTED
+from nova_sched.tests.stock_cloud.servers import REFUSAL, allocations
+from nova_sched.tests.stock_cloud.services import FLAKY, HOSTS, MAGIC, NESTED
 from nova_sched.tests.stock_cloud.waiting import eventually
 
 WHOLE_MB = 7000  # two servers of this size do not fit on one host
@@ -44,9 +45,7 @@ def test_where(servers, placement, words, allowed):
     booted = servers.boot(flavor, **words)
     assert states(booted) == {'ACTIVE': words.get('count', 1)}
     assert {server.host for server in booted} <= {*allowed}
-    assert placement.allocations() == {
-        server.uuid: {server.host: flavor.resources} for server in booted
-    }
+    assert placement.allocations() == allocations(booted, flavor)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +67,7 @@ def test_in_an_aggregate(servers, hosts, placement, metadata, specs, words):
     assert states(booted) == {'ACTIVE': 4}
     assert {server.host for server in booted} <= {'cmp1', 'cmp4'}
     assert {server.zone for server in booted if 'zone' in words} <= {'zone-a'}
-    assert placement.allocations() == {
-        server.uuid: {server.host: flavor.resources} for server in booted
-    }
+    assert placement.allocations() == allocations(booted, flavor)
 
 
 def test_traits(servers, placement):
@@ -160,3 +157,118 @@ def test_hints(servers):
     assert [there.host, other.host == first.host] == [first.host, False]
     both = {'same_host': [first.uuid], 'different_host': [there.uuid]}
     assert states(servers.boot(flavor, hints=both)) == {'ERROR': 1}
+
+
+POOL = 'CUSTOM_POOL_GB'
+
+
+def test_a_sharing_provider(servers, placement):
+    with placement.sharing('pool', ['cmp1', 'cmp2'], **{POOL: 10}) as pool:
+        flavor = servers.flavor(specs={f'resources:{POOL}': '4'})
+        booted = servers.boot(flavor, 2)
+        assert Counter(one.status for one in booted) == {'ACTIVE': 2}
+        assert {one.host for one in booted} <= {'cmp1', 'cmp2'}
+        assert placement.allocations() == {
+            one.uuid: {one.host: flavor.resources, pool: {POOL: 4}} for one in booted
+        }
+        (refused,) = servers.boot(flavor)
+        assert (refused.status, refused.host) == ('ERROR', None)
+        servers.delete(one.uuid for one in [*booted, refused])
+        eventually({}, placement.allocations)
+
+
+MOMENT_S = 0.1
+
+
+@pytest.mark.brief
+@pytest.mark.parametrize(
+    'before, change, allowed',
+    [
+        pytest.param(
+            lambda hosts: hosts.disable('cmp1', 'cmp2', 'cmp3'),
+            lambda hosts: hosts.disable('cmp4'),
+            'cmp5',
+            id='disabled',
+        ),
+        pytest.param(
+            lambda hosts: hosts.disable('cmp1', 'cmp2', 'cmp3'),
+            lambda hosts: hosts.force_down('cmp4'),
+            'cmp5',
+            id='forced down',
+        ),
+        pytest.param(
+            lambda hosts: hosts.disable('cmp1', 'cmp2', 'cmp3', 'cmp4', 'cmp5'),
+            lambda hosts: hosts.enable('cmp3'),
+            'cmp3',
+            id='enabled',
+        ),
+        pytest.param(
+            lambda hosts: (
+                hosts.disable('cmp1', 'cmp2', 'cmp4', 'cmp5'),
+                hosts.force_down('cmp3'),
+            ),
+            lambda hosts: hosts.force_up('cmp3'),
+            'cmp3',
+            id='no longer forced down',
+        ),
+    ],
+)
+def test_a_change_counts_at_once(servers, hosts, placement, before, change, allowed):
+    before(hosts)
+    flavor = servers.flavor()
+    change(hosts)
+    time.sleep(MOMENT_S)
+    booted = servers.boot(flavor, 4)
+    assert [(server.status, server.host) for server in booted] == [('ACTIVE', allowed)] * 4
+    assert placement.allocations() == {
+        server.uuid: {allowed: flavor.resources} for server in booted
+    }
+
+
+def test_no_host_in_service(servers, hosts, placement):
+    hosts.disable('cmp1', 'cmp2', 'cmp3')
+    hosts.force_down('cmp4', 'cmp5')
+    (server,) = servers.boot(servers.flavor())
+    assert server.status == 'ERROR'
+    assert server.fault.startswith(REFUSAL)
+    assert placement.allocations() == {}
+
+
+LOOK_S = 3.0  # our scheduler looks each 2 s for hosts that are enabled, if it has other ones
+
+
+@pytest.fixture
+def flaky(hosts):
+    """The host on which builds fail, in service, and preferred: it is by far the largest."""
+    hosts.enable(FLAKY)
+    time.sleep(LOOK_S)
+    return FLAKY
+
+
+@pytest.mark.brief
+@pytest.mark.parametrize(
+    'count, group',
+    [
+        pytest.param(1, None, id='one'),
+        pytest.param(3, None, id='three in one call'),
+        pytest.param(3, 'anti-affinity', id='members of a group'),
+    ],
+)
+def test_an_alternate_takes_the_server(cloud, servers, placement, flaky, count, group):
+    calls = len(cloud.tap.of('select_destinations'))
+    flavor = servers.flavor()
+    hints = {'group': servers.group(group)} if group else None
+    booted = servers.boot(flavor, count, hints=hints)
+    assert {server.status for server in booted} == {'ACTIVE'}
+    assert any(flaky in servers.tried(server.uuid) for server in booted)
+    assert {server.host for server in booted} <= {*HOSTS}
+    assert len({server.host for server in booted}) == count or not group
+    assert placement.allocations() == allocations(booted, flavor)
+    assert len(cloud.tap.of('select_destinations')) == calls + 1
+
+
+def test_there_is_no_alternate(servers, hosts, placement, flaky):
+    hosts.disable(*HOSTS)
+    (server,) = servers.boot(servers.flavor())
+    assert (server.status, servers.tried(server.uuid)) == ('ERROR', {flaky})
+    assert placement.allocations() == {}

@@ -16,7 +16,7 @@ from collections import Counter
 import pytest
 
 from nova_sched.tests.stock_cloud.schedulers import REFERENCE
-from nova_sched.tests.stock_cloud.servers import REFUSAL
+from nova_sched.tests.stock_cloud.servers import REFUSAL, allocations
 
 POLICIES = [
     pytest.param('anti-affinity', {}, 5, [1, 1, 1, 1, 1], id='anti-affinity'),
@@ -44,9 +44,7 @@ def test_policy(servers, placement, policy, rules, count, expected, is_one_call)
     found = spread(booted)
     assert found == (expected or found)
     assert found[0] <= rules.get('max_server_per_host', count)
-    assert placement.allocations() == {
-        server.uuid: {server.host: flavor.resources} for server in booted
-    }
+    assert placement.allocations() == allocations(booted, flavor)
 
 
 @pytest.mark.brief

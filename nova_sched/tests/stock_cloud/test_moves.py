@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched.tests.stock_cloud.placement import child
 from nova_sched.tests.stock_cloud.services import HOSTS, LASTING, MAGIC
-from nova_sched.tests.stock_cloud.stubs.glance import SECOND
+from nova_sched.tests.stock_cloud.stubs import SECOND
 from nova_sched.tests.stock_cloud.waiting import eventually
 
 ANYWHERE = {'host': None, 'block_migration': 'auto'}  # for a live migration

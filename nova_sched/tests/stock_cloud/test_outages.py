@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from nova_sched.tests.fixtures.proxy import Proxy
 from nova_sched.tests.stock_cloud.databases import SCHEDULER
 from nova_sched.tests.stock_cloud.schedulers import OURS
+from nova_sched.tests.stock_cloud.servers import allocations
 from nova_sched.tests.stock_cloud.services import DRIVERS
 from nova_sched.tests.stock_cloud.waiting import eventually
 
@@ -70,9 +71,7 @@ def test_placement_is_away(cloud, servers, placement):
     after = servers.boot(flavor, 3)
     assert {server.status for server in after} == {'ACTIVE'}
     booted = before + after + [server for name in names for server in servers.named(name)]
-    assert placement.allocations() == {
-        server.uuid: {server.host: flavor.resources} for server in booted
-    }
+    assert placement.allocations() == allocations(booted, flavor)
     eventually([], lambda: open_problems(log))
 
 
@@ -115,6 +114,4 @@ def test_a_cell_is_away(cloud, servers, placement, way):
         booted += servers.boot(flavor, 3)
         eventually([], lambda: open_problems(log))
     assert {server.status for server in booted} == {'ACTIVE'}
-    assert placement.allocations() == {
-        server.uuid: {server.host: flavor.resources} for server in booted
-    }
+    assert placement.allocations() == allocations(booted, flavor)

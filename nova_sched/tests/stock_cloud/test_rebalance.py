@@ -17,6 +17,7 @@ import json
 import pytest
 
 from nova_sched.tests.stock_cloud.schedulers import OURS
+from nova_sched.tests.stock_cloud.servers import allocations
 from nova_sched.tests.stock_cloud.services import HOSTS
 from nova_sched.tests.stock_cloud.waiting import eventually
 
@@ -39,8 +40,7 @@ def settled(placement):
     has any."""
 
     def settled(servers, flavor):
-        expected = {one.uuid: {one.host: flavor.resources} for one in servers}
-        eventually(expected, placement.allocations)
+        eventually(allocations(servers, flavor), placement.allocations)
 
     return settled
 

@@ -14,6 +14,7 @@
 import pytest
 
 from nova_sched.tests.stock_cloud.schedulers import REFERENCE
+from nova_sched.tests.stock_cloud.servers import allocations
 from nova_sched.tests.stock_cloud.services import HOSTS, LASTING
 
 
@@ -32,9 +33,7 @@ def test_a_call_waits_for_the_scheduler(cloud, servers, placement, end):
     cloud.scheduler.start()
     booted = before + [servers.built(name)[0] for name in names]
     assert {server.status for server in booted} == {'ACTIVE'}
-    assert placement.allocations() == {
-        server.uuid: {server.host: flavor.resources} for server in booted
-    }
+    assert placement.allocations() == allocations(booted, flavor)
 
 
 def test_the_members_of_a_group_count(cloud, servers, end):
@@ -68,9 +67,7 @@ def test_a_stop_lets_calls_end(cloud, servers, placement):
     cloud.scheduler.start()
     booted = [servers.built(name)[0] for name in names]
     assert {server.status for server in booted} == {'ACTIVE'}
-    assert placement.allocations() == {
-        server.uuid: {server.host: flavor.resources} for server in booted
-    }
+    assert placement.allocations() == allocations(booted, flavor)
 
 
 def test_a_compute_host_restarts(cloud, servers, hosts, placement):

@@ -20,7 +20,7 @@ import pytest
 
 from nova_sched.tests.stock_cloud.databases import SHADOW
 from nova_sched.tests.stock_cloud.services import HOSTS
-from nova_sched.tests.stock_cloud.stubs.keystone import identifier
+from nova_sched.tests.stock_cloud.stubs import identifier
 from nova_sched.tests.stock_cloud.waiting import eventually
 
 AGREED = {'same', 'among_best'}

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import kombu
+
 WAIT_S = 120.0  # the machine may be busy
 PAUSE_S = 0.1
 
@@ -25,3 +27,23 @@ def eventually(expected: Any, ask: Callable[[], Any], pause_s: float = PAUSE_S) 
     while (found := ask()) != expected and time.monotonic() < until:
         time.sleep(pause_s)
     assert found == expected
+
+
+def has_consumer(transport_url: str, queue: str) -> bool:
+    """Whether the queue is there and a service consumes from it."""
+    with kombu.Connection(transport_url.replace('rabbit://', 'amqp://')) as connection:
+        try:
+            declared = connection.default_channel.queue_declare(queue, passive=True)
+        except connection.channel_errors:
+            return False
+        return declared.consumer_count > 0
+
+
+def until_left(transport_url: str, queue: str) -> None:
+    """Wait until RabbitMQ has noticed that the queue's consumer was killed."""
+    eventually(False, lambda: has_consumer(transport_url, queue))
+
+
+def until_consumed(transport_url: str, queue: str) -> None:
+    """Wait until a service that was started consumes from the queue."""
+    eventually(True, lambda: has_consumer(transport_url, queue))

@@ -9,21 +9,27 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The client of Placement: requests, answers and errors."""
+"""The client of Placement: requests, answers, errors and timeouts; the survey of all providers."""
+
+import socket
+import threading
+import time
 
 import pytest
-from keystoneauth1 import loading
+from keystoneauth1 import exceptions, loading
 from oslo_config import cfg
 
 from nova_sched import errors
+from nova_sched.cloud import keystone
 from nova_sched.cloud.placement import (
     ConsumerAllocations,
     NodeProviders,
     ProviderSummary,
     client,
 )
+from nova_sched.cloud.survey import FEW, Survey
 from nova_sched.conf import placement as options
-from nova_sched.tests import keystone
+from nova_sched.tests import keystone as keystone_stub
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, client_of, served
 from nova_sched.tests.rows import each
@@ -284,7 +290,121 @@ def test_keystone_is_away():
 
 def test_the_catalog_has_no_placement():
     with (
-        keystone.served(keystone.Keystone()) as there,
+        keystone_stub.served(keystone_stub.Keystone()) as there,
         pytest.raises(errors.PlacementRefused, match='check the options of'),
     ):
         logging_in(there.url).usages(NODE)
+
+
+HANG_S = 10.0  # so long a request takes that has no limit
+
+
+@pytest.fixture
+def url():
+    """Of a service that never answers, until it breaks the connections."""
+    with socket.create_server(('127.0.0.1', 0)) as silent:
+        ends = threading.Timer(HANG_S, silent.shutdown, (socket.SHUT_RDWR,))
+        ends.start()
+        yield f'http://127.0.0.1:{silent.getsockname()[1]}/v3'
+        ends.cancel()
+        ends.join()
+
+
+def adapter(timeouts_s, **values):
+    conf = cfg.ConfigOpts()
+    options.register_keystone_opts(conf)
+    conf([])
+    # After the files, because some are required.
+    conf.register_opts(loading.get_auth_plugin_conf_options('v3password'), 'placement')
+    for name, value in values.items():
+        conf.set_override(name, value, 'placement')
+    return keystone.adapter(conf, 'placement', 1, timeouts_s)
+
+
+@pytest.mark.parametrize('words', [{}, {'timeout': 2 * HANG_S}], ids=['default', 'its own'])
+def test_a_log_in_that_keystone_does_not_answer(url, words):
+    """It keeps the time of the options, even for a request that may take longer."""
+    account = {'username': 'nova', 'password': 'x', 'user_domain_id': 'default'}
+    made = adapter((3.0, 0.1), auth_type='v3password', auth_url=url, system_scope='all', **account)
+    began_s = time.monotonic()
+    with pytest.raises(exceptions.ConnectTimeout):
+        made.get('/', **words)
+    assert time.monotonic() - began_s < HANG_S
+
+
+def test_a_request_has_its_own_limit(url):
+    made = adapter((3.0, 2 * HANG_S), auth_type='none', endpoint_override=url)
+    with pytest.raises(exceptions.ConnectTimeout):
+        made.get('/', timeout=0.1)
+
+
+FULL, NONE = uuid_of('full'), uuid_of('none')
+MANY = FEW + 1
+
+
+@pytest.fixture
+def surveyed():
+    with served() as made:
+        made.add(NODE, VCPU=4, MEMORY_MB=100)
+        made.add(CHILD, root=NODE, CUSTOM_GPU=2)
+        made.add(FULL, VCPU=4, MEMORY_MB=100)
+        made.consumers[uuid_of('b')] = [1, {FULL: {'MEMORY_MB': 100}}, 'p', 'u']
+        made.consumers[A] = [1, {NODE: {'VCPU': 1}, CHILD: {'CUSTOM_GPU': 2}}, 'p', 'u']
+        yield made
+
+
+@pytest.fixture
+def survey(surveyed):
+    return Survey(client_of(surveyed), {NODE: 7})
+
+
+def test_generations_are_known_without_a_summary(surveyed, survey):
+    assert survey.seen == {NODE: 7}
+    assert survey.generations(NODE) == {NODE: 1, CHILD: 1}
+    assert survey.generations(NONE) == {}
+    assert surveyed.requests == [('GET', '/resource_providers')]
+    assert survey.used(NODE) is None
+
+
+@pytest.mark.parametrize(
+    'uuid, used',
+    [
+        pytest.param(NODE, {'VCPU': 1}, id='memory left'),
+        pytest.param(FULL, None, id='no memory left'),
+        pytest.param(NONE, None, id='no provider'),
+    ],
+)
+def test_the_summary_has_trees_with_memory_left(survey, uuid, used):
+    survey.summarize(MANY)
+    assert survey.used(uuid) == used
+
+
+def test_few_nodes_cost_less_without_a_summary(surveyed, survey):
+    survey.summarize(FEW)
+    assert survey.used(NODE) is None
+    for _ in range(2):
+        survey.summarize(MANY)
+    assert survey.used(NODE) == {'VCPU': 1}
+    assert [path for _, path in surveyed.requests] == [
+        '/resource_providers',
+        '/allocation_candidates',
+    ]
+
+
+def test_a_node_costs_one_request_for_each_provider(surveyed, survey):
+    survey.summarize(MANY)
+    surveyed.requests.clear()
+    found = survey.node(NODE, {A: {'VCPU': 1}})
+    inventories = {'VCPU': {'total': 4}, 'MEMORY_MB': {'total': 100}}
+    own, gpus = (
+        {'parent_provider_uuid': parent, 'inventories': some, 'traits': ['OWNER_NOVA']}
+        for parent, some in ((None, inventories), (NODE, {'CUSTOM_GPU': {'total': 2}}))
+    )
+    assert found == NodeProviders(
+        NODE,
+        {NODE: own, CHILD: gpus},
+        {NODE: 1, CHILD: 1},
+        {NODE: {A: {'VCPU': 1}}},
+        sums={NODE: {'VCPU': 1, 'MEMORY_MB': 0}, CHILD: {'CUSTOM_GPU': 2}},
+    )
+    assert len(surveyed.requests) == 2

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is taken back of requests whose outcome is not known."""
+"""What is taken back of writes whose outcome is not known, and the queue of a server's writes."""
 
 import dataclasses
 import threading
@@ -25,6 +25,7 @@ from nova_sched.cloud.uncertain_writes import UncertainWrites, WriteQueue
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, client_of, served
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
+from nova_sched.tests.rows import each
 
 A, ONE, TWO = uuid_of('a'), uuid_of('one'), uuid_of('two')
 NOTHING = ConsumerAllocations()
@@ -200,3 +201,52 @@ def test_writes_that_end_while_the_doubts_are_logged(world, caplog, monkeypatch)
     monkeypatch.setattr(uncertain_writes, '_warn', meanwhile)
     world.uncertain.stop()
     assert [caplog.text.count(f'Instance {server} was refused') for server in servers] == [1] * 4
+
+
+class Steps:
+    """``started`` has the names of what has started, in order."""
+
+    def __init__(self):
+        self.queue, self.started, self._taken = WriteQueue(), [], {}
+
+    def enter(self, name, servers):
+        def start(turn):
+            self.started.append(name)
+            self._taken[name] = turn
+
+        self.queue.enter(servers, start)
+
+    def leave(self, name):
+        self.queue.leave(self._taken.pop(name))
+
+
+@each(
+    'entered, left, started',
+    [
+        pytest.param(['a', 'b'], '', '01', id='different servers'),
+        pytest.param(['a', 'a', 'a'], '', '0', id='one server'),
+        pytest.param(['a', 'a', 'a'], '0', '01', id='the second after the first'),
+        pytest.param(['a', 'b', 'ab'], '0', '01', id='several wait for each'),
+        pytest.param(['a', 'b', 'ab'], '01', '012', id='all have left'),
+        pytest.param(['ab', 'b', 'a'], '0', '012', id='several go before each'),
+        pytest.param(['a', 'ab', 'b'], '', '0', id='none overtakes'),
+        pytest.param(['a', 'ab', 'b'], '01', '012', id='in the order of arrival'),
+        pytest.param(['aa', 'a'], '', '0', id='named twice'),
+    ],
+)
+def test_the_order(entered, left, started):
+    steps = Steps()
+    for name, servers in enumerate(entered):
+        steps.enter(str(name), servers)
+    for name in left:
+        steps.leave(name)
+    assert ''.join(steps.started) == started
+
+
+def test_nothing_is_kept_of_work_that_has_left():
+    steps = Steps()
+    for name in range(10):
+        steps.enter(name, 'ab')
+    for name in range(10):
+        steps.leave(name)
+    assert (steps.started, steps.queue._last) == (list(range(10)), {})

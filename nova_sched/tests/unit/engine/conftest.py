@@ -9,26 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Fixtures of the engine: a machine with a wrong clock, and its pauses."""
+"""Fixtures of the engine: databases, and two small hosts."""
 
 import pytest
 
 from nova_sched.db import engine, schema
-from nova_sched.engine.clock import Pauses
+from nova_sched.tests.builders import report
 from nova_sched.tests.unit.claims.databases import cleared
-from nova_sched.tests.unit.engine.machine import HOUR_S, Machine
-
-
-@pytest.fixture
-def machine():
-    return Machine(wrong_s=HOUR_S)
-
-
-@pytest.fixture
-def pauses(machine):
-    made = Pauses(lambda: machine.moment)
-    made.start(watch=False)
-    return made
+from nova_sched.tests.unit.engine.stores import Contested
+from nova_sched.tests.unit.engine.world import World, fresh, picture
 
 
 @pytest.fixture(scope='package')
@@ -43,3 +32,13 @@ def upgraded():
 @pytest.fixture
 def database(upgraded):
     return cleared(upgraded)
+
+
+@pytest.fixture
+def world():
+    """Two hosts with 4 CPUs each; at the end a scheduler that starts now knows the same."""
+    made = World(Contested())
+    made.report(report(vcpus=4), report('host-1', vcpus=4))
+    yield made
+    made.state_sync.refresh()
+    assert picture(made.cluster) == picture(fresh(made.store))

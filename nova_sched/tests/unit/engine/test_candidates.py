@@ -22,10 +22,9 @@ from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.db import candidates as battery
-from nova_sched.tests.unit.engine.world import World, end_claims, picture
+from nova_sched.tests.unit.engine.world import A, B, C, World, end_claims, picture
 
 VCPU = 'VCPU'
-A, B, C = (uuid_of(f'instance {name}') for name in 'ABC')
 
 
 class TestMemory(battery.Candidates):

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the catalogue: what names and paths of a configuration become."""
+"""The catalogue: what names and paths of a configuration become."""
 
 import pytest
 
@@ -24,12 +24,49 @@ from nova_sched.tests import rules
 from nova_sched.tests.builders import hosts, request
 from nova_sched.tests.packages import install
 from nova_sched.tests.rows import each
-from nova_sched.tests.unit.engine import plugins
 from nova_sched.weighers.cpu import CPUWeigher
 from nova_sched.weighers.foreign import ForeignWeigher
 from nova_sched.weighers.ram import RAMWeigher
 
-PLUGINS = plugins.__name__
+
+class OutOfTreeFilter:
+    """A filter as it is written for Nova."""
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.host == 'host-1'
+
+
+class OutOfTreeWeigher:
+    """A weigher as it is written for Nova."""
+
+    def weight_multiplier(self, host_state):
+        return 1.0
+
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        return [float(one.obj.host == 'host-1') for one in weighed_obj_list]
+
+
+class PickyFilter:
+    """A filter that cannot be made."""
+
+    def __init__(self):
+        raise RuntimeError('no such rack')
+
+
+NUMBER = 1
+
+
+def numbers():
+    """A list, but of no classes."""
+    return [NUMBER]
+
+
+def everything():
+    """As Nova's own `all_filters`: a function that lists classes."""
+    return [OutOfTreeFilter]
+
+
+PLUGINS = __name__
 NOVA = 'nova.scheduler'
 ALWAYS = (
     'Understood RequestedZone RequestedAggregates TenantAggregates IsolatedAggregates '

@@ -22,10 +22,20 @@ from nova_sched.claims import ANY, ClaimSelector, Placement
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, report, uuid_of
 from nova_sched.tests.unit.engine.stores import Unsteady
-from nova_sched.tests.unit.engine.two_hosts import A, B, C, asks, commit, node, states, used, world
-from nova_sched.tests.unit.engine.world import World, end_claims, picture, settle_claim
-
-__all__ = ['world']
+from nova_sched.tests.unit.engine.world import (
+    A,
+    B,
+    C,
+    World,
+    asks,
+    commit,
+    end_claims,
+    node,
+    picture,
+    settle_claim,
+    states,
+    used,
+)
 
 
 class TestClaim:

@@ -21,29 +21,25 @@ from nova_sched import errors
 from nova_sched.claim import VCPU
 from nova_sched.claims import Placement
 from nova_sched.engine.cycle import MAX_LOSSES, Order
-from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
+from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish, Unsteady
 from nova_sched.tests.unit.engine.world import (
+    A,
+    B,
+    C,
+    D,
     Named,
     Score,
     World,
+    asks,
     end_claims,
     fresh,
+    node,
     picture,
     rules,
 )
-
-A, B, C, D = (uuid_of(f'instance {letter}') for letter in 'ABCD')
-
-
-def node(host):
-    return uuid_of(f'node {host}')
-
-
-def asks(instance=A, **words):
-    return request(instance_uuid=instance, **words)
 
 
 def world(*columns, store=None, chain=None, **settings):

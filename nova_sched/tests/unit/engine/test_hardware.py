@@ -31,11 +31,15 @@ from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Contested, Unsteady
 from nova_sched.tests.unit.engine.world import (
+    A,
+    B,
+    C,
     Score,
     World,
     end_claims,
     fresh,
     names,
+    node,
     picture,
     rules,
 )
@@ -50,7 +54,6 @@ from nova_sched.tests.unit.hardware.builders import (
 )
 from nova_sched.tests.unit.hardware.builders import request as device
 
-A, B, C = (uuid_of(f'instance {letter}') for letter in 'ABC')
 SMALL = machine(cell(0, [0], [1, 2]), cell(1, [], [3, 4]), pools=[pool(1, 0), pool(1, 1)])
 PAIR = wanted(dedicated(2))
 NIC = wanted(requests=[device(1)])
@@ -347,7 +350,7 @@ class TestTwoSchedulers:
         world.report(*(report(host, **{**HERE, 'vcpus': 4}) for host in ('host-0', 'host-1')))
         whole = wanted(dedicated(2), dedicated(2))
         world.place(asks(A, whole))
-        store.rivals = [[Placement((claim(C, uuid_of('node host-1'), vcpus=4),))]]
+        store.rivals = [[Placement((claim(C, node('host-1'), vcpus=4),))]]
         moves = world.send_place(asks(A, whole, ignore_hosts=['host-0']))
         comes = world.send_place(asks(B))
         world.turn_until(moves, comes)
@@ -362,7 +365,7 @@ class TestTwoSchedulers:
         store = Interrupted()
         world = World(store, rules([NUMATopologyFilter()], [Score(3, 2, 1)]))
         world.report(*(report(f'host-{number}', **HERE) for number in range(3)))
-        store.before = [lambda: store.remove_node(uuid_of('node host-0'))]
+        store.before = [lambda: store.remove_node(node())]
         loses = world.send_place(asks(A))
         wins = world.send_place(asks(B, ignore_hosts=['host-0', 'host-1']))
         world.loop.turn()
@@ -436,25 +439,19 @@ class TestNamedNode:
     def test_a_node_that_has_moved_on_is_looked_at_again(self, world):
         world.store.before = [
             lambda: world.store.report([report(**{**HERE, 'vcpus_used': 1})], 0.0),
-            lambda: world.store.commit([Placement((claim(B, uuid_of('node host-0')),))]),
+            lambda: world.store.commit([Placement((claim(B, node()),))]),
         ]
         assert cpus(self.claim(world)) == [1, 2]
         assert len(world.store.claims(A)) == 1
 
     def test_what_another_took_meanwhile_is_not_given_again(self, world):
         taken = SMALL.fit(PAIR)
-        rival = Placement((claim(B, uuid_of('node host-0'), parts=taken),))
+        rival = Placement((claim(B, node(), parts=taken),))
         world.store.before = [lambda: world.store.commit([rival])]
         assert cpus(self.claim(world)) == [3, 4]
 
     def test_what_another_took_meanwhile_is_short(self, world):
-        rival = Placement(
-            (
-                claim(
-                    B, uuid_of('node host-0'), parts=SMALL.fit(wanted(dedicated(2), dedicated(2)))
-                ),
-            )
-        )
+        rival = Placement((claim(B, node(), parts=SMALL.fit(wanted(dedicated(2), dedicated(2)))),))
         world.store.before = [lambda: world.store.commit([rival])]
         with pytest.raises(errors.ComputeResourcesUnavailable, match='the best host cell has 0'):
             self.claim(world)
@@ -471,7 +468,7 @@ class TestNamedNode:
         assert world.store.claims() == []
 
     def test_a_node_that_left_meanwhile(self, world):
-        world.store.before = [lambda: world.store.remove_node(uuid_of('node host-0'))]
+        world.store.before = [lambda: world.store.remove_node(node())]
         with pytest.raises(errors.NodeNotFound):
             self.claim(world)
 

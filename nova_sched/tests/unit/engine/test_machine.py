@@ -35,6 +35,7 @@ from nova_sched.claims import ClaimSelector
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import schema
 from nova_sched.engine.sync import state_sync
+from nova_sched.engine.sync.store_poller import StorePoller
 from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.state.request import NO_HARDWARE
@@ -399,6 +400,30 @@ class TwoEngines(Engines):
     count = 2
 
 
+class Polling(Engines):
+    """Three schedulers that read the store in both ways: their stale nodes, and all."""
+
+    count = 3
+
+    @rule(data=st.data())
+    def heal(self, data):
+        engine = self.one(data)
+        engine.call(engine.state_sync.heal)
+
+    @rule(data=st.data())
+    def poll(self, data):
+        """As the thread does, once in a while of every node."""
+        engine = self.one(data)
+        watch = StorePoller(
+            engine.context,
+            lambda method, *args: engine.call(getattr(engine.state_sync, method), *args),
+        )
+        watch._next_expiry = float('inf')
+        watch.poll()
+        assert picture(engine.cluster) == picture(fresh(self.open()))
+        assert self.up_to_date(engine, engine.store.heads().items())
+
+
 def search(machine, count):
     # No shrinking: a long example now is worth more than a short one after the time is up.
     most = cases(count)
@@ -412,3 +437,7 @@ def test_one_engine():
 
 def test_two_engines():
     search(TwoEngines, 40)
+
+
+def test_polling():
+    search(Polling, 40)

@@ -9,21 +9,25 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Learning the mix of requests, and weighing by it."""
+"""Learning the mix of requests, weighing by it, and how fragmented the free capacity is."""
 
 import contextlib
+import sys
 import threading
+from concurrent import futures
 
 import numpy as np
 import pytest
 
 from nova_sched import errors
 from nova_sched.extensions.optimize import Optimize, mix_learner
+from nova_sched.extensions.optimize.fragmentation import overview, read_places
 from nova_sched.extensions.optimize.fragmentation_weigher import FragmentationWeigher
-from nova_sched.extensions.optimize.mix_learner import MixLearner
+from nova_sched.extensions.optimize.mix_learner import MixLearner, SharedMix
 from nova_sched.extensions.optimize.packing.mix import Mix
 from nova_sched.tests.builders import aggregate, cluster, request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import World, rules
 from nova_sched.tests.unit.extensions.optimize.packing.builders import size
 from nova_sched.tests.unit.extensions.optimize.packing.test_scores import asked, gpu_cluster
@@ -172,50 +176,6 @@ def test_flavors_that_cannot_be_read(caplog):
     assert 'starts without the flavors' in caplog.text
 
 
-@pytest.mark.usefixtures('used')
-@pytest.mark.parametrize('trouble', ['is_away', 'is_lost'])
-def test_a_store_with_trouble(trouble, caplog):
-    """It is told once; no request is lost, and none counts twice."""
-    store = Store()
-    learned = learner(store=store)
-    learned.learn([SHARE])
-    setattr(store, trouble, True)
-    learned.exchange()
-    learned.learn([PLAIN])
-    learned.exchange()
-    assert caplog.text.count('the mix of requests is not shared until it does') == 1
-    assert learned._shared.now.counts == {size(2, 460): 1, size(2): 1}
-    setattr(store, trouble, False)
-    learned.exchange()
-    learned.exchange()
-    assert store.total().counts == {size(2, 460): 1, size(2): 1}
-    assert learned._shared.now.counts == store.total().counts
-
-
-@pytest.mark.usefixtures('used')
-def test_a_store_that_is_busy(caplog):
-    """The next time it takes the requests."""
-    store = Store()
-    learned = learner(store=store)
-    learned.learn([SHARE])
-    store.is_busy = True
-    learned.exchange()
-    assert not caplog.text
-    store.is_busy = False
-    learned.exchange()
-    assert store.total().counts == {size(2, 460): 1}
-
-
-@pytest.mark.usefixtures('used')
-def test_the_mix_of_other_schedulers():
-    store = Store()
-    store.add(uuid_of('other'), 1, Mix({size(2, 190): 5.0}))
-    learned = learner(store=store)
-    learned.learn([SHARE])
-    learned.exchange()
-    assert learned._shared.now.counts == {size(2, 190): 5, size(2, 460): 1}
-
-
 def test_the_mix_of_a_scheduler_that_counts_nothing():
     """It is that of the store, and of the flavors while that is small."""
     store = Store()
@@ -298,3 +258,143 @@ def test_multiplier_0_changes_no_decision():
             except errors.NoValidHost as refusal:
                 found.append(str(refusal))
         assert found[0] == found[1]
+
+
+SMALL, LARGE = size(1), size(8)
+
+
+def shared(store=None):
+    return SharedMix('me', store)
+
+
+def test_without_a_store_the_total_is_that_of_this_process():
+    one = shared()
+    for _ in range(2):
+        one.add([SMALL])
+        one.exchange()
+    one.add([LARGE])
+    assert one.total.counts == {SMALL: 2}
+    assert one.now.counts == {SMALL: 2, LARGE: 1}
+
+
+def test_the_counts_of_others():
+    store = Store()
+    store.add('other', 1, Mix({LARGE: 5.0}))
+    one = shared(store)
+    one.add([SMALL])
+    one.exchange()
+    assert one.now.counts == {SMALL: 1, LARGE: 5}
+
+
+def test_counts_that_are_read_while_another_thread_counts():
+    one, ended = shared(), threading.Event()
+
+    def count():
+        number = 0
+        while not ended.is_set():
+            number += 1
+            one.add([size(number % 400)])
+            if number % 400 == 0:
+                one.exchange()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with futures.ThreadPoolExecutor(1) as pool:
+            counting = pool.submit(count)
+            try:
+                for _ in range(200):
+                    assert len(one.now.counts) <= 400
+            finally:
+                ended.set()
+            counting.result()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize('trouble', ['is_away', 'is_lost', 'is_busy'])
+def test_a_store_with_trouble(trouble, caplog):
+    """It is told once, unless it is only busy; nothing is lost, and nothing counts twice."""
+    store = Store()
+    one = shared(store)
+    one.add([SMALL])
+    setattr(store, trouble, True)
+    one.exchange()
+    one.add([LARGE])
+    one.exchange()
+    assert one.now.counts == {SMALL: 1, LARGE: 1}
+    told = caplog.text.count('the mix of requests is not shared until it does')
+    assert told == (0 if trouble == 'is_busy' else 1)
+    setattr(store, trouble, False)
+    one.exchange()
+    one.exchange()
+    assert one.now.counts == store.total().counts == {SMALL: 1, LARGE: 1}
+
+
+def test_a_total_that_cannot_be_read(monkeypatch):
+    """A batch that the store has taken still counts, once."""
+    store = Store()
+    one = shared(store)
+    one.add([SMALL])
+    with monkeypatch.context() as patch:
+
+        def away():
+            raise errors.StoreUnavailable('it is away')
+
+        patch.setattr(store, 'total', away)
+        one.exchange()
+        assert one.now.counts == {SMALL: 1}
+    one.exchange()
+    assert one.now.counts == {SMALL: 1}
+
+
+def test_what_is_now_is_a_copy():
+    one = shared()
+    one.add([SMALL])
+    one.now.add([LARGE])
+    assert one.now.counts == {SMALL: 1}
+
+
+MIX = Mix({size(4): 3.0, size(3): 1.0})
+
+
+@pytest.fixture
+def made():
+    return cluster(
+        4,
+        vcpus=[8, 5, 16, 4],
+        aggregates=[
+            aggregate(1, ['host-0', 'host-1'], availability_zone='az1'),
+            aggregate(2, ['host-1', 'host-2']),
+        ],
+    )
+
+
+def test_zones_and_worst_hosts(made):
+    found = overview(read_places(made.hosts, 'nova'), MIX)
+    assert [one['fit'] for one in found['sizes']] == [8, 9]
+    assert [(one['zone'], one['hosts'], one['fit']) for one in found['zones']] == [
+        ('az1', 2, [3, 3]),
+        ('nova', 2, [5, 6]),
+    ]
+    assert found['worst_hosts'][0]['host'] in ('host-1', 'host-2')
+    assert sum(one['stranded']['VCPU'] for one in found['zones']) == found['stranded']['VCPU']
+
+
+@each(
+    'where, hosts',
+    [
+        pytest.param({'zone': 'az1'}, 2, id='zone'),
+        pytest.param({'zone': 'nova'}, 2, id='default zone'),
+        pytest.param({'aggregate': '2'}, 2, id='aggregate by id'),
+        pytest.param({'zone': 'nova', 'aggregate': '2'}, 1, id='both'),
+    ],
+)
+def test_some_hosts(made, where, hosts):
+    assert len(read_places(made.hosts, 'nova', **where).resources) == hosts
+
+
+@each('where', [{'zone': 'nowhere'}, {'aggregate': 'nothing'}])
+def test_places_that_are_not_there(made, where):
+    with pytest.raises(errors.NotFound, match='is not known'):
+        read_places(made.hosts, 'nova', **where)

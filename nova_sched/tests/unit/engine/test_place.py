@@ -9,8 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of placing a request: several instances, groups, replaced claims, alternates, and undoing
-all of it."""
+"""Placing a request: several instances, groups, replaced claims, alternates, and the answer."""
 
 import dataclasses
 import json
@@ -21,12 +20,12 @@ import pytest
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, MEMORY_MB, PENDING, VCPU
 from nova_sched.engine import Settings
-from nova_sched.engine.answer import selections
+from nova_sched.engine.answer import allocation_request, select, selections
 from nova_sched.engine.place import Placer
 from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.state.request import RequestedDestination
-from nova_sched.tests.builders import claim, cluster, report, request, uuid_of
+from nova_sched.tests.builders import CELL, aggregate, claim, cluster, report, request, uuid_of
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import Named, Score, names, picture, rules, spreading
 from nova_sched.weighers.ram import RAMWeigher
@@ -512,3 +511,78 @@ def test_two_nodes_of_one_host_are_told_apart():
     one, settings = placer(made, chain), Settings()
     answer = selections(one, one.decide(requests(1), settings, True), settings, True)
     assert [selected.nodename for selected in answer[0]] == ['node 0', 'node 1']
+
+
+OTHER_CELL = uuid_of('other cell')
+
+
+@each(
+    'aggregates, zone',
+    [
+        pytest.param([], 'home', id='no aggregate'),
+        pytest.param(
+            [aggregate(1, ['host-0'], ssd='true')], 'home', id='an aggregate without a zone'
+        ),
+        pytest.param([aggregate(1, ['host-0'], availability_zone='b')], 'b', id='one'),
+        pytest.param(
+            [
+                aggregate(1, ['host-0'], availability_zone='b'),
+                aggregate(2, ['host-0'], availability_zone='a, b'),
+            ],
+            'a,b',
+            id='several, in order',
+        ),
+        pytest.param(
+            [aggregate(1, ['host-1'], availability_zone='b')], 'home', id='of another host'
+        ),
+    ],
+)
+def test_zone(aggregates, zone):
+    assert select(cluster(1, aggregates).hosts, 0, request(), 'home').availability_zone == zone
+
+
+@each(
+    'cell, wanted, told',
+    [
+        pytest.param(CELL, None, CELL, id='its own'),
+        pytest.param(CELL, OTHER_CELL, CELL, id='its own, whatever was asked for'),
+        pytest.param(None, OTHER_CELL, OTHER_CELL, id='unknown: the one asked for'),
+        pytest.param(None, None, None, id='unknown'),
+    ],
+)
+def test_cell(cell, wanted, told):
+    asked = request(destination=RequestedDestination(cell_uuid=wanted) if wanted else None)
+    assert select(cluster(1, cell_uuid=cell).hosts, 0, asked, 'home').cell_uuid == told
+
+
+def test_the_node():
+    selected = select(cluster(2, nodename=['a', 'b']).hosts, 1, request(), 'home')
+    assert (selected.host, selected.nodename, selected.node_uuid) == (
+        'host-1',
+        'b',
+        uuid_of('node b'),
+    )
+    assert selected.limits == {}
+
+
+def test_a_claim_is_described_as_placement_does():
+    selected = select(
+        cluster(1).hosts, 0, request(), 'home', json.dumps({'VCPU': 2, 'CUSTOM_GOLD': 1})
+    )
+    assert json.loads(selected.allocation_request) == {
+        'allocations': {uuid_of('node host-0'): {'resources': {'VCPU': 2, 'CUSTOM_GOLD': 1}}},
+        'mappings': {'': [uuid_of('node host-0')]},
+    }
+    assert selected.allocation_version == '1.36'
+
+
+def test_a_mere_check_has_no_claim():
+    selected = select(cluster(1).hosts, 0, request(), 'home')
+    assert (selected.allocation_request, selected.allocation_version) == ('null', None)
+
+
+def test_text_of_nothing():
+    assert json.loads(allocation_request('node', '{}')) == {
+        'allocations': {'node': {'resources': {}}},
+        'mappings': {'': ['node']},
+    }

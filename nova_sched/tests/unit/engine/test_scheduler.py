@@ -23,8 +23,8 @@ from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Unsteady
-from nova_sched.tests.unit.engine.test_cycle import A, B, asks, node, world
-from nova_sched.tests.unit.engine.world import World, fresh, picture
+from nova_sched.tests.unit.engine.test_cycle import world
+from nova_sched.tests.unit.engine.world import A, B, World, asks, fresh, node, picture
 
 
 class TestReports:

@@ -18,7 +18,8 @@ from types import MappingProxyType
 import numpy as np
 
 from nova_sched import errors
-from nova_sched.claims import ClaimSelector
+from nova_sched.claim import VCPU
+from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.engine import Settings
 from nova_sched.engine.catalog import Rules, always
 from nova_sched.engine.clock import StoreClock
@@ -32,13 +33,24 @@ from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinit
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import ReportOrder
-from nova_sched.tests.builders import NOW, of_now
+from nova_sched.tests.builders import NOW, of_now, request, uuid_of
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.weighers import Weigher
 from nova_sched.weighers.ram import RAMWeigher
 
 # Nothing happens by itself while a test looks.
 SETTINGS = {'refresh_interval_s': 1e9, 'retry_interval_s': 0.001, 'service_down_time_s': 60.0}
+
+
+A, B, C, D = (uuid_of(f'instance {letter}') for letter in 'ABCD')
+
+
+def node(host='host-0'):
+    return uuid_of(f'node {host}')
+
+
+def asks(instance=A, **words):
+    return request(instance_uuid=instance, **words)
 
 
 class Named(Filter):
@@ -250,3 +262,28 @@ def picture(cluster):
         }
     assert all(rows for rows in hosts.places.values())
     return found
+
+
+def states(world):
+    """(consumer, host) -> state of every claim. The cluster and the store agree."""
+    held = {
+        (claim.consumer_uuid, there.host): claim.state
+        for there in world.cluster
+        for claim in there.claims.values()
+    }
+    hosts = {there.uuid: there.host for there in world.cluster}
+    stored = {
+        (claim.consumer_uuid, hosts[claim.node_uuid]): claim.state
+        for claim in world.store.claims()
+    }
+    assert held == stored
+    return held
+
+
+def used(world):
+    return world.cluster.hosts.resource(VCPU).used.tolist()
+
+
+def commit(store, *claims):
+    """As another scheduler does it."""
+    assert store.commit([Placement(claims)])[0].won

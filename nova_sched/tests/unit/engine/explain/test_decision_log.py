@@ -9,24 +9,31 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of trails: what is kept, who writes it, and what is lost rather than waited for."""
+"""Decision records: what is kept, who writes it, and what is lost rather than waited for."""
 
 import threading
+import time
 import types
 
 import pytest
 
 from nova_sched import errors
 from nova_sched.engine.cycle import Order
-from nova_sched.engine.explain.decision_log import DecisionLog, MemoryDecisionLog, record
+from nova_sched.engine.explain.decision_log import (
+    PLACED,
+    REFUSED,
+    DecisionLog,
+    MemoryDecisionLog,
+    Outbox,
+    pass_on,
+    record,
+)
 from nova_sched.measures.catalogue import MEASURES, RECORDS_SKIPPED
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.stores import Miser
-from nova_sched.tests.unit.engine.world import Score, World, rules
-
-A, B = uuid_of('instance A'), uuid_of('instance B')
+from nova_sched.tests.unit.engine.world import A, B, Score, World, rules
 
 
 def one(request_id='req-1', time=NOW, **facts):
@@ -301,3 +308,108 @@ def test_a_refusal_after_lost_races_is_kept():
     (kept,) = made.scheduler.decision_log.show('req-1')
     assert (kept['outcome'], kept['hosts'], kept['found']) == ('refused', 1, 0)
     assert kept['reason'] == future.exception(0).reason
+
+
+DETAILS = {'reason': 'full'}
+
+
+class Told:
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.found = []
+
+    def refused(self, context, make):
+        self.found.append((context.request_id, make()))
+
+
+@each(
+    'outcome, request_id, retention_s, kept, told',
+    [
+        pytest.param(REFUSED, 'req-1', 60.0, 1, 1, id='a refusal'),
+        pytest.param(PLACED, 'req-1', 60.0, 1, 0, id='a placement'),
+        pytest.param(REFUSED, None, 60.0, 0, 1, id='a refusal without an id'),
+        pytest.param(REFUSED, 'req-1', 0.0, 0, 1, id='without a decision log'),
+    ],
+)
+def test_pass_on(outcome, request_id, retention_s, kept, told):
+    context = World(explain_retention_s=retention_s).context
+    context.events = Told()
+    order = Order([request()], context=types.SimpleNamespace(request_id=request_id))
+    pass_on(context, context.settings(), order, outcome, lambda: DETAILS)
+    context.decision_log.flush()
+    records = context.decision_log.show(request_id)
+    assert (len(records), len(context.events.found)) == (kept, told)
+    for kept_record in (*records, *(made for _, made in context.events.found)):
+        assert (kept_record['outcome'], kept_record['reason']) == (outcome, 'full')
+
+
+def test_none_are_told_by_default():
+    context = World().context
+    order = Order([request()], context=types.SimpleNamespace(request_id='req-1'))
+    pass_on(context, context.settings(), order, REFUSED, lambda: DETAILS)
+    context.decision_log.flush()
+    assert len(context.decision_log.show('req-1')) == 1
+
+
+class Batches(Outbox):
+    """``batches`` are those that were passed on."""
+
+    def __init__(self, gather_s=0.0, waiting=10, most=2):
+        super().__init__('batches', gather_s, waiting, most)
+        self.batches, self.passed = [], threading.Event()
+
+    def _pass_on(self, batch):
+        self.batches.append(batch)
+        self.passed.set()
+
+
+@each(
+    'items, batches',
+    [
+        pytest.param([], [], id='nothing'),
+        pytest.param([1, 2], [[1, 2]], id='exactly as many as one batch takes'),
+        pytest.param([1, 2, 3], [[1, 2], [3]], id='too many for one batch'),
+    ],
+)
+def test_batches(items, batches):
+    made = Batches()
+    assert all(map(made.put, items))
+    made.flush()
+    assert made.batches == batches
+
+
+def test_a_full_queue_takes_no_more():
+    made = Batches(waiting=2)
+    assert [made.put(item) for item in (1, 1, 1)] == [True, True, False]
+    made.flush()
+    assert made.batches == [[1, 1]]
+    assert made.put(1)
+
+
+def test_the_thread_gathers_and_passes_on():
+    made = Batches(gather_s=0.2, most=1000)
+    made.start()
+    while not made.passed.is_set():
+        made.put(1)
+        time.sleep(0.02)
+    assert len(made.batches[0]) > 1
+    made.stop()
+
+
+def test_the_end_waits_for_no_gathering_and_loses_nothing():
+    made = Batches(gather_s=60.0)
+    made.start()
+    made.put(1)
+    time.sleep(0.02)
+    made.put(2)
+    made.stop(timeout_s=20)
+    assert [item for batch in made.batches for item in batch] == [1, 2]
+    assert 'sizes' not in [thread.name for thread in threading.enumerate()]
+
+
+def test_one_that_was_never_started_ends_at_once():
+    made = Batches()
+    made.put(1)
+    made.stop()
+    assert made.batches == []

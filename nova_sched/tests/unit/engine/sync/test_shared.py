@@ -22,12 +22,21 @@ from nova_sched.claim import CONFIRMED
 from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.cycle import PLACE, Order
-from nova_sched.tests.builders import claim, report, request, uuid_of
+from nova_sched.tests.builders import claim, report, uuid_of
 from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
-from nova_sched.tests.unit.engine.world import Score, World, end_claims, rules, spreading
+from nova_sched.tests.unit.engine.world import (
+    A,
+    B,
+    C,
+    Score,
+    World,
+    asks,
+    end_claims,
+    rules,
+    spreading,
+)
 
-A, B, C = (uuid_of(f'instance {letter}') for letter in 'ABC')
 HOSTS = ('host-0', 'host-1', 'host-2')
 
 
@@ -40,10 +49,6 @@ def worlds(count=2, vcpus=4, store=None, chain=None):
             one.state_sync.adopt(facts)
             one.cluster.see(facts.report.host, one.now_s)
     return made
-
-
-def asks(instance=A, **words):
-    return request(instance_uuid=instance, **words)
 
 
 def group(policy, **words):

@@ -21,10 +21,18 @@ from nova_sched.claims import Placement, ServiceFacts
 from nova_sched.claims.values import Changes
 from nova_sched.engine.sync.state_sync import MAX_STALE_NODES
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
-from nova_sched.tests.unit.engine.two_hosts import A, B, C, asks, commit, node, states, used, world
-from nova_sched.tests.unit.engine.world import fresh, picture
-
-__all__ = ['world']
+from nova_sched.tests.unit.engine.world import (
+    A,
+    B,
+    C,
+    asks,
+    commit,
+    fresh,
+    node,
+    picture,
+    states,
+    used,
+)
 
 
 class TestRefresh:

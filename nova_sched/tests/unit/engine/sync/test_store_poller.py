@@ -28,13 +28,17 @@ from nova_sched.tests.builders import NOW, aggregate, claim, report, request, uu
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Unsteady
-from nova_sched.tests.unit.engine.world import World, end_claims, fresh, picture, rules
-
-A, B, C = (uuid_of(f'instance {name}') for name in 'ABC')
-
-
-def node(host):
-    return uuid_of(f'node {host}')
+from nova_sched.tests.unit.engine.world import (
+    A,
+    B,
+    C,
+    World,
+    end_claims,
+    fresh,
+    node,
+    picture,
+    rules,
+)
 
 
 class Counting(Unsteady):
