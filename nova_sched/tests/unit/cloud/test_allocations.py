@@ -100,10 +100,22 @@ def fake():
 
 
 @pytest.fixture
-def cloud(fake):
-    made = Cloud(fake, in_flight=2)
+def make(fake):
+    """A function that makes a Cloud; its writer is stopped."""
+    clouds = []
+
+    def made(**words):
+        clouds.append(Cloud(fake, **words))
+        return clouds[-1]
+
     yield made
-    made.writer.stop(2.0)
+    for cloud in clouds:
+        cloud.writer.stop(2.0)
+
+
+@pytest.fixture
+def cloud(make):
+    return make(in_flight=2)
 
 
 def test_it_writes_and_does_not_wait(cloud):
@@ -178,15 +190,14 @@ def test_full_nodes_are_read_before_the_order_is_decided_again(cloud):
     assert cloud.reread == [(ONE,)]
 
 
-def test_nodes_that_cannot_be_read(fake, caplog):
+def test_nodes_that_cannot_be_read(make, caplog):
     def fail(nodes):
         raise errors.StoreUnavailable('gone')
 
-    cloud = Cloud(fake)
+    cloud = make()
     cloud.writer._reread = fail
     assert cloud.write(A, vcpus=5).result(PATIENCE_S) == WriteOutcome(False)
     assert 'cannot be read' in caplog.text
-    cloud.writer.stop(1.0)
 
 
 def test_placement_is_away(cloud, caplog):
@@ -215,13 +226,12 @@ def test_a_caller_that_has_gone_meanwhile(cloud):
     eventually(lambda: not cloud.fake.allocated())
 
 
-def test_an_error_in_a_thread(fake, monkeypatch):
-    cloud = Cloud(fake)
+def test_an_error_in_a_thread(fake, make, monkeypatch):
+    cloud = make()
     monkeypatch.setattr(AllocationWrite, '_nodes', None)
     fake.consumers[A] = [1, {TWO: {'VCPU': 1}}, 'p', 'u']
     assert cloud.write(A).result(PATIENCE_S).refusal == 'Its allocations could not be written.'
     assert cloud.write(B).result(PATIENCE_S).won
-    cloud.writer.stop(1.0)
 
 
 def test_stop_lets_writes_end(cloud):
@@ -232,8 +242,8 @@ def test_stop_lets_writes_end(cloud):
     assert cloud.write(A).result(0) == WriteOutcome(False, refusal=STOPPING)
 
 
-def test_stop_does_not_wait_longer(fake):
-    cloud = Cloud(fake, in_flight=1)
+def test_stop_does_not_wait_longer(fake, make):
+    cloud = make(in_flight=1)
     held = threading.Event()
     fake.faults = lambda method, path: held.wait(PATIENCE_S) and None
     futures = [cloud.write(A), cloud.write(B), cloud.write(A)]
@@ -366,40 +376,37 @@ class Quick(random.Random):
 
 
 @pytest.mark.parametrize('down', [ONE, TWO], ids=['chosen', 'alternate'])
-def test_a_host_that_takes_no_servers_is_not_claimed(fake, down):
+def test_a_host_that_takes_no_servers_is_not_claimed(fake, make, down):
     """It was disabled, forced down or silent since it was chosen."""
     asked = []
-    cloud = Cloud(fake, not_up=lambda nodes: asked.append(nodes) or [down])
+    cloud = make(not_up=lambda nodes: asked.append(nodes) or [down])
     outcome = cloud.write(A, alternates=[TWO]).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, None)
     assert asked == [{ONE, TWO}]
     assert A not in fake.allocated()
-    cloud.writer.stop(1.0)
 
 
-def test_a_server_to_evacuate_keeps_what_it_had(fake):
+def test_a_server_to_evacuate_keeps_what_it_had(fake, make):
     """Until another host is chosen, it has the allocations of the host that is gone only."""
     fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
-    cloud = Cloud(fake, not_up=lambda nodes: [TWO])
+    cloud = make(not_up=lambda nodes: [TWO])
     outcome = cloud.write(A, node=TWO, ignored=['one']).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, None)
     assert fake.allocated()[A] == {ONE: {'VCPU': 1}}
-    cloud.writer.stop(1.0)
 
 
-def test_allocations_that_cannot_be_taken_back_at_once(fake):
+def test_allocations_that_cannot_be_taken_back_at_once(fake, make):
     """The order is refused: a second attempt would find the allocations of the first one."""
-    cloud = Cloud(fake, not_up=lambda nodes: [ONE])
+    cloud = make(not_up=lambda nodes: [ONE])
     puts = itertools.count()
     fake.faults = lambda method, path: Fault(503) if method == 'PUT' and next(puts) == 1 else None
     outcome = cloud.write(A).result(PATIENCE_S)
     assert not outcome.won
     assert outcome.refusal.startswith('A chosen host is not up, and its allocations cannot be')
     eventually(lambda: A not in fake.allocated())
-    cloud.writer.stop(1.0)
 
 
-def test_a_caller_that_leaves_while_the_services_are_read(fake):
+def test_a_caller_that_leaves_while_the_services_are_read(fake, make):
     """Placement has answered long before."""
     has_left = threading.Event()
 
@@ -407,14 +414,13 @@ def test_a_caller_that_leaves_while_the_services_are_read(fake):
         eventually(lambda: A in fake.allocated())
         has_left.set()
 
-    cloud = Cloud(fake, not_up=waits)
+    cloud = make(not_up=waits)
     outcome = cloud.write(A, is_over=has_left.is_set).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, GONE)
     eventually(lambda: A not in fake.allocated())
-    cloud.writer.stop(1.0)
 
 
-def test_a_caller_that_has_left_before_its_host_was_found_down(fake):
+def test_a_caller_that_has_left_before_its_host_was_found_down(fake, make):
     """Nova may have made the consumer again since, with the generation of this write: what it has
     written stays."""
     has_left = threading.Event()
@@ -425,14 +431,13 @@ def test_a_caller_that_has_left_before_its_host_was_found_down(fake):
         has_left.set()
         return [ONE]
 
-    cloud = Cloud(fake, not_up=is_down)
+    cloud = make(not_up=is_down)
     outcome = cloud.write(A, is_over=has_left.is_set).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, GONE)
     assert fake.allocated()[A] == {ONE: {'VCPU': 4}}
-    cloud.writer.stop(1.0)
 
 
-def test_allocations_that_others_have_written_are_not_taken_back(fake):
+def test_allocations_that_others_have_written_are_not_taken_back(fake, make):
     """The caller waits yet, and the generation is the same."""
 
     def is_down(nodes):
@@ -440,18 +445,17 @@ def test_allocations_that_others_have_written_are_not_taken_back(fake):
         fake.consumers[A] = [fake.consumers[A][0], {ONE: {'VCPU': 4}}, 'p', 'u']
         return [ONE]
 
-    cloud = Cloud(fake, not_up=is_down)
+    cloud = make(not_up=is_down)
     outcome = cloud.write(A).result(PATIENCE_S)
     assert outcome.refusal.startswith('A chosen host is not up, and its allocations cannot be')
     assert fake.allocated()[A] == {ONE: {'VCPU': 4}}
-    cloud.writer.stop(1.0)
 
 
-def test_what_another_scheduler_has_written_for_the_same_call_stays(fake):
+def test_what_another_scheduler_has_written_for_the_same_call_stays(fake, make):
     """The call came twice. The other scheduler has answered it; here, the answer of Placement is
     lost, and then the host is found down: what is there looks like what was written here."""
     resize = Resizing({'VCPU': 2}, {'VCPU': 1}, uuid='of the other call')
-    cloud = Cloud(fake, not_up=lambda nodes: [ONE])
+    cloud = make(not_up=lambda nodes: [ONE])
     cloud.claims = [Claim(A, ONE, {'VCPU': 2}, CONFIRMED, resizing=resize)]
     fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
     puts = itertools.count()
@@ -460,10 +464,9 @@ def test_what_another_scheduler_has_written_for_the_same_call_stays(fake):
     assert (outcome.won, outcome.taken_back) == (False, False)
     eventually(lambda: cloud.writer.pending == (0, 0))
     assert fake.allocated()[A] == {ONE: {'VCPU': 1}}
-    cloud.writer.stop(1.0)
 
 
-def test_what_an_attempt_has_left_does_not_come_back(fake, monkeypatch):
+def test_what_an_attempt_has_left_does_not_come_back(fake, make, monkeypatch):
     """The caller of the first one left. Before that is settled, the second one finds the host
     down."""
     monkeypatch.setattr(UncertainWrites, '_settle', lambda self, write: time.sleep(0.05))
@@ -474,24 +477,22 @@ def test_what_an_attempt_has_left_does_not_come_back(fake, monkeypatch):
         has_left.set()
         return down
 
-    cloud = Cloud(fake, not_up=not_up)
+    cloud = make(not_up=not_up)
     assert cloud.write(A, is_over=has_left.is_set).result(PATIENCE_S).refusal == GONE
     down.append(ONE)
     outcome = cloud.write(A).result(PATIENCE_S)
     assert (outcome.won, outcome.taken_back) == (False, True)
     assert A not in fake.allocated()
-    cloud.writer.stop(1.0)
 
 
-def test_services_that_cannot_be_read(fake, caplog):
+def test_services_that_cannot_be_read(fake, make, caplog):
     """The mirror counts a cell without an answer as up; this is an error of the scheduler."""
 
     def fail(nodes):
         raise RuntimeError('the loop has ended')
 
-    cloud = Cloud(fake, not_up=fail)
+    cloud = make(not_up=fail)
     outcome = cloud.write(A).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, None)
     assert A not in fake.allocated()
     assert 'The services of the chosen hosts cannot be read' in caplog.text
-    cloud.writer.stop(1.0)

@@ -12,16 +12,11 @@
 """The client of Nova's API."""
 
 import pytest
-from keystoneauth1 import adapter, session
-from keystoneauth1.identity import v3
-from oslo_config import cfg
 
 from nova_sched import errors
-from nova_sched.cloud.compute_api import ComputeApi, LiveMigration, MovedServer, client
-from nova_sched.conf import nova_api as options
+from nova_sched.cloud.compute_api import LiveMigration, MovedServer
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_nova import client_of, served
-from nova_sched.tests.rows import each
 
 ONE, TWO = uuid_of('server 1'), uuid_of('server 2')
 ACTION = f'/servers/{ONE}/action'
@@ -35,6 +30,7 @@ def fake():
 
 
 def test_a_server(fake):
+    client_of(fake).check()
     assert client_of(fake).server(ONE) == MovedServer('cmp1', None)
     assert fake.versions == {'compute 2.84'}
 
@@ -123,56 +119,3 @@ def test_an_answer_that_tells_nothing(fake, answer):
     for ask in (lambda api: api.server(ONE), lambda api: api.live_migrations(ONE)):
         with pytest.raises(errors.NovaUnavailable):
             ask(client_of(fake))
-
-
-def test_no_server():
-    with served() as gone:
-        pass
-    with pytest.raises(errors.NovaUnavailable, match='Unable to establish connection'):
-        client_of(gone).server(ONE)
-
-
-def configured(**values):
-    conf = cfg.ConfigOpts()
-    options.register_opts(conf)
-    options.register_keystone_opts(conf)
-    conf([])
-    for name, value in values.items():
-        conf.set_override(name, value, 'nova_api')
-    return conf
-
-
-def test_a_client_of_the_options(fake):
-    made = client(configured(auth_type='none', endpoint_override=fake.url))
-    made.check()
-    assert made._timeouts_s == made._adapter.session.timeout == (3.0, 20.0)
-    made = client(configured(auth_type='none', timeout=7))
-    assert made._timeouts_s == made._adapter.session.timeout == (7, 7)
-
-
-@each(
-    'values, is_set',
-    [({}, False), ({'auth_type': 'none'}, True), ({'auth_section': 'placement'}, True)],
-    ids=['none', 'its own', 'of another group'],
-)
-def test_whether_there_is_an_account(values, is_set):
-    assert options.is_set(configured(**values)) is is_set
-
-
-def test_no_account():
-    with pytest.raises(errors.BadConfig, match=r'\[nova_api\] auth_type'):
-        client(configured())
-
-
-@pytest.mark.parametrize(
-    'status, error',
-    [(401, errors.NovaRefused), (503, errors.NovaUnavailable)],
-    ids=['refused', 'out of order'],
-)
-def test_a_log_in(fake, status, error):
-    """Nova was not asked: Keystone has answered."""
-    fake.broken['POST'] = status, {'error': {'code': status, 'message': 'no log-in'}}
-    auth = v3.Password(f'{fake.url}/v3', 'me', 'secret', user_domain_id='default')
-    made = ComputeApi(adapter.Adapter(session.Session(auth)), (3.0, 20.0))
-    with pytest.raises(error, match=f'Keystone: .*{status}'):
-        made.server(ONE)

@@ -26,6 +26,7 @@ from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware import pci
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import CELL, NOW, aggregate, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
 from nova_sched.tests.unit.engine.world import World, rules
 from nova_sched.tests.unit.hardware import builders as hw
@@ -362,15 +363,15 @@ def test_an_older_read_does_not_end_a_younger_claim(cloud):
     assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
 
 
-@pytest.mark.parametrize(
-    'facts, reads',
+@each(
+    'facts',
     [
-        pytest.param({'disabled': True, 'seen_s': NOW}, set(), id='disabled'),
-        pytest.param({'forced_down': True, 'seen_s': NOW}, set(), id='forced down'),
-        pytest.param({'seen_s': NOW - 100}, set(), id='silent'),
+        pytest.param({'disabled': True, 'seen_s': NOW}, id='disabled'),
+        pytest.param({'forced_down': True, 'seen_s': NOW}, id='forced down'),
+        pytest.param({'seen_s': NOW - 100}, id='silent'),
     ],
 )
-def test_a_service_that_is_not_up(cloud, facts, reads):
+def test_a_service_that_is_not_up(cloud, facts):
     cloud.cell.silence('host-0', **facts)
     cloud.poll()
     assert cloud.up() == {'host-1'}

@@ -14,12 +14,9 @@
 import types
 
 import pytest
-from oslo_config import cfg
 
 from nova_sched import errors
-from nova_sched.cloud.neutron import TIMEOUTS_S, client
 from nova_sched.cloud.routed_networks import FOR_TENANTS, RoutedNetworks
-from nova_sched.conf import neutron as options
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_neutron import client_of, served
 from nova_sched.tests.rows import each
@@ -67,35 +64,6 @@ def test_errors(fake, broken, why):
     fake.broken = broken
     with pytest.raises(errors.NeutronError, match=why):
         client_of(fake).port(uuid_of('unknown'))
-
-
-def test_no_server():
-    with served() as gone:
-        pass
-    with pytest.raises(errors.NeutronError, match='Unable to establish connection'):
-        client_of(gone).port(PORT)
-
-
-def configured(**values):
-    conf = cfg.ConfigOpts()
-    options.register_keystone_opts(conf)
-    conf([])
-    for name, value in values.items():
-        conf.set_override(name, value, 'neutron')
-    return conf
-
-
-def test_a_client_of_the_options(fake):
-    made = client(configured(auth_type='none', endpoint_override=fake.url))
-    assert made.segments_of(OTHER) == []
-    assert made._timeouts_s == made._adapter.session.timeout == TIMEOUTS_S
-    made = client(configured(auth_type='none', timeout=7))
-    assert made._timeouts_s == made._adapter.session.timeout == (7, 7)
-
-
-def test_no_account():
-    with pytest.raises(errors.BadConfig, match=r'\[neutron\] auth_type'):
-        client(configured())
 
 
 PORTS = {'bound': ('routed', ['a']), 'flat port': ('flat', ['c']), 'fresh': ('routed', [])}

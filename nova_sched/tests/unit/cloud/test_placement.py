@@ -9,30 +9,19 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The client of Placement: requests, answers, errors and timeouts; the survey of all providers."""
-
-import socket
-import threading
-import time
+"""The client of Placement: requests, answers and errors; and the survey of all providers."""
 
 import pytest
-from keystoneauth1 import exceptions, loading
-from oslo_config import cfg
 
 from nova_sched import errors
-from nova_sched.cloud import keystone
 from nova_sched.cloud.placement import (
     ConsumerAllocations,
     NodeProviders,
     ProviderSummary,
-    client,
 )
 from nova_sched.cloud.survey import FEW, Survey
-from nova_sched.conf import placement as options
-from nova_sched.tests import keystone as keystone_stub
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, client_of, served
-from nova_sched.tests.rows import each
 
 NODE, CHILD, A, B = (uuid_of(name) for name in ('node', 'child', 'a', 'b'))
 OWNER = {'project_id': 'p', 'user_id': 'u'}
@@ -211,131 +200,6 @@ def test_a_provider_that_is_gone(fake, placement):
 def test_aggregates(fake, placement):
     fake.aggregates[NODE] = [A]
     assert placement.aggregates(NODE) == [A]
-
-
-def test_no_server(fake, placement):
-    with served() as gone:
-        away = client_of(gone)
-    with pytest.raises(errors.PlacementUnavailable, match='Unable to establish connection'):
-        away.usages(NODE)
-
-
-def configured(**values):
-    conf = cfg.ConfigOpts()
-    options.register_opts(conf)
-    options.register_keystone_opts(conf)
-    conf([])
-    for name, value in values.items():
-        conf.set_override(name, value, 'placement')
-    return conf
-
-
-def test_a_client_of_the_options(fake):
-    conf = configured(auth_type='none', endpoint_override=fake.url, in_flight=3)
-    assert client(conf).usages(NODE) == {'VCPU': 0}
-
-
-@each(
-    'values, where',
-    [
-        pytest.param({}, 'auth_type', id='no authentication'),
-        pytest.param({'auth_type': 'x'}, 'x', id='unknown authentication'),
-    ],
-)
-def test_bad_options(values, where):
-    with pytest.raises(errors.BadConfig, match=where):
-        client(configured(**values))
-
-
-@each(
-    'values, timeouts',
-    [
-        pytest.param({}, (3.0, 20.0), id='default'),
-        pytest.param({'timeout': 7}, (7, 7), id='timeout of keystoneauth'),
-        pytest.param({'connect_timeout': 1.5, 'read_timeout': 9.0}, (1.5, 9.0), id='both'),
-    ],
-)
-def test_timeouts(values, timeouts):
-    made = client(configured(auth_type='none', **values))
-    assert made._timeouts_s == made._adapter.session.timeout == timeouts
-
-
-def logging_in(auth_url):
-    """A client that has to get a token there first."""
-    conf = configured(auth_type='v3password')
-    conf.register_opts(loading.get_auth_plugin_conf_options('v3password'), 'placement')
-    words = {'auth_url': auth_url, 'username': 'nova', 'password': 'x'}
-    for name, value in {**words, 'user_domain_id': 'default', 'system_scope': 'all'}.items():
-        conf.set_override(name, value, 'placement')
-    return client(conf)
-
-
-@pytest.mark.parametrize(
-    'status, kind',
-    [(401, errors.PlacementRefused), (503, errors.PlacementUnavailable)],
-    ids=['wrong password', 'Keystone is out of order'],
-)
-def test_keystone_answers_with_an_error(fake, status, kind):
-    fake.faults = lambda method, path: Fault(status)
-    with pytest.raises(kind, match=f'Keystone.*{status}'):
-        logging_in(fake.url).usages(NODE)
-
-
-def test_keystone_is_away():
-    with served() as gone:
-        pass
-    with pytest.raises(errors.PlacementUnavailable, match='Unable to establish connection'):
-        logging_in(gone.url).usages(NODE)
-
-
-def test_the_catalog_has_no_placement():
-    with (
-        keystone_stub.served(keystone_stub.Keystone()) as there,
-        pytest.raises(errors.PlacementRefused, match='check the options of'),
-    ):
-        logging_in(there.url).usages(NODE)
-
-
-HANG_S = 10.0  # so long a request takes that has no limit
-
-
-@pytest.fixture
-def url():
-    """Of a service that never answers, until it breaks the connections."""
-    with socket.create_server(('127.0.0.1', 0)) as silent:
-        ends = threading.Timer(HANG_S, silent.shutdown, (socket.SHUT_RDWR,))
-        ends.start()
-        yield f'http://127.0.0.1:{silent.getsockname()[1]}/v3'
-        ends.cancel()
-        ends.join()
-
-
-def adapter(timeouts_s, **values):
-    conf = cfg.ConfigOpts()
-    options.register_keystone_opts(conf)
-    conf([])
-    # After the files, because some are required.
-    conf.register_opts(loading.get_auth_plugin_conf_options('v3password'), 'placement')
-    for name, value in values.items():
-        conf.set_override(name, value, 'placement')
-    return keystone.adapter(conf, 'placement', 1, timeouts_s)
-
-
-@pytest.mark.parametrize('words', [{}, {'timeout': 2 * HANG_S}], ids=['default', 'its own'])
-def test_a_log_in_that_keystone_does_not_answer(url, words):
-    """It keeps the time of the options, even for a request that may take longer."""
-    account = {'username': 'nova', 'password': 'x', 'user_domain_id': 'default'}
-    made = adapter((3.0, 0.1), auth_type='v3password', auth_url=url, system_scope='all', **account)
-    began_s = time.monotonic()
-    with pytest.raises(exceptions.ConnectTimeout):
-        made.get('/', **words)
-    assert time.monotonic() - began_s < HANG_S
-
-
-def test_a_request_has_its_own_limit(url):
-    made = adapter((3.0, 2 * HANG_S), auth_type='none', endpoint_override=url)
-    with pytest.raises(exceptions.ConnectTimeout):
-        made.get('/', timeout=0.1)
 
 
 FULL, NONE = uuid_of('full'), uuid_of('none')
