@@ -16,11 +16,11 @@ import dataclasses
 import pytest
 
 from nova_sched import errors
-from nova_sched.claim import CONFIRMED, PENDING, VCPU
-from nova_sched.claim import RESIZE as MOVE
+from nova_sched.claim import CONFIRMED, PENDING, RESIZE, VCPU
 from nova_sched.claims import ANY, ClaimSelector, Placement
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, report, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.world import (
     A,
@@ -38,16 +38,40 @@ from nova_sched.tests.unit.engine.world import (
 )
 
 
-class TestClaim:
-    def claim(self, world, host='host-0', leaving=None, name=None, **words):
-        """``name``: of the claim on the host ``leaving``; else its present one."""
-        claims = world.store.claims(A) if leaving else ()
-        meant = ClaimSelector(name or (claims[0].name if claims else None))
-        place = host, host, 'req-1', leaving, None, False, meant
-        return world.call(world.claim_service.claim, asks(**words), *place)
+def ask(
+    world,
+    host='host-0',
+    request_id='req-1',
+    meant=ANY,
+    *,
+    leaving=None,
+    move=None,
+    new=False,
+    **words,
+):
+    """Claim on the host for instance A, or for another one of ``words``."""
+    place = host, host, request_id, leaving, move, new, meant
+    return world.call(world.claim_service.claim, asks(**words), *place)
 
-    def test_a_claim(self, world):
-        made = self.claim(world, vcpus=3)
+
+def leave(world, host='host-1', leaving='host-0', name=None, **words):
+    """Claim an alternate; ``name`` is that of the claim that fails, by default the first."""
+    known = [claim.name for claim in world.store.claims(A)]
+    meant = ClaimSelector(name or (known[0] if known else None))
+    return ask(world, host, meant=meant, leaving=leaving, **words)
+
+
+def runs(world, **words):
+    """The confirmed claim of A on host-0."""
+    world.place(asks(A, force_hosts=['host-0'], **words))
+    (claim,) = world.call(world.claim_service.confirm_claim, A, 'host-0')
+    return claim
+
+
+class TestClaim:
+    @pytest.mark.parametrize('new', [False, True])
+    def test_a_claim(self, world, new):
+        made = ask(world, new=new, vcpus=3)
         assert (made.consumer_uuid, made.node_uuid, made.resources[VCPU], made.request_id) == (
             A,
             node(),
@@ -58,15 +82,19 @@ class TestClaim:
         assert used(world) == [3, 0]
         assert made.expires_s == pytest.approx(made.created_s + 3600, abs=0.001)
 
-    def test_made_twice_is_one(self, world):
-        self.claim(world, vcpus=3)
-        again = self.claim(world, vcpus=3)
-        assert world.store.claims() == [again]
-        assert used(world) == [3, 0]
+    @pytest.mark.parametrize('new', [False, True])
+    def test_made_twice_is_one(self, world, new):
+        """It keeps its name, and lives on."""
+        before = ask(world, new=new, vcpus=3)
+        world.now_s += 5
+        again = ask(world, new=new, vcpus=3)
+        assert again.uuid == before.uuid
+        assert again.expires_s == pytest.approx(before.expires_s + 5)
+        assert (world.store.claims(), used(world)) == ([again], [3, 0])
 
     def test_on_an_unknown_node(self, world):
         with pytest.raises(errors.NodeNotFound):
-            self.claim(world, 'host-9')
+            ask(world, 'host-9')
         assert states(world) == {}
 
     @pytest.mark.parametrize(
@@ -82,26 +110,26 @@ class TestClaim:
         world.place(asks(B, force_hosts=['host-0']))
         before = picture(world.cluster)
         with pytest.raises(errors.ComputeResourcesUnavailable, match=short):
-            self.claim(world, **words)
+            ask(world, **words)
         assert picture(world.cluster) == before
 
     def test_no_more_than_one_consumer_may_have(self, world):
         world.report(report(inventories={VCPU: Inventory(8, max_unit=2)}, used={}))
         with pytest.raises(errors.ComputeResourcesUnavailable, match='VCPU: 3 asked'):
-            self.claim(world, vcpus=3, resources={VCPU: 3})
+            ask(world, vcpus=3, resources={VCPU: 3})
         assert world.store.commits == []
 
     def test_a_lost_race(self, world):
         world.store.rivals = [[Placement((claim(B, node(), vcpus=3),))]]
         with pytest.raises(errors.ComputeResourcesUnavailable, match='2 asked, 1 available'):
-            self.claim(world, vcpus=2)
+            ask(world, vcpus=2)
         assert used(world) == [3, 0]
         world.state_sync.refresh()
         assert states(world) == {(B, 'host-0'): PENDING}
 
     def test_the_alternate_replaces_the_failed_host(self, world):
         world.place(asks(A, force_hosts=['host-0']))
-        self.claim(world, 'host-1', leaving='host-0')
+        leave(world)
         assert states(world) == {(A, 'host-1'): PENDING}
         assert used(world) == [0, 1]
 
@@ -110,15 +138,14 @@ class TestClaim:
         """The answer was lost; meanwhile the alternate may have been confirmed."""
         world.place(asks(A, force_hosts=['host-0']))
         (first,) = world.store.claims()
-        made = self.claim(world, 'host-1', leaving='host-0')
-        assert self.claim(world, 'host-1', leaving='host-0', name=first.name) == made
+        made = leave(world)
+        assert leave(world, name=first.name) == made
         world.call(settle_claim, world.claim_service, A, 'host-1')
-        again = {'leaving': 'host-0', 'name': first.name, 'vcpus': vcpus}
         if vcpus == 1:
-            assert self.claim(world, 'host-1', **again).uuid == made.uuid
+            assert leave(world, name=first.name).uuid == made.uuid
         else:
             with pytest.raises(errors.ClaimNotFound):
-                self.claim(world, 'host-1', **again)
+                leave(world, name=first.name, vcpus=vcpus)
         assert states(world) == {(A, 'host-1'): CONFIRMED}
 
     def test_a_confirmed_claim_there_stays(self, world):
@@ -126,7 +153,7 @@ class TestClaim:
         world.place(asks(A, force_hosts=['host-0']))
         world.call(world.state_sync.instances_added, 'host-0', [A])
         with pytest.raises(errors.Outdated, match='is confirmed'):
-            self.claim(world, 'host-1', leaving='host-0')
+            leave(world)
         assert states(world) == {(A, 'host-0'): CONFIRMED}
 
     def test_a_claim_there_that_is_confirmed_at_this_moment_stays(self, world):
@@ -140,38 +167,37 @@ class TestClaim:
 
         world.store.commit = committing
         with pytest.raises(errors.Outdated, match='is confirmed'):
-            self.claim(world, 'host-1', leaving='host-0')
+            leave(world)
         assert [one.uuid for one in world.store.claims(A)] == [one.uuid for one in claims]
 
     def test_another_claim_there_than_the_named_one_stays(self, world):
         world.place(asks(A, force_hosts=['host-0']))
         with pytest.raises(errors.ClaimNotFound):
-            self.claim(world, 'host-1', leaving='host-0', name=uuid_of('before'))
+            leave(world, name=uuid_of('before'))
         with pytest.raises(errors.Outdated, match='name the claim'):
-            world.call(world.claim_service.claim, asks(A), 'host-1', 'host-1', 'req-1', 'host-0')
+            ask(world, 'host-1', leaving='host-0')
         assert states(world) == {(A, 'host-0'): PENDING}
 
     def test_an_alternate_after_the_claim_has_expired(self, world):
-        self.claim(world, 'host-1', leaving='host-0')
+        leave(world)
         assert states(world) == {(A, 'host-1'): PENDING}
 
     def test_a_claim_that_waits_elsewhere_ends_at_once(self, world):
         world.place(asks(A, force_hosts=['host-0']))
-        self.claim(world, 'host-1')
+        ask(world, 'host-1')
         assert states(world) == {(A, 'host-1'): PENDING}
         assert used(world) == [0, 1]
 
     def test_a_confirmed_claim_elsewhere_stays(self, world):
-        world.place(asks(A, force_hosts=['host-0']))
-        world.call(world.claim_service.confirm_claim, A, 'host-0')
-        self.claim(world, 'host-1')
+        runs(world)
+        ask(world, 'host-1')
         assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
 
     def test_when_the_alternate_has_no_room_the_failed_host_keeps_its_claim(self, world):
         world.place(asks(A, force_hosts=['host-0']))
         before = picture(world.cluster)
         with pytest.raises(errors.ComputeResourcesUnavailable):
-            self.claim(world, 'host-1', leaving='host-0', vcpus=5)
+            leave(world, vcpus=5)
         assert picture(world.cluster) == before
         assert states(world) == {(A, 'host-0'): PENDING}
 
@@ -183,14 +209,15 @@ class TestClaim:
         world.loop.hurry()
         world.store.away.set()
         with pytest.raises(errors.StoreUnavailable):
-            self.claim(world, 'host-1', leaving='host-0')
+            leave(world)
         assert picture(world.cluster) == before
 
-    def test_when_the_answer_is_lost_it_is_made_once(self):
+    @each('new', [False, True])
+    def test_when_the_answer_is_lost_it_is_made_once(self, new):
         world = World(Unsteady())
         world.report(report(vcpus=4))
         world.store.forgets = 1
-        made = self.claim(world, vcpus=3)
+        made = ask(world, new=new, vcpus=3)
         assert world.store.claims() == [made]
         assert used(world) == [3]
 
@@ -198,27 +225,11 @@ class TestClaim:
 class TestNewInstance:
     """It runs nowhere yet, says who claims for it."""
 
-    def claim(self, world, host='host-0', **words):
-        return world.call(
-            world.claim_service.claim, asks(**words), host, host, 'req-1', None, None, True
-        )
-
     def confirmed_by_another(self, world, host, vcpus=1):
         """Another scheduler has claimed for it there, and confirmed that; this one has not heard
         of it."""
         commit(world.store, claim(A, node(host), vcpus=vcpus, request_id='req-1'))
         world.store.finish(A, [node(host)])
-
-    def test_a_claim(self, world):
-        made = self.claim(world, vcpus=3)
-        assert world.store.claims() == [made]
-        assert (states(world), used(world)) == ({(A, 'host-0'): PENDING}, [3, 0])
-
-    def test_made_twice_is_one(self, world):
-        self.claim(world, vcpus=3)
-        again = self.claim(world, vcpus=3)
-        assert world.store.claims() == [again]
-        assert used(world) == [3, 0]
 
     @pytest.mark.parametrize('known', [True, False], ids=['known here', 'not known here'])
     def test_what_waits_elsewhere_is_replaced(self, world, known):
@@ -226,7 +237,7 @@ class TestNewInstance:
         commit(world.store, claim(A, node('host-1'), request_id='req-1'))
         if known:
             world.state_sync.refresh()
-        self.claim(world)
+        ask(world, new=True)
         assert states(world) == {(A, 'host-0'): PENDING}
         with pytest.raises(errors.ClaimNotFound):
             world.call(world.claim_service.confirm_claim, A, 'host-1')
@@ -242,7 +253,7 @@ class TestNewInstance:
         if known:
             world.state_sync.refresh()
         with pytest.raises(errors.AlreadyPlaced) as placed:
-            self.claim(world, vcpus=vcpus)
+            ask(world, new=True, vcpus=vcpus)
         assert placed.value.args == (A, 'host-1')
         assert states(world) == {(A, 'host-1'): CONFIRMED, (B, 'host-0'): PENDING}
 
@@ -254,7 +265,7 @@ class TestNewInstance:
         if known:
             world.state_sync.refresh()
         (before,) = world.store.claims()
-        assert self.claim(world, vcpus=vcpus) == before
+        assert ask(world, new=True, vcpus=vcpus) == before
         assert world.store.claims() == [before]
         world.state_sync.refresh()
         assert used(world) == [3, 0]
@@ -262,7 +273,7 @@ class TestNewInstance:
     def test_one_that_runs_on_the_node_with_room_for_another(self, world):
         self.confirmed_by_another(world, 'host-0')
         (before,) = world.store.claims()
-        assert self.claim(world) == before
+        assert ask(world, new=True) == before
         assert world.store.claims() == [before]
         assert used(world) == [1, 0]
 
@@ -270,15 +281,15 @@ class TestNewInstance:
         self.confirmed_by_another(world, 'host-1')
         world.state_sync.refresh()
         world.store.release([(A, node('host-1'))])
-        self.claim(world)
+        ask(world, new=True)
         assert states(world) == {(A, 'host-0'): PENDING}
 
     def test_one_that_is_claimed_for_while_it_moves(self, world):
         """A job that is delivered again, when its instance is on its way already."""
         self.confirmed_by_another(world, 'host-0')
         world.state_sync.refresh()
-        world.call(world.claim_service.claim, asks(), 'host-1', 'host-1', 'req-2', None, 'resize')
-        self.claim(world)
+        ask(world, 'host-1', 'req-2', move=RESIZE)
+        ask(world, new=True)
         assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
 
     def test_an_alternate_for_a_resize_in_place(self, world):
@@ -286,35 +297,22 @@ class TestNewInstance:
         self.confirmed_by_another(world, 'host-0')
         world.state_sync.refresh()
         (there,) = world.store.claims(A)
-        claim_service = world.claim_service
-        resize = (asks(vcpus=2), 'host-0', 'host-0', 'req-2', None, 'resize')
-        assert world.call(claim_service.claim, *resize).resizing
-        alternate = asks(vcpus=2), 'host-1', 'host-1', 'req-3', 'host-0', None, False
+        assert ask(world, request_id='req-2', move=RESIZE, vcpus=2).resizing
         with pytest.raises(errors.Outdated, match='a resize of it is open'):
-            world.call(claim_service.claim, *alternate, ClaimSelector(there.uuid))
+            leave(world, name=there.uuid, vcpus=2)
         (there,) = world.store.claims(A)
-        assert world.call(claim_service.claim, *alternate, ClaimSelector(there.name)).move == (
-            'resize'
-        )
+        assert leave(world, name=there.name, vcpus=2).move == RESIZE
         assert states(world) == {(A, 'host-0'): CONFIRMED, (A, 'host-1'): PENDING}
         assert used(world) == [1, 2]
-
-    def test_a_lost_answer(self):
-        world = World(Unsteady())
-        world.report(report(vcpus=4))
-        world.store.forgets = 1
-        made = self.claim(world, vcpus=3)
-        assert world.store.claims() == [made]
-        assert used(world) == [3]
 
     def test_one_that_is_confirmed_elsewhere_at_this_moment(self, world):
         world.store.rivals = [[Placement((claim(A, node('host-1'), state=CONFIRMED),))]]
         with pytest.raises(errors.AlreadyPlaced):
-            self.claim(world)
+            ask(world, new=True)
         assert (states(world), used(world)) == ({(A, 'host-1'): CONFIRMED}, [0, 1])
 
     def test_a_claim_that_has_expired_cannot_be_confirmed(self, world):
-        self.claim(world)
+        ask(world, new=True)
         world.now_s += 3601
         world.call(world.state_sync.expire)
         with pytest.raises(errors.ClaimNotFound):
@@ -345,11 +343,9 @@ class TestConfirmAndAbort:
 
     def test_confirm_names_nothing(self, world):
         """Neither a move nor a resize is settled by a call that does not name it."""
-        world.place(asks(A, force_hosts=['host-0']))
-        world.call(world.claim_service.confirm_claim, A, 'host-0')
+        runs(world)
         for host in ('host-1', 'host-0'):
-            place = asks(A, vcpus=2), host, host, 'req', None, 'resize'
-            made = world.call(world.claim_service.claim, *place)
+            made = ask(world, host, move=RESIZE, vcpus=2)
             before = world.store.claims()
             with pytest.raises(errors.Outdated, match='name the claim'):
                 world.call(world.claim_service.confirm_claim, A, host)
@@ -365,10 +361,8 @@ class TestConfirmAndAbort:
     @pytest.mark.parametrize('host', ['host-0', 'host-1'], ids=['resize', 'move'])
     def test_a_call_that_is_repeated_or_late(self, world, host, method):
         """The first answer was lost; then the other call comes late."""
-        world.place(asks(A, force_hosts=['host-0']))
-        world.call(world.claim_service.confirm_claim, A, 'host-0')
-        place = asks(A, vcpus=2), host, host, 'req', None, 'resize'
-        meant = ClaimSelector(world.call(world.claim_service.claim, *place).name)
+        runs(world)
+        meant = ClaimSelector(ask(world, host, move=RESIZE, vcpus=2).name)
         confirm = world.claim_service.confirm_claim, A, host, meant
         revert = world.claim_service.revert_claim, A, meant
         first, other = (confirm, revert) if method == 'confirm' else (revert, confirm)
@@ -403,8 +397,7 @@ class TestConfirmAndAbort:
 
     @pytest.mark.parametrize('host', ['host-0', None], ids=['on one host', 'anywhere'])
     def test_abort(self, world, host):
-        world.place(asks(A, force_hosts=['host-0']))
-        world.call(world.claim_service.confirm_claim, A, 'host-0')
+        runs(world)
         world.place(asks(A, force_hosts=['host-1']))
         by_state = {one.state: ClaimSelector(one.uuid) for one in world.store.claims()}
         there, coming = by_state[CONFIRMED], by_state[PENDING]
@@ -439,9 +432,7 @@ class TestConfirmAndAbort:
         assert [one.state for one in world.store.claims()] == [CONFIRMED]
 
     def test_a_claim_ends_no_confirmed_one_that_it_names(self, world):
-        world.place(asks(A, force_hosts=['host-0']))
-        world.call(world.claim_service.confirm_claim, A, 'host-0')
-        (there,) = world.store.claims()
+        there = runs(world)
         place = 'host-1', 'host-1', 'req', None, None, False, ClaimSelector(there.name)
         made = world.claim_service.claim(asks(A), *place)  # before the loop reads nodes again
         assert made.move is None
@@ -451,29 +442,21 @@ class TestConfirmAndAbort:
     @pytest.mark.parametrize('named', [False, True])
     def test_a_resize_does_not_give_way_to_one_that_does_not_name_it(self, world, named):
         """The instance may have the new size already."""
-        world.place(asks(A, force_hosts=['host-0']))
-        world.call(world.claim_service.confirm_claim, A, 'host-0')
+        runs(world)
 
-        def resize(vcpus, meant=ANY):
-            place = 'host-0', 'host-0', 'req', None, 'resize', False, meant
-            return world.call(world.claim_service.claim, asks(A, vcpus=vcpus), *place)
-
-        one = resize(4)
-        assert resize(4).name == one.name
+        first = ask(world, move=RESIZE, vcpus=4)
+        assert ask(world, move=RESIZE, vcpus=4).name == first.name
         if named:
-            assert resize(2, ClaimSelector(one.name)).name != one.name
+            meant = ClaimSelector(first.name)
+            assert ask(world, meant=meant, move=RESIZE, vcpus=2).name != first.name
         else:
             with pytest.raises(errors.Outdated, match='another one is open'):
-                resize(2)
-            assert [there.name for there in world.store.claims()] == [one.name]
+                ask(world, move=RESIZE, vcpus=2)
+            assert [claim.name for claim in world.store.claims()] == [first.name]
             assert used(world) == [4, 0]
         world.now_s += 2 * world.settings.pending_ttl_s
         with pytest.raises(errors.Outdated, match='another one is open'):
-            resize(3)
-
-    def moved(self, world, move, host='host-0', **words):
-        place = host, host, 'req-3', None, move
-        return world.call(world.claim_service.claim, asks(A, **words), *place)
+            ask(world, move=RESIZE, vcpus=3)
 
     @pytest.mark.parametrize('move', ['live-migration', 'evacuation'])
     @pytest.mark.parametrize('by', ['live-migration', 'evacuation', None])
@@ -483,18 +466,18 @@ class TestConfirmAndAbort:
         world.call(world.state_sync.refresh)
         (there,) = world.store.claims()
         if by == move:
-            assert self.moved(world, move, vcpus=2).has_uuid(there.uuid)
+            assert ask(world, move=move, vcpus=2).has_uuid(there.uuid)
         else:
             with pytest.raises(errors.Outdated, match='it runs on host-0'):
-                self.moved(world, move, vcpus=2)
+                ask(world, move=move, vcpus=2)
         assert world.store.claims() == [there]
         assert there.resizing is None
 
     @pytest.mark.parametrize(
         'vcpus, by, why',
         [
-            pytest.param(2, 'resize', None, id='a copy of its call'),
-            pytest.param(3, 'resize', 'another size is not settled', id='of an earlier one'),
+            pytest.param(2, RESIZE, None, id='a copy of its call'),
+            pytest.param(3, RESIZE, 'another size is not settled', id='of an earlier one'),
             pytest.param(2, 'migration', 'it runs on host-0', id='after another move'),
         ],
     )
@@ -505,15 +488,15 @@ class TestConfirmAndAbort:
         world.call(world.state_sync.refresh)
         (there,) = world.store.claims()
         if why is None:
-            assert self.moved(world, 'resize', vcpus=vcpus).has_uuid(there.uuid)
+            assert ask(world, move=RESIZE, vcpus=vcpus).has_uuid(there.uuid)
         else:
             with pytest.raises(errors.Outdated, match=why):
-                self.moved(world, 'resize', vcpus=vcpus)
+                ask(world, move=RESIZE, vcpus=vcpus)
         assert world.store.claims() == [there]
 
     @pytest.mark.parametrize(
         'by, won',
-        [('resize', False), ('migration', False), ('live-migration', True), (None, True)],
+        [(RESIZE, False), ('migration', False), ('live-migration', True), (None, True)],
     )
     def test_a_scheduler_that_has_not_heard_of_the_arrival(self, world, by, won):
         """The store does not open a resize on a move that is not settled yet."""
@@ -529,14 +512,14 @@ class TestConfirmAndAbort:
         """The agent of its source may be away for long."""
         commit(world.store, claim(A, node(), state=CONFIRMED, move=by))
         world.call(world.state_sync.refresh)
-        assert self.moved(world, 'resize', vcpus=3).resizing.new[VCPU] == 3
+        assert ask(world, move=RESIZE, vcpus=3).resizing.new[VCPU] == 3
 
     def test_a_move_back_to_the_host_that_the_instance_has_left(self, world):
         """Its claim there is still to end."""
         for host in ('host-0', 'host-1'):
             commit(world.store, claim(A, node(host), state=CONFIRMED))
         world.call(world.state_sync.refresh)
-        made = self.moved(world, 'live-migration', vcpus=2)
+        made = ask(world, move='live-migration', vcpus=2)
         assert (made.node_uuid, bool(made.resizing)) == (node(), True)
 
     def test_a_move_back_to_a_host_whose_claim_has_ended(self, world):
@@ -544,7 +527,7 @@ class TestConfirmAndAbort:
         world.call(world.state_sync.refresh)
         (there,) = world.store.claims()
         world.store.release([there.key], ClaimSelector(there.name))
-        assert self.moved(world, 'live-migration').state == PENDING
+        assert ask(world, move='live-migration').state == PENDING
 
     @pytest.mark.parametrize('knows', [True, False], ids=['known here', 'not known here'])
     def test_a_resize_before_the_instance_is_confirmed(self, world, knows):
@@ -555,54 +538,35 @@ class TestConfirmAndAbort:
             commit(world.store, claim(A, node(), vcpus=4, request_id='req-1'))
         (there,) = world.store.claims()
 
-        def resize(meant=ANY):
-            place = 'host-0', 'host-0', 'req-2', None, 'resize', False, meant
-            return world.call(world.claim_service.claim, asks(A, vcpus=2), *place)
-
+        resize = {'request_id': 'req-2', 'move': RESIZE, 'vcpus': 2}
         with pytest.raises(errors.Outdated, match='another request is pending'):
-            resize()
+            ask(world, **resize)
         assert world.store.claims() == [there]
-        assert resize(ClaimSelector(there.name)).resources[VCPU] == 2
-
-    @pytest.mark.parametrize('new', [False, True])
-    def test_a_pending_claim_is_what_the_call_asks_for(self, world, new):
-        """It keeps its name, and lives on."""
-        place = asks(A), 'host-0', 'host-0', 'req-2', None, None, new
-        before = world.call(world.claim_service.claim, *place)
-        world.now_s += 5
-        made = world.call(world.claim_service.claim, *place)
-        assert made.uuid == before.uuid
-        assert made.expires_s == pytest.approx(before.expires_s + 5)
-        assert [made] == world.store.claims()
+        assert ask(world, meant=ClaimSelector(there.name), **resize).resources[VCPU] == 2
 
     def test_an_open_resize_that_is_asked_for_again_ends_nothing_elsewhere(self, world):
         """A late request for another host has made the pending claim there meanwhile."""
         commit(world.store, claim(A, node(), state=CONFIRMED))
-        place = asks(A, vcpus=2), 'host-0', 'host-0', 'req-2', None, 'resize'
-        resized = world.call(world.claim_service.claim, *place)
+        resize = {'request_id': 'req-2', 'move': RESIZE, 'vcpus': 2}
+        resized = ask(world, **resize)
         commit(world.store, claim(A, node('host-1'), vcpus=2, request_id='req-1'))
         world.state_sync.refresh()
         world.now_s += 5
-        again = world.call(world.claim_service.claim, *place)
+        again = ask(world, **resize)
         assert again.name == resized.name
         assert again.expires_s == pytest.approx(resized.expires_s + 5)
         assert {one.node_uuid for one in world.store.claims(A)} == {node(), node('host-1')}
 
     def test_the_claim_of_a_move_is_its_own_requests_alone(self, world):
         """Another request may be an earlier one that comes late."""
-
-        def ask(request_id, move=None, host='host-0'):
-            place = asks(A), host, host, request_id, None, move
-            return world.call(world.claim_service.claim, *place)
-
-        chosen = ask('req-1')
-        assert ask('req-2').uuid != chosen.uuid
-        moving = ask('req-1', MOVE)
-        assert (moving.move, moving.request_id) == (MOVE, 'req-1')
-        assert ask('req-1', MOVE).uuid == moving.uuid
+        chosen = ask(world)
+        assert ask(world, request_id='req-2').uuid != chosen.uuid
+        moving = ask(world, move=RESIZE)
+        assert (moving.move, moving.request_id) == (RESIZE, 'req-1')
+        assert ask(world, move=RESIZE).uuid == moving.uuid
         for host in ('host-0', 'host-1'):
             with pytest.raises(errors.Outdated, match='another request is pending'):
-                ask('req-2', MOVE, host)
+                ask(world, host, 'req-2', move=RESIZE)
         assert [claim.uuid for claim in world.store.claims()] == [moving.uuid]
 
     def test_abort_what_another_scheduler_claimed(self, world):

@@ -20,7 +20,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claim import VCPU
 from nova_sched.claims import Placement
-from nova_sched.engine.cycle import MAX_LOSSES, Order
+from nova_sched.engine.cycle import MAX_LOSSES
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
 from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
@@ -398,14 +398,12 @@ class TestLog:
     def test_one_line_for_each_decision(self, caplog, asked, words):
         caplog.set_level(logging.INFO)
         made = world({}, {}, {}, chain=rules([Named('host-0', 'host-1')], [Score(3, 2, 1)]))
-        context = types.SimpleNamespace(request_id='req-1')
-        future = made.loop.send('place', Order(asked, context=context))
-        made.turn_until(future)
+        made.turn_until(made.send_place(*asked, request_id='req-1'))
         (line,) = [one for one in caplog.records if one.getMessage().startswith('Decided')]
         assert line.levelno == logging.INFO
         assert line.getMessage().startswith(words)
         assert 'attempt 1,' in line.getMessage()
-        assert line.context is context
+        assert line.context.request_id == 'req-1'
 
     @pytest.mark.parametrize(
         'then, is_told',
@@ -420,9 +418,7 @@ class TestLog:
         caplog.set_level(logging.INFO)
         made = world({}, {})
         for request_id, words in (('req-1', {}), then):
-            context = types.SimpleNamespace(request_id=request_id)
-            asked = Order([asks(A, **words)], context=context)
-            made.turn_until(made.loop.send('place', asked))
+            made.place(asks(A, **words), request_id=request_id)
         words = f'Request req-2 has replaced claim .* of request req-1 for instance {A}'
         assert bool(re.search(words, caplog.text)) == is_told
 
@@ -446,17 +442,13 @@ class TestLog:
         """The first answer may have arrived, and the server be built there."""
         passing = Named('host-0', 'host-1')
         made = world({}, {}, chain=rules([passing], [Score(2, 1)]))
-        context = types.SimpleNamespace(request_id='req-1')
-        made.turn_until(made.loop.send('place', Order([asks()], context=context)))
+        made.place(asks(), request_id='req-1')
         passing._hosts = ('host-1',)
-        made.turn_until(made.loop.send('place', Order([asks(**words)], context=context)))
+        made.place(asks(**words), request_id='req-1')
         (claim,) = made.store.claims()
         assert made.cluster.node(claim.node_uuid).host == claimed
 
     def test_the_request_id_is_kept_with_the_claim(self):
         made = world({})
-        future = made.loop.send(
-            'place', Order([asks()], context=types.SimpleNamespace(request_id='req-1'))
-        )
-        made.turn_until(future)
+        made.place(asks(), request_id='req-1')
         assert [one.request_id for one in made.store.claims()] == ['req-1']

@@ -13,7 +13,7 @@
 
 import contextlib
 import random
-from types import MappingProxyType
+import types
 
 import numpy as np
 
@@ -140,7 +140,7 @@ class World:
         limits=None,
         reads_nova=False,
         before_refusal=None,
-        extensions=MappingProxyType({}),
+        extensions=types.MappingProxyType({}),
         **settings,
     ):
         self.store = MemoryClaimStore() if store is None else store
@@ -173,8 +173,9 @@ class World:
         if cluster is None:
             self.state_sync.refresh()
 
-    def send_place(self, *requests, alternates=False, claim=True):
-        return self.loop.send(PLACE, Order(list(requests), alternates, claim))
+    def send_place(self, *requests, alternates=False, claim=True, request_id=None):
+        context = request_id and types.SimpleNamespace(request_id=request_id)
+        return self.loop.send(PLACE, Order(list(requests), alternates, claim, context))
 
     def send_report(self, report):
         return self.loop.send(REPORT, report)

@@ -193,10 +193,8 @@ class TestScheduler:
         made.report(*(report(f'host-{row}', vcpus=4) for row in range(3)))
         return made
 
-    def decide(self, made, *requests, alternates=True, claim=True, request_id='req-1'):
-        context = types.SimpleNamespace(request_id=request_id)
-        future = made.loop.send('place', Order(list(requests), alternates, claim, context))
-        made.turn_until(future)
+    def decide(self, made, *requests, request_id='req-1'):
+        made.turn_until(made.send_place(*requests, alternates=True, request_id=request_id))
         made.scheduler.decision_log.flush()
         return made.scheduler.decision_log.show('req-1')
 
@@ -300,9 +298,7 @@ class TestScheduler:
 def test_a_refusal_after_lost_races_is_kept():
     made = World(Miser(), explain_sample=0.0, max_claim_attempts=2)
     made.report(report())
-    future = made.loop.send(
-        'place', Order([request()], context=types.SimpleNamespace(request_id='req-1'))
-    )
+    future = made.send_place(request(), request_id='req-1')
     made.turn_until(future)
     made.scheduler.decision_log.flush()
     (kept,) = made.scheduler.decision_log.show('req-1')

@@ -13,7 +13,6 @@
 groups."""
 
 import dataclasses
-import types
 
 import pytest
 
@@ -21,7 +20,6 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED
 from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.engine.clock import Received, handling
-from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.tests.builders import claim, report, uuid_of
 from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
@@ -57,9 +55,8 @@ def group(policy, **words):
 
 def send(world, *requests, request_id=None, is_over=lambda: False):
     """Hosts of each instance for a request with an id, or what its caller would see."""
-    order = Order(list(requests), context=types.SimpleNamespace(request_id=request_id))
     with handling(Received(is_over)):
-        future = world.loop.send(PLACE, order)
+        future = world.send_place(*requests, request_id=request_id)
     world.turn_until(future)
     return [[one.host for one in found] for found in future.result()]
 
