@@ -24,8 +24,8 @@ from nova_sched.hardware.pci import PciPool, pools_to_json
 from nova_sched.hardware.pci import PciRequest as Devices
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.tests.bench import fleet
-from nova_sched.tests.bench.decisions import Decide, row
-from nova_sched.tests.bench.floor import Floor
+from nova_sched.tests.bench.decisions import Decide, Floor
+from nova_sched.tests.bench.timing import row
 from nova_sched.tests.options import settings
 from nova_sched.tests.stores import MemoryClaimStore
 
@@ -167,4 +167,4 @@ def rows(budget_s=2.0, sizes=SIZES):
             placer = Placer(cluster, service.rules(CONF), random.Random(1))
             for kind in REQUESTS:
                 ours = Decide(placer, chosen, lambda kind=kind: request(kind))
-                yield row(f'all rules, {kind}, {size:,} hosts', ours.against(floor, budget_s))
+                yield row(f'all rules, {kind}, {size:,} hosts', *ours.against(floor, budget_s))

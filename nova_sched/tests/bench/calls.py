@@ -20,7 +20,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
 
@@ -36,7 +35,7 @@ from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.tests.bench import bare, commits, fleet
 from nova_sched.tests.bench.raw_client import RawClient
-from nova_sched.tests.bench.timing import by_turns, p50_ms, p99_ms
+from nova_sched.tests.bench.timing import by_turns, in_threads, p50_ms, p99_ms
 from nova_sched.tests.fixtures import postgresql, rabbitmq
 
 HERE = pathlib.Path(__file__).parent
@@ -108,16 +107,12 @@ def in_flight(call, threads, seconds):
     """Calls a second with that many threads calling all the time."""
     counts, end = itertools.count(), time.perf_counter() + seconds
 
-    def work():
+    def work(_):
         while time.perf_counter() < end:
             call()
             next(counts)
 
-    running = [threading.Thread(target=work) for _ in range(threads)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
+    in_threads(work, threads)
     return next(counts) / seconds
 
 

@@ -25,7 +25,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.tests.bench import fleet
-from nova_sched.tests.bench.timing import by_turns, p50_ms
+from nova_sched.tests.bench.timing import by_turns, p50_ms, row
 
 RESOURCES = {'VCPU': 1, 'MEMORY_MB': 1, 'DISK_GB': 0}
 BATCH = 32
@@ -104,10 +104,6 @@ def rows(budget_s=2.0, nodes=1_000):
         for count in (1, BATCH):
             functions = {'ours': lambda n=count: ours(n), 'bare': lambda n=count: bare(n)}
             samples = by_turns(functions, budget_s)
-            yield {
-                'what': f'claim on SQLite, {count} in a transaction',
-                'p50': f'{p50_ms(samples["ours"]):.3f} ms',
-                'a second': f'{count * 1000 / p50_ms(samples["ours"]):,.0f}',
-                'floor': f'bare SQLite {p50_ms(samples["bare"]):.3f} ms',
-                'ratio': f'{p50_ms(samples["ours"]) / p50_ms(samples["bare"]):.2f}',
-            }
+            what = f'claim on SQLite, {count} in a transaction'
+            rate = {'a second': f'{count * 1000 / p50_ms(samples["ours"]):,.0f}'}
+            yield row(what, samples['ours'], 'bare SQLite', samples['bare']) | rate

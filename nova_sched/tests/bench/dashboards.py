@@ -35,7 +35,7 @@ from nova_sched import rpc
 from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.calls import HERE, Caller, Measured, daemon, filled, process
 from nova_sched.tests.bench.hostile import api
-from nova_sched.tests.bench.timing import p50_ms, p99_ms
+from nova_sched.tests.bench.timing import in_threads, p50_ms, p99_ms
 from nova_sched.tests.fixtures import rabbitmq
 from nova_sched.tests.fixtures.process import free_port
 
@@ -147,14 +147,7 @@ class Turns:
     def take(self, call, processes):
         before = {name: one.processor_s() for name, one in processes.items()}
         begin_s = time.monotonic()
-        running = [
-            threading.Thread(target=self._calls, args=(call, begin_s + TURN_S))
-            for _ in range(CALLERS)
-        ]
-        for one in running:
-            one.start()
-        for one in running:
-            one.join()
+        in_threads(lambda _: self._calls(call, begin_s + TURN_S), CALLERS)
         self.length_s += time.monotonic() - begin_s
         for name, one in processes.items():
             spent = one.processor_s() - before[name]

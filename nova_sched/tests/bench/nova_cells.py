@@ -19,7 +19,7 @@ from nova_sched.cloud.placement import NodeProviders
 from nova_sched.db import engine as db_engine
 from nova_sched.db.nova_cell import NovaCell
 from nova_sched.state.report import ReportOrder
-from nova_sched.tests.bench.timing import by_turns, p50_ms, p99_ms
+from nova_sched.tests.bench.timing import by_turns, row
 from nova_sched.tests.builders import CELL, uuid_of
 from nova_sched.tests.fixtures import mariadb, postgresql
 from nova_sched.tests.unit.db import nova_tables as tables
@@ -76,11 +76,7 @@ def _rows(name, cell, budget_s):
         f'reports of {CHANGED} nodes': lambda: [_report(node) for node in nodes],
     }
     for what, samples in by_turns(looks, budget_s).items():
-        yield {
-            'what': f'{name}, {HOSTS:,} hosts in a cell: {what}',
-            'p50': f'{p50_ms(samples):.2f} ms',
-            'p99': f'{p99_ms(samples):.2f} ms',
-        }
+        yield row(f'{name}, {HOSTS:,} hosts in a cell: {what}', samples, digits=2)
 
 
 def _report(node):

@@ -25,7 +25,7 @@ from nova_sched.measures.catalogue import MEASURES
 from nova_sched.rpc.claim_notifications import ClaimNotifications
 from nova_sched.rpc.messages import PlainSerializer
 from nova_sched.tests.bench import fleet
-from nova_sched.tests.bench.timing import by_turns, in_random_order, p50_ms, p99_ms
+from nova_sched.tests.bench.timing import by_turns, in_random_order, p50_ms, row
 from nova_sched.tests.builders import claim, uuid_of
 from nova_sched.tracing import TRACER
 
@@ -119,25 +119,11 @@ def rows(budget_s=2.0, sizes=SIZES):
         samples = in_random_order(calls, budget_s, between=prepare)
         plain = samples.pop('plain')
         for name, some in samples.items():
-            yield {
-                'what': f'call with {name}, {size:,} hosts',
-                'p50': f'{p50_ms(some):.3f} ms',
-                'p99': f'{p99_ms(some):.3f} ms',
-                'floor': f'without {p50_ms(plain):.3f} ms',
-                'ratio': f'{p50_ms(some) / p50_ms(plain):.3f}',
-            }
+            yield row(f'call with {name}, {size:,} hosts', some, 'without', plain)
         hosts = scheduler._cluster.hosts
         took = by_turns({'sums': lambda hosts=hosts: room(hosts, 'nova')}, budget_s / 10)['sums']
-        yield {
-            'what': f'sums over {size:,} hosts, each {EVERY_S:.0f} s',
-            'p50': f'{p50_ms(took):.3f} ms',
-            'p99': f'{p99_ms(took):.3f} ms',
-        }
+        yield row(f'sums over {size:,} hosts, each {EVERY_S:.0f} s', took)
     MEASURES.is_on, TRACER.sink = False, None
     took = of_claims()
-    yield {
-        'what': f'events of {BATCH} claims of one transaction, in their thread',
-        'p50': f'{p50_ms(took):.3f} ms',
-        'p99': f'{p99_ms(took):.3f} ms',
-        'a second': f'{BATCH * 1000 / p50_ms(took):,.0f} claims',
-    }
+    rate = {'a second': f'{BATCH * 1000 / p50_ms(took):,.0f} claims'}
+    yield row(f'events of {BATCH} claims of one transaction, in their thread', took) | rate

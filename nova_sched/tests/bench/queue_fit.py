@@ -32,7 +32,7 @@ from nova_sched.extensions.queues.fit import Fit, NodeFit, with_devices
 from nova_sched.groups.definition import MemberFlavor
 from nova_sched.hardware import pci
 from nova_sched.state.report import Inventory
-from nova_sched.tests.bench.timing import by_turns, p50_ms, p99_ms
+from nova_sched.tests.bench.timing import by_turns, row
 from nova_sched.tests.builders import aggregate, cluster, put, report
 
 SIZES = ((20, 5), (50, 20), (250, 200))
@@ -108,14 +108,6 @@ def rows(budget_s=2.0, sizes=SIZES):
             'a report, which and how much': lambda: view.judge(next(told)),  # noqa: B023
         }
         samples = by_turns({**ours, 'floor': Floor(len(fit.names))}, budget_s)
-        bare = p50_ms(samples['floor'])
         for what in ours:
-            p50 = p50_ms(samples[what])
-            yield {
-                'what': f'{len(fit.names):,} queues, one node: {what}',
-                'p50': f'{p50:.3f} ms',
-                'p99': f'{p99_ms(samples[what]):.3f} ms',
-                'a second': f'{1000 / p50:,.0f}',
-                'floor': f'bare NumPy {bare:.3f} ms',
-                'ratio': f'{p50 / bare:.1f}',
-            }
+            name_of_row = f'{len(fit.names):,} queues, one node: {what}'
+            yield row(name_of_row, samples[what], 'bare NumPy', samples['floor'])

@@ -15,13 +15,13 @@ import json
 import pathlib
 import random
 import tempfile
-import threading
 import time
 
 from nova_sched import objects, service
 from nova_sched.conf import CONF
 from nova_sched.rpc import reports
 from nova_sched.tests.bench import commits
+from nova_sched.tests.bench.timing import in_threads
 
 NODE = json.loads(pathlib.Path(__file__).with_name('node.json').read_text())
 
@@ -46,13 +46,7 @@ def rows(budget_s=2.0, nodes=1_000):
                 scheduler.report(reports.report(objects.from_primitive(primitive)))
                 counts[worker] += 1
 
-        threads = [
-            threading.Thread(target=report, args=(worker,)) for worker in range(len(counts))
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(report, len(counts))
         scheduler.stop()
         rate = sum(counts) / budget_s
         yield {

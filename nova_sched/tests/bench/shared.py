@@ -20,7 +20,7 @@ from nova_sched.db import engine as db_engine
 from nova_sched.db import schema
 from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.crowd import RESOURCES, Crowd, Room
-from nova_sched.tests.bench.timing import p50_ms, p99_ms
+from nova_sched.tests.bench.timing import row
 from nova_sched.tests.fixtures import mariadb, postgresql
 
 SCHEDULERS = (1, 2, 4)
@@ -108,14 +108,8 @@ class Shared:
             [sample for (turn,) in made[side] for sample in turn.samples]
             for side in ('ours', 'bare')
         )
-        return {
-            'what': f'claim on {self._name}, 1 in a transaction',
-            'p50': f'{p50_ms(ours):.3f} ms',
-            'p99': f'{p99_ms(ours):.3f} ms',
-            'a second': f'{1000 / p50_ms(ours):,.0f}',
-            'floor': f'bare {self._name} {p50_ms(floor):.3f} ms',
-            'ratio': f'{p50_ms(ours) / p50_ms(floor):.2f}',
-        }
+        what = f'claim on {self._name}, 1 in a transaction'
+        return row(what, ours, f'bare {self._name}', floor)
 
     def _row(self, what, count, made):
         ours, floor = (rate(made[side]) for side in ('ours', 'bare'))

@@ -14,6 +14,7 @@ medians."""
 
 import random
 import statistics
+import threading
 import time
 
 
@@ -48,6 +49,31 @@ def in_random_order(functions, budget_s=2.0, between=lambda: None):
             functions[name]()
             samples[name].append(time.thread_time() - start)
     return samples
+
+
+def in_threads(work, count):
+    """Run the work in that many threads to its end; it gets the number of its thread."""
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def row(what, samples, floor='', bare=None, digits=3):
+    """A row of the table of the benchmarks, for seconds of ours and of the floor, if there is
+    one; ``floor`` is its name."""
+    ours = p50_ms(samples)
+    figures = {
+        'what': what,
+        'p50': f'{ours:.{digits}f} ms',
+        'p99': f'{p99_ms(samples):.{digits}f} ms',
+        'a second': f'{1000 / ours:,.0f}',
+    }
+    if bare is not None:
+        figures['floor'] = f'{floor} {p50_ms(bare):.{digits}f} ms'
+        figures['ratio'] = f'{ours / p50_ms(bare):.3f}'
+    return figures
 
 
 def p50_ms(samples):
