@@ -85,7 +85,7 @@ def hosts_of(world, count=HOSTS):
                    instances=[])  # fmt: skip
 
 
-def boot(world, extra_specs=None, image=None, **fields):
+def boot(extra_specs=None, image=None, **fields):
     """A call of select_destinations, as (door, message)."""
     message = json.loads(json.dumps(wire('select_destinations-boot-1')))
     spec = harness.spec(extra_specs=extra_specs, **fields)
@@ -153,7 +153,7 @@ def hostile(world):
         }  # fmt: skip
 
     def rpc(namespace, method, version='1.0', **arguments):
-        _, given = boot(world)
+        _, given = boot()
         message = {'method': method, 'namespace': namespace, 'version': version}
         return seeds.RPC, {**given, 'message': {**message, 'args': arguments}}
 
@@ -173,8 +173,8 @@ def hostile(world):
         'NUMA cells': {**numa, 'hw:numa_mem.0': '300', 'hw:numa_mem.1': '212'},
     }  # fmt: skip
     for name, specs in asked.items():
-        yield f'boot: {name}', *boot(world, specs)
-        yield f'boot: {name}, again', *boot(world, specs)
+        yield f'boot: {name}', *boot(specs)
+        yield f'boot: {name}, again', *boot(specs)
         yield (
             f'dry run of a group: {name}',
             *rest(template([server(extra_specs=specs)] * 3), {'dry_run': 'true'}),
@@ -182,7 +182,7 @@ def hostile(world):
         for method, more in (('dry_run', {}), ('capacity', {}), ('why_not', {'host': 'big0001'})):
             yield (
                 f'{method}: {name}',
-                *rpc('explain', method, spec_obj=spec_of(boot(world, specs)), **more),
+                *rpc('explain', method, spec_obj=spec_of(boot(specs)), **more),
             )
     many = [server(ram=64 + place) for place in range(200)]
     yield 'dry run of 200 kinds', *rest(template(many), {'dry_run': 'true'})
@@ -191,13 +191,13 @@ def hostile(world):
     yield 'dry run of 20 kinds with groups to pack', *rest(template(many), {'dry_run': 'true'})
     yield 'a group of 400', *rest(template([server()] * 400))
     yield 'a group that is too large', *rest(template([server()] * 900), {'dry_run': 'true'})
-    yield '200 instances at once', *boot(world, num_instances=200)
+    yield '200 instances at once', *boot(num_instances=200)
     query = json.dumps(['and', *[['>', '$free_ram_mb', number] for number in range(400)]])
-    yield 'a long query', *boot(world, scheduler_hints={'query': [query]})
+    yield 'a long query', *boot(scheduler_hints={'query': [query]})
     names = [uuid_of(f'other {number}') for number in range(5000)]
-    yield 'many names to avoid', *boot(world, scheduler_hints={'different_host': names})
+    yield 'many names to avoid', *boot(scheduler_hints={'different_host': names})
     yield 'many hosts to rank', *rpc(
-        'explain', 'rank_hosts', '1.2', spec_obj=spec_of(boot(world, asked['NUMA cells'])),
+        'explain', 'rank_hosts', '1.2', spec_obj=spec_of(boot(asked['NUMA cells'])),
         hosts=[[f'big{number:04}', None] for number in range(HOSTS)], weights={},
     )  # fmt: skip
     yield (
@@ -219,7 +219,7 @@ class Beside:
 
     def _run(self):
         while not self._ended.wait(EACH_S):
-            door, given = boot(self._world)
+            door, given = boot()
             begin_s = time.perf_counter()
             with contextlib.suppress(Exception):
                 self._world.doors[door].call(given['message'], given['context'])
@@ -252,7 +252,7 @@ def rows(budget_s=60.0):
         stack.enter_context(mock.patch.object(time_slice, 'hold_clock', time.thread_time))
         stack.enter_context(mock.patch.object(MEASURES, 'is_on', True))
         for _ in range(20):
-            _send(world, *boot(world))
+            _send(world, *boot())
         holds.taken()
         beside = stack.enter_context(Beside(world))
         time.sleep(CALM_S)

@@ -62,7 +62,7 @@ def outcomes(shadow, before, calls):
     return [line['outcome'] for line in shadow.lines()[before:]]
 
 
-def test_it_decides_as_the_scheduler_does(shadow, servers, hosts):
+def test_it_decides_as_the_scheduler_does(shadow, servers):
     before, flavor = len(shadow.lines()), servers.flavor()
     for _ in range(5):
         servers.boot(flavor)

@@ -65,7 +65,7 @@ class Walk:
 
 
 @pytest.mark.timeout(600)
-def test_there_and_back(cloud, servers):
+def test_there_and_back(cloud):
     theirs, ours = (cloud.schedulers.make(kind, HOST) for kind in (REFERENCE, OURS))
     with cloud.scheduled_by(theirs):
         walk = Walk(cloud)

@@ -321,7 +321,7 @@ class TestOneInstanceTwice:
 
 
 class TestBrokenStore:
-    def test_only_the_request_at_fault_fails(self, caplog):
+    def test_only_the_request_at_fault_fails(self):
         made = world({}, {}, store=Squeamish(B))
         before = picture(made.cluster)
         futures = [made.send_place(asks(instance)) for instance in (A, B, C)]

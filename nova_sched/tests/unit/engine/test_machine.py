@@ -166,8 +166,8 @@ class Engines(RuleBasedStateMachine):
             return True
         return False
 
-    @initialize(data=st.data())
-    def every_host_reports_once(self, data):
+    @initialize()
+    def every_host_reports_once(self):
         for host in HOSTS:
             self.take_report(self.engines[0], host, 0, frozenset())
         for engine in self.engines:

@@ -36,12 +36,12 @@ from nova_sched.tests.unit.engine.stores import Miser
 from nova_sched.tests.unit.engine.world import A, B, Score, World, rules
 
 
-def one(request_id='req-1', time=NOW, **facts):
+def entry(request_id='req-1', time=NOW, **facts):
     return {'request_id': request_id, 'time': time, **facts}
 
 
 def keep(log, **facts):
-    log.put(lambda: one(**facts))
+    log.put(lambda: entry(**facts))
 
 
 class Away(MemoryDecisionLog):
@@ -63,21 +63,21 @@ class Away(MemoryDecisionLog):
 class TestMemory:
     def test_by_request_oldest_first(self):
         made = MemoryDecisionLog()
-        made.write([one(n=1), one('req-2', n=2)])
-        made.write([one(n=3)])
-        assert [found['n'] for found in made.read('req-1')] == [1, 3]
+        made.write([entry(n=1), entry('req-2', n=2)])
+        made.write([entry(n=3)])
+        assert [kept['n'] for kept in made.read('req-1')] == [1, 3]
         assert made.read('req-9') == []
 
     def test_the_oldest_go_first(self):
         made = MemoryDecisionLog(size=2)
-        made.write([one(n=1), one(n=2), one(n=3)])
-        assert [found['n'] for found in made.read('req-1')] == [2, 3]
+        made.write([entry(n=1), entry(n=2), entry(n=3)])
+        assert [kept['n'] for kept in made.read('req-1')] == [2, 3]
 
     def test_by_age(self):
         made = MemoryDecisionLog()
-        made.write([one(time=NOW - 2, n=1), one(time=NOW, n=2)])
+        made.write([entry(time=NOW - 2, n=1), entry(time=NOW, n=2)])
         made.forget(NOW)
-        assert [found['n'] for found in made.read('req-1')] == [2]
+        assert [kept['n'] for kept in made.read('req-1')] == [2]
 
 
 class TestDecisionLog:
@@ -88,12 +88,12 @@ class TestDecisionLog:
             keep(made, n=n)
         assert store.batches == []
         made.flush()
-        assert [[found['n'] for found in batch] for batch in store.batches] == [
+        assert [[kept['n'] for kept in batch] for batch in store.batches] == [
             [0, 1],
             [2, 3],
             [4],
         ]
-        assert [found['n'] for found in made.show('req-1')] == [0, 1, 2, 3, 4]
+        assert [kept['n'] for kept in made.show('req-1')] == [0, 1, 2, 3, 4]
 
     def test_too_many_are_lost_and_said_to_be_once(self, caplog):
         made = DecisionLog(waiting=3)
@@ -101,7 +101,7 @@ class TestDecisionLog:
             keep(made, n=n)
         made.flush()
         made.flush()
-        assert [found['n'] for found in made.show('req-1')] == [0, 1, 2]
+        assert [kept['n'] for kept in made.show('req-1')] == [0, 1, 2]
         assert made.lost == 2
         assert caplog.messages == ['2 decision records were lost']
 
@@ -172,7 +172,7 @@ class TestDecisionLog:
         eventually(lambda: store.batches)
         keep(made, n=2)
         made.stop()
-        assert [found['n'] for found in made.show('req-1')] == [1, 2]
+        assert [kept['n'] for kept in made.show('req-1')] == [1, 2]
         assert 'nova-sched-decision-log' not in [thread.name for thread in threading.enumerate()]
 
 
@@ -401,7 +401,7 @@ def test_the_end_waits_for_no_gathering_and_loses_nothing():
     made.put(2)
     made.stop(timeout_s=20)
     assert [item for batch in made.batches for item in batch] == [1, 2]
-    assert 'sizes' not in [thread.name for thread in threading.enumerate()]
+    assert 'batches' not in [thread.name for thread in threading.enumerate()]
 
 
 def test_one_that_was_never_started_ends_at_once():

@@ -208,7 +208,7 @@ class TestWhyNot:
             'seen_s': NOW,
         }
 
-    def test_a_rule_that_breaks_is_named(self, caplog):
+    def test_a_rule_that_breaks_is_named(self):
         made = world(rules([ForeignFilter(Broken())]))
         (node,) = why_not(made, asks())['nodes']
         assert [one for one in node['rules'] if one['verdict'] == 'fails'] == [

@@ -78,7 +78,7 @@ def test_a_part_of_the_trace(path):
     assert (work.measured_s, work.end_s) == (900.0 + 1800.0, 900.0 + 3600.0)
 
 
-def test_empty_hosts_count_from_the_second_day(path):
+def test_empty_hosts_count_from_the_second_day():
     work = workloads.azure(trace.SAMPLE, 1, 64, 448, hours=60)
     arrivals = trace.load()
     assert work.measured_s == arrivals[0].time_s + 24 * 3600.0
