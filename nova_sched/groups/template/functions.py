@@ -18,6 +18,7 @@ evaluated yet. So ``if`` never evaluates the branch that it does not choose.
 import itertools
 import json
 import math
+from collections.abc import Iterable
 
 from nova_sched.groups.template.values import Omitted, Reference, Value, from_plain
 
@@ -83,7 +84,16 @@ def _repeat(scope, call, argument):
     permutations = scope.get(fields, 'permutations')
     permutations = permutations is None or scope.boolean(permutations)
     lists = [_repeated(scope, values, permutations) for values in each.data.values()]
-    copies, rounds = _rounds(each, lists, permutations)
+    known = [values for values in lists if values is not None]
+    if not permutations and len({len(values) for values in known}) > 1:
+        raise each.wrong('without permutations the lists are of one length')
+    copies = 0  # null is of any length, and makes none
+    rounds: Iterable = ()
+    if known and len(known) == len(lists):
+        if permutations:
+            copies, rounds = math.prod(map(len, lists)), itertools.product(*lists)
+        else:
+            copies, rounds = len(lists[0]), zip(*lists, strict=True)
     if not lists or copies > MAX_COPIES:
         raise each.wrong(
             f'{copies} copies; 1 list or more, and up to {MAX_COPIES} copies, are possible'
@@ -105,21 +115,6 @@ def _repeated(scope, values, permutations):
     if permutations and isinstance(values.data, dict):
         return [values.holding(key) for key in scope.mapping(values).data]
     return scope.items(values)
-
-
-def _rounds(each, lists, permutations):
-    """Return the number of copies of a template, and for each copy an item of each list.
-
-    Null is of any length, and makes no copies.
-    """
-    known = [values for values in lists if values is not None]
-    if not permutations and len({len(values) for values in known}) > 1:
-        raise each.wrong('without permutations the lists are of one length')
-    if not known or len(known) < len(lists):
-        return 0, ()
-    if permutations:
-        return math.prod(map(len, lists)), itertools.product(*lists)
-    return len(lists[0]), zip(*lists, strict=True)
 
 
 def _if(scope, call, argument):

@@ -169,7 +169,10 @@ class Parameters:
         TemplateError."""
         self._declared = declared.data if declared else {}
         self._values = {}
-        given = _given(given)
+        given = {} if given is None else given
+        if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+            why = 'a mapping from names to values is wanted'
+            raise errors.TemplateError('parameters', None, None, why)
         for name in given:
             if name not in self._declared:
                 why = f'the template has no such parameter{suggestion(name, self._declared)}'
@@ -212,16 +215,6 @@ class Parameters:
         if name not in self._values:
             raise at.wrong(f'the parameter {name} has no value and no default')
         return self._values[name]
-
-
-def _given(given):
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise errors.TemplateError(
-            'parameters', None, None, 'a mapping from names to values is wanted'
-        )
-    return given
 
 
 def _string(at, plain):

@@ -44,7 +44,7 @@ class Policies:
         self._levels = levels
         self._most = most
         self._warnings = warnings
-        self._found = {}
+        self._policies = {}
 
     def all(self):
         """Return policies in the order of groups, overlays, server groups, relations.
@@ -64,7 +64,7 @@ class Policies:
         for name, resource in self._resources.present():
             if resource.type == RELATION_TYPE:
                 self._relation(name, resource.properties, self._scope, '')
-        return tuple(self._found.values())
+        return tuple(self._policies.values())
 
     def _of_group(self, path, properties, scope, members):
         properties = scope.mapping(properties)
@@ -100,13 +100,13 @@ class Policies:
 
     def _add(self, owner, kind, level, weight, a, at, b=(), **more):
         name = f'{owner}: {kind} at {level}' + ('' if weight is None else ', preferred')
-        if name in self._found:
+        if name in self._policies:
             raise at.wrong(f'{name} is asked for twice')
-        if len(self._found) >= self._most:
+        if len(self._policies) >= self._most:
             raise at.wrong(f'more than {self._most} policies')
         policy = definition.GroupPolicy(name, kind, level, tuple(a), tuple(b), weight, **more)
         if policy.a:
-            self._found[name] = policy
+            self._policies[name] = policy
 
     # Nova's
 
@@ -120,25 +120,20 @@ class Policies:
                 raise properties.wrong_key('policies', 'a server group has one policy')
             policy = self._scope.word(named[0], OF_NOVA)
         kind, weight = OF_NOVA[policy]
-        most = self._most_per_host(properties, kind, weight)
+        most, rules = 1, self._scope.get(properties, 'rules')
+        if rules is not None:
+            rules = self._scope.mapping(rules, ('max_server_per_host',))
+            per_host = self._scope.get(rules, 'max_server_per_host')
+            if per_host is not None:
+                if kind != definition.ANTI_AFFINITY or weight is not None:
+                    raise rules.wrong('max_server_per_host is for anti-affinity')
+                most = self._scope.integer(per_host, 1)
         members = self._tree.server_groups.get(name, ())
         if not members:
             self._warnings.append(
                 f'resources.{name}: no member has this server group in its hints'
             )
         self._add(name, kind, 'host', weight, members, resource.at, most=most)
-
-    def _most_per_host(self, properties, kind, weight):
-        rules = self._scope.get(properties, 'rules')
-        if rules is None:
-            return 1
-        rules = self._scope.mapping(rules, ('max_server_per_host',))
-        most = self._scope.get(rules, 'max_server_per_host')
-        if most is None:
-            return 1
-        if kind != definition.ANTI_AFFINITY or weight is not None:
-            raise rules.wrong('max_server_per_host is for anti-affinity')
-        return self._scope.integer(most, 1)
 
     # relations
 

@@ -79,7 +79,12 @@ class Scope:
         evaluated."""
         data = value.data
         if isinstance(data, str):
-            return self._indexed(value)
+            for variable, index in self.indexes:
+                if variable and variable in value.data:
+                    self.used_index = True
+                    self.work.spend(len(value.data) // 100, value)
+                    value = value.holding(value.data.replace(variable, index))
+            return value
         if value.literal or not isinstance(data, dict) or len(data) != 1:
             return value
         ((name, argument),) = data.items()
@@ -94,14 +99,6 @@ class Scope:
             return self.head(FUNCTIONS[name](self, value, argument))
         finally:
             self.work.depth -= 1
-
-    def _indexed(self, value):
-        for variable, index in self.indexes:
-            if variable and variable in value.data:
-                self.used_index = True
-                self.work.spend(len(value.data) // 100, value)
-                value = value.holding(value.data.replace(variable, index))
-        return value
 
     def plain(self, value: Value) -> Any:
         """Return the value with all its contents evaluated, as from JSON."""

@@ -232,25 +232,6 @@ class Servers:
         Raises TemplateError for properties that it cannot read.
         """
         properties = scope.mapping(properties)
-        self._unknown(scope, properties)
-        flavor = self._flavors.get(scope, scope.require(properties, 'flavor'))
-        image = scope.get_nonempty(properties, 'image')
-        zone = scope.get_nonempty(properties, 'availability_zone')
-        hints, server_groups = self._hints(scope, scope.get(properties, 'scheduler_hints'))
-        volume = boot_volume(scope, properties, image)
-        if image is None and volume is not None:
-            image = scope.get(volume, 'image') or scope.get(volume, 'image_id')
-        member = Member(
-            path='',
-            flavor=flavor,
-            image=None if image is None else self._images.get(scope, image),
-            availability_zone=None if zone is None else _zone(scope, zone),
-            hints=hints,
-            boots_from_volume=volume is not None,
-        )
-        return member, server_groups
-
-    def _unknown(self, scope, properties):
         for key in properties.data:
             if key not in READ and key not in OF_HEAT:
                 scope.work.spend(10, properties)
@@ -259,6 +240,30 @@ class Servers:
                 self._warnings.append(
                     f'{properties.where}.{key}: no known property of a server; not read'
                 )
+        flavor = self._flavors.get(scope, scope.require(properties, 'flavor'))
+        image = scope.get_nonempty(properties, 'image')
+        zone = scope.get_nonempty(properties, 'availability_zone')
+        hints, server_groups = self._hints(scope, scope.get(properties, 'scheduler_hints'))
+        volume = boot_volume(scope, properties, image)
+        if image is None and volume is not None:
+            image = scope.get(volume, 'image') or scope.get(volume, 'image_id')
+        image = None if image is None else self._images.get(scope, image)
+        zone_name = None
+        if zone is not None:
+            zone_name = scope.name(zone)
+            if ':' in zone_name:
+                raise zone.wrong(
+                    f'{zone_name} names a host; a planned member goes where the plan says'
+                )
+        member = Member(
+            path='',
+            flavor=flavor,
+            image=image,
+            availability_zone=zone_name,
+            hints=hints,
+            boots_from_volume=volume is not None,
+        )
+        return member, server_groups
 
     def _hints(self, scope, value):
         if value is None:
@@ -295,13 +300,6 @@ class Servers:
                 'server groups of the template cannot be combined with other server groups'
             )
         return groups
-
-
-def _zone(scope, value):
-    zone = scope.name(value)
-    if ':' in zone:
-        raise value.wrong(f'{zone} names a host; a planned member goes where the plan says')
-    return zone
 
 
 def boot_volume(scope, properties, image):

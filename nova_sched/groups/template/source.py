@@ -81,17 +81,17 @@ def parse(source: str | bytes, loader: type = LOADER, allowance: Allowance | Non
     surrogate pair, a DEL) is read as JSON, without line numbers.
     """
     text = _decoded(source)
+    may_be_json = text.lstrip().startswith('{')
     try:
-        return _yaml(text, loader, allowance or Allowance())
+        if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
+            raise _at_end(text[: bad.start()], f'character U+{ord(bad[0]):04X} is not allowed')
+        events = _events(text, loader)
+        return _Document(events, may_be_json, allowance or Allowance()).value()
     except errors.TemplateError:
-        value = _json(text) if _may_be_json(text) else None
+        value = _json(text) if may_be_json else None
         if value is None:
             raise
         return value
-
-
-def _may_be_json(text):
-    return text.lstrip().startswith('{')
 
 
 def _json(text):
@@ -107,12 +107,6 @@ def _distinct(pairs):
     if len(mapping) < len(pairs):
         raise ValueError('a key is given twice')
     return mapping
-
-
-def _yaml(text, loader, allowance):
-    if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
-        raise _at_end(text[: bad.start()], f'character U+{ord(bad[0]):04X} is not allowed')
-    return _Document(_events(text, loader), _may_be_json(text), allowance).value()
 
 
 def _events(text, loader):
@@ -194,7 +188,10 @@ class _Document:
             value.data = self._scalar(value, event)
         elif isinstance(event, yaml.SequenceStartEvent):
             self._tagged(value, event, 'seq')
-            value.data = self._sequence(where, depth)
+            items: list[Value] = []
+            while not isinstance(item := next(self._events), yaml.SequenceEndEvent):
+                items.append(self._value(item, inside(where, len(items)), depth + 1))
+            value.data = items
         else:
             self._tagged(value, event, 'map')
             value.data, value.keys = self._mapping(where, depth)
@@ -217,7 +214,12 @@ class _Document:
         if fault := text_fault(text):
             raise value.wrong(f'the text {fault}')
         if tag is None or tag == '!':
-            tag = self._meant(text, event.implicit)
+            if len(text) > _MAX_NUMBER:
+                tag = _TAG + 'str'
+            elif self._is_json and event.implicit[0] and _JSON_FLOAT.fullmatch(text):
+                tag = _TAG + 'float'
+            else:
+                tag = _RESOLVER.resolve(yaml.ScalarNode, text, event.implicit)
         known = _SCALARS.get(tag.removeprefix(_TAG))
         if known is None:
             raise value.wrong(f'the tag {tag} means nothing here')
@@ -230,20 +232,6 @@ class _Document:
         if fault := number_fault(data):
             raise value.wrong(f'the number {fault}')
         return data
-
-    def _meant(self, text, implicit):
-        """Return the tag of a scalar without an explicit one."""
-        if len(text) > _MAX_NUMBER:
-            return _TAG + 'str'
-        if self._is_json and implicit[0] and _JSON_FLOAT.fullmatch(text):
-            return _TAG + 'float'
-        return _RESOLVER.resolve(yaml.ScalarNode, text, implicit)
-
-    def _sequence(self, where, depth):
-        items: list[Value] = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            items.append(self._value(event, inside(where, len(items)), depth + 1))
-        return items
 
     def _mapping(self, where, depth):
         data: dict[str, Value] = {}

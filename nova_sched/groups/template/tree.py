@@ -22,10 +22,10 @@ from nova_sched.groups.definition import Member
 from nova_sched.groups.template.resources import (
     DEFINITION,
     GROUP_TYPE,
-    INDEXED_SCALING_GROUP_TYPE,
     PLACED,
     REPEATING,
     RESOURCE_GROUP_TYPE,
+    SCALING_GROUP_TYPE,
     SERVER_TYPE,
     Item,
     checked_name,
@@ -52,57 +52,40 @@ SCALING_GROUP = (
 INDEX = '%index%'
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Repeated:
-    """``names`` of members; in ``definition`` the name replaces ``variable``, if that is not
-    None."""
-
-    names: tuple[str, ...]
-    definition: Value
-    variable: str | None
-
-
-def repeated(resource: Item, scope: Scope, most: int) -> Repeated:
-    """Return the members of a repeating group, at most ``most``. Raises TemplateError."""
+def repeated(resource: Item, scope: Scope, most: int) -> tuple[tuple[str, ...], Value, str | None]:
+    """Return the names of the members of a repeating group, at most ``most``; their definition;
+    and the variable that the name replaces in it, or None. Raises TemplateError."""
+    is_indexed = resource.type != SCALING_GROUP_TYPE
     if resource.type == RESOURCE_GROUP_TYPE:
-        return _resource_group(resource, scope, most)
-    return _scaling_group(resource, scope, most)
-
-
-def _resource_group(resource, scope, most):
-    properties = scope.mapping(resource.properties, RESOURCE_GROUP)
-    counted = scope.get(properties, 'count')
-    count = 1 if counted is None else _count(scope, counted, most)
-    return Repeated(
-        names=_names(count, _removed(scope, properties)),
-        definition=scope.require(properties, 'resource_def'),
-        variable=_variable(scope, properties),
-    )
-
-
-def _scaling_group(resource, scope, most):
-    indexed = resource.type == INDEXED_SCALING_GROUP_TYPE
-    properties = scope.mapping(
-        resource.properties, (*SCALING_GROUP, 'index_var') if indexed else SCALING_GROUP
-    )
-    smallest, largest = (scope.require(properties, key) for key in ('min_size', 'max_size'))
-    low, high = scope.integer(smallest), scope.integer(largest)
-    if low > high:
-        raise smallest.wrong(f'min_size {low} is above max_size {high}')
-    counted = scope.get(properties, 'desired_capacity') or smallest
-    count = _count(scope, counted, most)
-    if not low <= count <= high:
-        raise counted.wrong(f'{count} is not within {low} and {high}')
-    return Repeated(
-        names=_names(count, ()),
-        definition=scope.require(properties, 'resource'),
-        variable=_variable(scope, properties) if indexed else None,
-    )
-
-
-def _variable(scope, properties):
-    variable = scope.get(properties, 'index_var')
-    return INDEX if variable is None else scope.text(variable, least=3)
+        properties = scope.mapping(resource.properties, RESOURCE_GROUP)
+        counted = scope.get(properties, 'count')
+        count = 1 if counted is None else _count(scope, counted, most)
+        removed: set[str] = set()  # as in {removal_policies: [{resource_list: ['1']}]}
+        listed = scope.get(properties, 'removal_policies')
+        for policy in [] if listed is None else scope.items(listed):
+            named = scope.get(scope.mapping(policy, ('resource_list',)), 'resource_list')
+            if named is not None:
+                removed.update(scope.text(name) for name in scope.items(named))
+        # As Heat names them: the first numbers that are not removed.
+        numbers = map(str, range(count + len(removed)))
+        names = tuple(name for name in numbers if name not in removed)[:count]
+    else:
+        keys = (*SCALING_GROUP, 'index_var') if is_indexed else SCALING_GROUP
+        properties = scope.mapping(resource.properties, keys)
+        smallest, largest = (scope.require(properties, key) for key in ('min_size', 'max_size'))
+        low, high = scope.integer(smallest), scope.integer(largest)
+        if low > high:
+            raise smallest.wrong(f'min_size {low} is above max_size {high}')
+        counted = scope.get(properties, 'desired_capacity') or smallest
+        count = _count(scope, counted, most)
+        if not low <= count <= high:
+            raise counted.wrong(f'{count} is not within {low} and {high}')
+        names = tuple(map(str, range(count)))
+    definition, variable = scope.require(properties, REPEATING[resource.type]), None
+    if is_indexed:
+        named = scope.get(properties, 'index_var')
+        variable = INDEX if named is None else scope.text(named, least=3)
+    return names, definition, variable
 
 
 def _count(scope, value, most):
@@ -110,26 +93,6 @@ def _count(scope, value, most):
     if count > most:
         raise value.wrong(f'{count} members; a group may have {most}')
     return count
-
-
-def _names(count, removed):
-    """Return the first ``count`` numbers from 0 that are not removed, with the names that Heat
-    gives."""
-    numbers = (str(number) for number in range(count + len(removed)))
-    return tuple(name for name in numbers if name not in removed)[:count]
-
-
-def _removed(scope, properties):
-    """Return names of members to remove, regardless of the count.
-
-    The form is ``removal_policies: [{resource_list: ['1']}]``.
-    """
-    names: set[str] = set()
-    listed = scope.get(properties, 'removal_policies')
-    for policy in [] if listed is None else scope.items(listed):
-        named = scope.get(scope.mapping(policy, ('resource_list',)), 'resource_list')
-        names.update(scope.text(item) for item in ([] if named is None else scope.items(named)))
-    return names
 
 
 LEVELS = 20  # groups within groups
@@ -178,12 +141,17 @@ class MemberTree:
                 self.overlays.append((name, resource))
             elif resource.type == GROUP_TYPE:
                 self._claim(resource, name)
-        for name, _one in present:
+        for name, _ in present:
             if name not in self._parents and self.is_placed(name):
                 self._place_resource(name, name)
-        for name, (_group, at) in self._parents.items():
+        for name, (group, at) in self._parents.items():
             if name not in self.of:
-                raise at.wrong(f'groups in a circle: {" in ".join(self._circle(name))}')
+                chain = [name]
+                while group not in chain:
+                    chain.append(group)
+                    group, _ = self._parents[group]
+                circle = [*chain[chain.index(group) :], group]
+                raise at.wrong(f'groups in a circle: {" in ".join(circle)}')
 
     def below(self, path):
         """Return the members at a path, or None. The path may begin with the name of any
@@ -211,7 +179,7 @@ class MemberTree:
             if not self._resources.is_known(name, entry):
                 continue
             if name in self._parents:
-                first, _at = self._parents[name]
+                first, _ = self._parents[name]
                 raise entry.wrong(
                     f'{name} is a member of {first} already; it has one place (see overlay)'
                 )
@@ -226,12 +194,6 @@ class MemberTree:
             kind = self._resources.type_of(name)
             raise entry.wrong(f'{name} ({kind}) is neither a server nor a group with a place')
         return name
-
-    def _circle(self, name):
-        chain = [name]
-        while (name := self._parents[name][0]) not in chain:
-            chain.append(name)
-        return [*chain[chain.index(name) :], name]
 
     def _listed(self, properties, scope):
         """Return the listed members of a group that will exist, read once if no index can change
@@ -271,27 +233,24 @@ class MemberTree:
         return members
 
     def _place_server(self, resource, path, scope):
+        """Members of a group share a server that does not use an index."""
         if len(self.members) >= self._most:
             raise resource.at.wrong(f'more than {self._most} members')
-        member, server_groups = self._server(resource, scope)
-        self.members[path] = dataclasses.replace(member, path=path)
-        for group in server_groups:
-            self.server_groups.setdefault(group, []).append(path)
-        return (path,)
-
-    def _server(self, resource, scope):
-        """Return the server; the same for all members of a group, if it does not use an index."""
-        server = self._described.get(resource.properties)
-        if server is None:
+        described = self._described.get(resource.properties)
+        if described is None:
             if 'external_id' in resource.at.data:
                 raise resource.at.wrong_key(
                     'external_id', 'the server exists already; it cannot be planned'
                 )
             scope.used_index = False
-            server = self._servers.server(scope, resource.properties)
+            described = self._servers.server(scope, resource.properties)
             if not scope.used_index:
-                self._described[resource.properties] = server
-        return server
+                self._described[resource.properties] = described
+        member, server_groups = described
+        self.members[path] = dataclasses.replace(member, path=path)
+        for group in server_groups:
+            self.server_groups.setdefault(group, []).append(path)
+        return (path,)
 
     def _place_group(self, resource, path, scope):
         if _is_overlay(resource, scope):
@@ -327,11 +286,11 @@ class MemberTree:
         return inner
 
     def _place_repeated(self, resource, path, scope):
-        group = repeated(resource, scope, self._most)
-        inner = item(scope, group.definition, DEFINITION)
+        names, definition, variable = repeated(resource, scope, self._most)
+        inner = item(scope, definition, DEFINITION)
         members = []
-        for name in group.names:
-            members += self._place(inner, f'{path}/{name}', scope.within(group.variable, name))
+        for name in names:
+            members += self._place(inner, f'{path}/{name}', scope.within(variable, name))
         return tuple(members)
 
     def _holds_servers(self, resource, scope):

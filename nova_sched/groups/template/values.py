@@ -199,38 +199,31 @@ class _Plain:
         self._extent.add(value)
         check_depth(value, depth)
         if isinstance(plain, Mapping):
-            value.data = self._mapping(value, plain, depth)
+            for key in plain:
+                if not isinstance(key, str) or text_fault(key):
+                    raise value.wrong(f'the key {key!r} is not text')
+                self._extent.add(value, 0, len(key))
+            value.data = {
+                key: self.value(item, inside(where, key), depth + 1) for key, item in plain.items()
+            }
         elif isinstance(plain, list | tuple):
             value.data = [
                 self.value(item, inside(where, i), depth + 1) for i, item in enumerate(plain)
             ]
-        else:
-            value.data = self._scalar(value, plain)
-        return value
-
-    def _mapping(self, value, plain, depth):
-        for key in plain:
-            if not isinstance(key, str) or text_fault(key):
-                raise value.wrong(f'the key {key!r} is not text')
-            self._extent.add(value, 0, len(key))
-        return {
-            key: self.value(item, inside(value.where, key), depth + 1)
-            for key, item in plain.items()
-        }
-
-    def _scalar(self, value, plain):
-        if isinstance(plain, str):
+        elif isinstance(plain, str):
             self._extent.add(value, 0, len(plain))
             if fault := text_fault(plain):
                 raise value.wrong(f'the text {fault}')
-            return str(plain)
-        if isinstance(plain, datetime.date):  # a YAML reader converted it from text
-            return plain.isoformat()
-        if plain is not None and not isinstance(plain, bool | int | float | Reference):
+            value.data = str(plain)
+        elif isinstance(plain, datetime.date):  # a YAML reader converted it from text
+            value.data = plain.isoformat()
+        elif plain is not None and not isinstance(plain, bool | int | float | Reference):
             raise value.wrong(f'a {type(plain).__name__} is nothing that a template can hold')
-        if fault := number_fault(plain):
+        elif fault := number_fault(plain):
             raise value.wrong(f'the number {fault}')
-        return plain
+        else:
+            value.data = plain
+        return value
 
 
 def to_plain(value: Value) -> Any:
