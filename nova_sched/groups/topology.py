@@ -112,7 +112,7 @@ class DomainTopology:
         domains = {HOST: _name(host, nodename)}
         for level in self.levels[1:]:
             fact = default_zone if level == ZONE else facts.get(level)
-            names = _told(host_aggregate.values(of_host, _key(level)), fact)
+            names = _reported(host_aggregate.values(of_host, _key(level)), fact)
             domains[level] = min(names) if names else domains[self.below[level]]
         return domains
 
@@ -130,17 +130,17 @@ class DomainTopology:
         ``levels`` are those of ``levels_of``. Without hosts there are no pairs. The configured
         order does not guarantee nesting: a room may span availability zones.
         """
-        return frozenset(
-            (narrow, wide)
-            for wide in self.below
-            for narrow in self._under(wide)
-            if len(levels[narrow].ids) and _lies_in(levels[narrow].ids, levels[wide].ids)
-        )
-
-    def _under(self, level):
-        """Yield the levels below one, except `host`, which lies in one domain of every level."""
-        while (level := self.below[level]) != HOST:
-            yield level
+        pairs = set()
+        for wide in self.below:
+            coarse, narrow = levels[wide].ids, self.below[wide]
+            while narrow != HOST and len(coarse):  # a host lies in one domain of every level
+                fine = levels[narrow].ids
+                around = np.zeros(int(fine.max()) + 1, dtype=coarse.dtype)
+                around[fine] = coarse
+                if (around[fine] == coarse).all():
+                    pairs.add((narrow, wide))
+                narrow = self.below[narrow]
+        return frozenset(pairs)
 
     def _levels_of(self, hosts, default_zone):
         rows = hosts.rows
@@ -148,22 +148,17 @@ class DomainTopology:
         names = tuple(_name(node.host, node.nodename) for node in hosts.nodes)
         levels = {HOST: Level(HOST, np.arange(rows, dtype=np.int32), names, none, none)}
         for name in self.levels[1:]:
-            domains = self._told(hosts, name, default_zone)
+            of_set: dict[int, frozenset] = {}
+            domains = []  # the names that each row reports
+            for node, slot in zip(hosts.nodes, hosts.aggregate_set.tolist(), strict=True):
+                if slot not in of_set:
+                    of_set[slot] = frozenset(
+                        host_aggregate.values(hosts.aggregates.of(node.host), _key(name))
+                    )
+                fact = default_zone if name == ZONE else node.report.stats.get(name)
+                domains.append(_reported(of_set[slot], fact))
             levels[name] = _level(name, domains, levels[self.below[name]])
         return levels
-
-    def _told(self, hosts: Hosts, name: str, default_zone: str) -> list[frozenset[str]]:
-        """Return the domains that each row reports: sets of names."""
-        of_set: dict[int, frozenset] = {}
-        domains = []
-        for node, slot in zip(hosts.nodes, hosts.aggregate_set.tolist(), strict=True):
-            if slot not in of_set:
-                of_set[slot] = frozenset(
-                    host_aggregate.values(hosts.aggregates.of(node.host), _key(name))
-                )
-            fact = default_zone if name == ZONE else node.report.stats.get(name)
-            domains.append(_told(of_set[slot], fact))
-        return domains
 
 
 class DomainLocator:
@@ -193,7 +188,7 @@ def _key(level):
     return host_aggregate.ZONE_KEY if level == ZONE else level
 
 
-def _told(of_aggregates, fact):
+def _reported(of_aggregates, fact):
     """Return the names of a domain from its aggregates, or else from the fact."""
     return frozenset(of_aggregates) or (frozenset([str(fact)]) if fact else frozenset())
 
@@ -209,14 +204,6 @@ def _level(name: str, domains: Sequence[frozenset[str]], below: Level) -> Level:
     return Level(name, ids, tuple(own for _, own in numbers), missing, torn)
 
 
-def _lies_in(fine: np.ndarray, coarse: np.ndarray) -> bool:
-    """Return whether each domain of a level lies in one domain of another, by the numbers of each
-    row."""
-    around = np.zeros(int(fine.max()) + 1, dtype=coarse.dtype)
-    around[fine] = coarse
-    return bool((around[fine] == coarse).all())
-
-
 def warnings(levels: Mapping[str, Level], most: int = 20) -> list[str]:
     """Return warnings for the operator: nodes with no reported domain of a level, or with
     several."""
@@ -227,8 +214,8 @@ def warnings(levels: Mapping[str, Level], most: int = 20) -> list[str]:
             (level.torn, 'node is in more than one', 'nodes are in more than one'),
         ):
             if len(rows):
-                some = ', '.join(hosts[row] for row in rows[:most].tolist())
+                nodes = ', '.join(hosts[row] for row in rows[:most].tolist())
                 more = f', and {len(rows) - most} more' if len(rows) > most else ''
                 what = single if len(rows) == 1 else several
-                texts.append(f'{len(rows)} {what} {level.name}: {some}{more}')
+                texts.append(f'{len(rows)} {what} {level.name}: {nodes}{more}')
     return texts

@@ -121,10 +121,8 @@ def _count(settings):
     flavor, image = settings.both('numa_nodes')
     if flavor and image:
         raise refused('hw_numa_nodes', 'the flavor says that already')
-    said = flavor or image
-    if said is None:
-        return None
-    return _whole(said, 'hw:numa_nodes', 1, MAX_CELLS)
+    count = flavor or image
+    return None if count is None else _whole(count, 'hw:numa_nodes', 1, MAX_CELLS)
 
 
 def _cells(settings, number):
@@ -132,12 +130,26 @@ def _cells(settings, number):
     cpus = _of_cells(settings, 'numa_cpus', cpu_ids)
     memory = _of_cells(settings, 'numa_mem', _whole)
     if cpus is None and memory is None:
-        return _equal(settings, number)
+        each, memory_mb = len(settings.cpus) // number, settings.memory_mb // number
+        if each * number != settings.vcpus or memory_mb * number != settings.memory_mb:
+            why = (
+                f'{settings.vcpus} CPUs and {settings.memory_mb} MiB do not make '
+                f'{number} equal cells'
+            )
+            raise refused('hw:numa_nodes', why)
+        return [
+            (frozenset(range(cell * each, (cell + 1) * each)), memory_mb) for cell in range(number)
+        ]
     if cpus is None or memory is None or not len(cpus) == len(memory) == number:
         raise refused(
             'hw:numa_cpus, hw:numa_mem', f'both are needed of each of the {number} cells, or none'
         )
-    _check_cells(settings, cpus, memory)
+    if sorted(cpu for ids in cpus for cpu in ids) != sorted(settings.cpus):
+        why = f'each of the CPUs 0 to {settings.vcpus - 1} has to be in one cell, and no other'
+        raise refused('hw:numa_cpus', why)
+    if sum(memory) != settings.memory_mb:
+        why = f'the cells have {sum(memory)} MiB in all, the flavor {settings.memory_mb}'
+        raise refused('hw:numa_mem', why)
     return list(zip(cpus, memory, strict=True))
 
 
@@ -145,14 +157,14 @@ def _of_cells(settings, name, read):
     """Return the setting of each cell, from the first to the last; None if there is none."""
     of_image = settings.image.get(f'hw_{name}')
     keys = [f'hw:{name}.{cell}' for cell in range(MAX_CELLS)]
-    said = next(
+    count = next(
         (cell for cell, key in enumerate(keys) if key not in settings.extra_specs), MAX_CELLS
     )
-    if not said:
+    if not count:
         return of_image
     if of_image is not None:
         raise refused(f'hw_{name}', 'the flavor says that already')
-    return [read(settings.extra_specs[key], key) for key in keys[:said]]
+    return [read(settings.extra_specs[key], key) for key in keys[:count]]
 
 
 def _whole(value, where, least=0, most=words.MAX_WHOLE):
@@ -160,28 +172,6 @@ def _whole(value, where, least=0, most=words.MAX_WHOLE):
         return words.whole(value, least, most)
     except ValueError as error:
         raise refused(where, str(error)) from None
-
-
-def _equal(settings, number):
-    """Return cells of equal size."""
-    each, memory = len(settings.cpus) // number, settings.memory_mb // number
-    if each * number != settings.vcpus or memory * number != settings.memory_mb:
-        why = (
-            f'{settings.vcpus} CPUs and {settings.memory_mb} MiB do not make {number} equal cells'
-        )
-        raise refused('hw:numa_nodes', why)
-    return [(frozenset(range(cell * each, (cell + 1) * each)), memory) for cell in range(number)]
-
-
-def _check_cells(settings, cpus, memory):
-    """Check that each CPU is in exactly one cell, and that the memory adds up."""
-    named = [cpu for ids in cpus for cpu in ids]
-    if sorted(named) != sorted(settings.cpus):
-        why = f'each of the CPUs 0 to {settings.vcpus - 1} has to be in one cell, and no other'
-        raise refused('hw:numa_cpus', why)
-    if sum(memory) != settings.memory_mb:
-        why = f'the cells have {sum(memory)} MiB in all, the flavor {settings.memory_mb}'
-        raise refused('hw:numa_mem', why)
 
 
 MAX_ERROR = 300  # characters of an error
@@ -257,7 +247,18 @@ class Cpus:
 
 
 def _policies(settings, emulators):
-    policy, threads = _cpu_policy(settings), _thread_policy(settings)
+    """Return the CPU policy and the thread policy. The flavor has priority, as far as Nova lets
+    the image differ."""
+    flavor, image = settings.both('cpu_policy')
+    _word(flavor, tuple(AGAINST), 'hw:cpu_policy')
+    if flavor and image in AGAINST[flavor]:
+        raise refused('hw_cpu_policy', f'the image wants {image}, the flavor is {flavor}')
+    policy = flavor or image
+    flavor, image = settings.both('cpu_thread_policy')
+    _word(flavor, THREADS, 'hw:cpu_thread_policy')
+    if flavor not in (None, PREFER) and image not in (None, flavor):
+        raise refused('hw_cpu_thread_policy', f'the image wants {image}, the flavor is {flavor}')
+    threads = flavor or image
     units = _cpu_resources(settings)
     if units and policy:
         raise refused('resources:VCPU, resources:PCPU', 'a CPU policy says that already')
@@ -275,22 +276,6 @@ def _policies(settings, emulators):
             raise refused('trait:HW_CPU_HYPERTHREADING', 'a thread policy says that already')
         threads = THREADS_BY_TRAIT.get(by_trait)
     return policy, threads
-
-
-def _cpu_policy(settings):
-    flavor, image = settings.both('cpu_policy')
-    _word(flavor, tuple(AGAINST), 'hw:cpu_policy')
-    if flavor and image in AGAINST[flavor]:
-        raise refused('hw_cpu_policy', f'the image wants {image}, the flavor is {flavor}')
-    return flavor or image
-
-
-def _thread_policy(settings):
-    flavor, image = settings.both('cpu_thread_policy')
-    _word(flavor, THREADS, 'hw:cpu_thread_policy')
-    if flavor not in (None, PREFER) and image not in (None, flavor):
-        raise refused('hw_cpu_thread_policy', f'the image wants {image}, the flavor is {flavor}')
-    return flavor or image
 
 
 def _cpu_resources(settings):

@@ -69,41 +69,37 @@ def read(texts):
 def _alias(text):
     """Return name, NUMA policy and device of one alias."""
     try:
-        said = json.loads(text)
+        alias = json.loads(text)
     except ValueError as error:
         raise errors.BadConfig(OPTION, f'{text[:80]!r} is not JSON: {error}') from None
-    if not isinstance(said, dict):
+    if not isinstance(alias, dict):
         raise errors.BadConfig(OPTION, f'{text[:80]!r} is not a JSON object')
-    for key, value in said.items():
+    for key, value in alias.items():
         if key not in WORDS:
             raise errors.BadConfig(OPTION, f'{key!r} is not known; known are {", ".join(WORDS)}')
         if not isinstance(value, str) or value not in (WORDS[key] or (value,)):
             expected = ' or '.join(WORDS[key] or ['a string'])
             raise errors.BadConfig(OPTION, f'{key} is {json.dumps(value)}, not {expected}')
-    name = said.pop('name', '').strip()
+    name = alias.pop('name', '').strip()
     if not 1 <= len(name) <= 256:
         raise errors.BadConfig(OPTION, f'{text[:80]!r} has no name of 1 to 256 characters')
-    policy = said.pop('numa_policy', LEGACY)
-    return name, policy, _device(name, said)
-
-
-def _device(name, said):
-    ids = [said[key] for key in ('vendor_id', 'product_id') if key in said]
+    policy = alias.pop('numa_policy', LEGACY)
+    ids = [alias[key] for key in ('vendor_id', 'product_id') if key in alias]
     if not all(map(ID.fullmatch, ids)):
         raise errors.BadConfig(OPTION, f'the ids of {name} have to be four hexadecimal digits')
-    if len(ids) < 2 and 'resource_class' not in said:
+    if len(ids) < 2 and 'resource_class' not in alias:
         raise errors.BadConfig(
             OPTION, f'{name} needs vendor_id and product_id, or a resource_class'
         )
-    if 'device_type' in said:
-        said['dev_type'] = said.pop('device_type')
-    if 'live_migratable' in said:
+    if 'device_type' in alias:
+        alias['dev_type'] = alias.pop('device_type')
+    if 'live_migratable' in alias:
         try:
-            movable = strutils.bool_from_string(said['live_migratable'], strict=True)
+            movable = strutils.bool_from_string(alias['live_migratable'], strict=True)
         except ValueError as error:
             raise errors.BadConfig(OPTION, f'live_migratable of {name}: {error}') from None
-        said['live_migratable'] = str(movable).lower()
-    return said
+        alias['live_migratable'] = str(movable).lower()
+    return name, policy, alias
 
 
 def requests(extra_specs, image, aliases):
