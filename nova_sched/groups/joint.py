@@ -261,11 +261,11 @@ def _breaks(rule: Rule, at: policies.Counts) -> np.ndarray:
 def _beside_them(problem: Problem, sites: Sites) -> np.ndarray:
     """Bool [M]: servers that share a required rule with a member in the way or a member without a
     server."""
-    some = in_the_way(problem, sites.built) | ~sites.is_built
-    beside = some.copy()
+    concerned = in_the_way(problem, sites.built) | ~sites.is_built
+    beside = concerned.copy()
     for rule in problem.rules:
         members = np.union1d(rule.a, rule.b)
-        if rule.is_required and some[members].any():
+        if rule.is_required and concerned[members].any():
             beside[members] = True
     return beside & sites.is_built
 
@@ -289,12 +289,12 @@ def _fewest(
     while size > 1:
         size = (size + 1) // 2
         every = np.flatnonzero(movers)
-        for some in reversed(
+        for spared in reversed(
             [every[start : start + size] for start in range(0, len(every), size)]
         ):
             fewer = movers.copy()
-            fewer[some] = False
-            if not movers[some].any() or not fewer.any():
+            fewer[spared] = False
+            if not movers[spared].any() or not fewer.any():
                 continue
             if time.monotonic() > until:
                 return movers, hosts
@@ -324,21 +324,30 @@ def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
     loose = np.flatnonzero(movers)
     own = np.column_stack([problem.kind[loose], sites.built[loose], sites.bound[loose]])
     slots, which, counts = np.unique(own, axis=0, return_inverse=True, return_counts=True)
-    kinds = slots[:, 0]
-    number, row = (np.tile(np.arange(len(slots)), 2), slots[:, 1:].T.ravel())
+    extra, kinds = np.arange(len(slots)), slots[:, 0]
+    number, row = np.tile(extra, 2), slots[:, 1:].T.ravel()
     number, row = number[row >= 0], row[row >= 0]
+    old_kinds, ways, resources = problem.demand.shape
     fixed, home, kind = problem.fixed.copy(), problem.home.copy(), problem.kind.copy()
     fixed[loose] = -1
     home[loose] = np.where(sites.bound < 0, sites.built, sites.bound)[loose]
-    kind[loose] = len(problem.demand) + which.ravel()
-    demand, free = _with_slots(problem, kinds, number, row, counts)
+    kind[loose] = old_kinds + which.ravel()
+    # An extra kind for each slot; its last way is to take the slot.
+    demand = np.zeros((old_kinds + len(slots), ways + 1, resources + len(slots)), dtype=np.int64)
+    demand[:old_kinds, :ways, :resources] = problem.demand
+    demand[:old_kinds, ways, :resources] = problem.demand[:, 0]
+    demand[old_kinds:, :ways, :resources] = problem.demand[kinds]
+    demand[old_kinds + extra, ways, resources + extra] = 1
+    free = np.zeros((problem.host_count, resources + len(slots)), dtype=np.int64)
+    free[:, :resources] = problem.free
+    free[row, resources + number] = counts[number]
     mask, score = (np.vstack([each, each[kinds]]) for each in (problem.mask, problem.score))
-    mask[len(problem.demand) + np.flatnonzero(slots[:, 2] >= 0)] = False
-    mask[len(problem.demand) + number, row] = True
+    mask[old_kinds + np.flatnonzero(slots[:, 2] >= 0)] = False
+    mask[old_kinds + number, row] = True
     cap = None
     if problem.cap is not None:
         cap = np.vstack([problem.cap, problem.cap[kinds]])
-        cap[len(problem.demand) + number, row] = counts[number]
+        cap[old_kinds + number, row] = counts[number]
     return dataclasses.replace(
         problem,
         fixed=fixed,
@@ -349,25 +358,6 @@ def _free(problem: Problem, sites: Sites, movers: np.ndarray) -> Problem:
         mask=mask,
         score=score,
         cap=cap,
-        resources=[*problem.resources, *(f'slot {each}' for each in range(len(slots)))],
+        resources=[*problem.resources, *(f'slot {each}' for each in extra.tolist())],
         kind_names=[*problem.kind_names, *(problem.kind_names[kind] for kind in kinds.tolist())],
     )
-
-
-def _with_slots(
-    problem: Problem, kinds: np.ndarray, number: np.ndarray, row: np.ndarray, counts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return demand and free amounts with extra kinds, whose last way is to take a private slot.
-
-    ``number`` and ``row`` are the positions of the slots, ``counts`` the number of each.
-    """
-    (old_kinds, ways, resources), slots = problem.demand.shape, len(kinds)
-    demand = np.zeros((old_kinds + slots, ways + 1, resources + slots), dtype=np.int64)
-    demand[:old_kinds, :ways, :resources] = problem.demand
-    demand[:old_kinds, ways, :resources] = problem.demand[:, 0]
-    demand[old_kinds:, :ways, :resources] = problem.demand[kinds]
-    demand[old_kinds + np.arange(slots), ways, resources + np.arange(slots)] = 1
-    free = np.zeros((problem.host_count, resources + slots), dtype=np.int64)
-    free[:, :resources] = problem.free
-    free[row, resources + number] = counts[number]
-    return demand, free

@@ -250,8 +250,10 @@ def _fits(problem: Problem, hosts: np.ndarray, is_most: bool) -> str:
         if placed < count
     ]
     total = f'{"" if is_most else "at least "}{int((hosts >= 0).sum())} of {len(hosts)} members'
-    some = ', '.join(short[:5]) + (f', and {len(short) - 5} more groups' if len(short) > 5 else '')
-    return f'{total} ({some})' if short else total
+    named = ', '.join(short[:5]) + (
+        f', and {len(short) - 5} more groups' if len(short) > 5 else ''
+    )
+    return f'{total} ({named})' if short else total
 
 
 def _flat(families: list[list[int]]) -> list[int]:

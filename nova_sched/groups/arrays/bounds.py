@@ -220,16 +220,16 @@ def _lift(
         return np.array([int(values.sum())])
     if layout.nests[level, number]:
         size = layout.levels[number].count
-        return np.bincount(layout.around(level, number), weights=values, minlength=size)
+        return np.bincount(layout.around[level, number], weights=values, minlength=size)
     if layout.nests[number, level]:
-        return alone[layout.around(number, level)].astype(np.int64)
+        return alone[layout.around[number, level]].astype(np.int64)
     return None
 
 
 def _inside(tally: PlacementTally, number: int, level: int, fits: np.ndarray) -> np.ndarray:
     """Return the domains of a level that contain a domain where an inner block fits."""
     inner = tally.compiled.blocks[number]
-    around = tally.compiled.layout.around(inner.level, level)
+    around = tally.compiled.layout.around[inner.level, level]
     domains = np.zeros(tally.compiled.layout.levels[level].count, dtype=bool)
     domains[around[fits]] = True
     return domains
@@ -244,7 +244,7 @@ def _whole(
     inside = [blocks[number] for number in block.inner if number in passing]
     for level, some, most in whole_blocks(tally, inside, passing):
         size = layout.levels[block.level].count
-        around = layout.around(level, block.level)
+        around = layout.around[level, block.level]
         yield len(some), np.bincount(around, weights=most, minlength=size).astype(np.int64)
 
 

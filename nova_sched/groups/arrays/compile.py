@@ -141,8 +141,12 @@ def find_blocks(layout: Layout, members: Sequence[np.ndarray], together: Togethe
         for c, units in enumerate(members):
             components[int(together.labels[level, units[0, 0]])].append(c)
         for classes in components.values():
-            alone = len(classes) == 1 and not _joined(members[classes[0]], together, level)
-            if alone or any(
+            if len(classes) == 1:
+                # A class is a component if it has at least two units to keep together.
+                heads = members[classes[0]][:, 0]
+                if len(heads) < 2 or len(np.unique(together.labels[level, heads])) > 1:
+                    continue
+            if any(
                 layout.nests[block.level, level] and block.classes.tolist() == classes
                 for block in blocks
             ):
@@ -156,12 +160,6 @@ def find_blocks(layout: Layout, members: Sequence[np.ndarray], together: Togethe
             ]
             blocks.append(block)
     return blocks
-
-
-def _joined(units: np.ndarray, together: Together, level: int) -> bool:
-    """Return whether a class that is a whole component has at least two units to keep together."""
-    heads = units[:, 0]
-    return len(heads) > 1 and len(np.unique(together.labels[level, heads])) == 1
 
 
 def block_types(
@@ -317,7 +315,12 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
     """Compile the problem once; takes milliseconds for 200 members on 10,000 hosts."""
     layout = lay_out(problem)
     together = unite(problem, layout)
-    units = _units(problem, together)
+    # Units: the loose members by host label, in order of their first member.
+    loose = np.flatnonzero(problem.fixed < 0)
+    of_label: dict[int, list[int]] = {}
+    for member, label in zip(loose.tolist(), together.labels[0, loose].tolist(), strict=True):
+        of_label.setdefault(label, []).append(member)
+    units = [np.array(unit, dtype=np.int32) for unit in of_label.values()]
     numbers = [
         n for n, rule in enumerate(problem.rules) if n not in together.spoken and may_bind(rule)
     ]
@@ -337,7 +340,11 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
     shapes, shape = _shapes(problem, layout, free, capped, [units[first] for first in firsts])
     count = np.array([len(rows) for rows in members], dtype=np.int64)
     open_ = _open(layout, together, shapes, shape, active, members)
-    stay = [_stay(problem, layout, rows[0]) for rows in members]
+    stay = []
+    for rows in members:
+        homes = problem.home[rows[0]]
+        at = layout.position[homes[homes >= 0]]
+        stay.append(np.unique(at[at >= 0], return_counts=True))
     blocks = find_blocks(layout, members, together)
     class_keys = [
         None if len(stay[c][0]) else (int(shape[c]), int(count[c]), open_[c].tobytes())
@@ -358,15 +365,6 @@ def compile(problem: Problem) -> Compiled:  # noqa: A001 the usual name
         block_types=block_types(blocks, active, class_keys),
         hopeless=_hopeless(problem, layout, together, active),
     )
-
-
-def _units(problem: Problem, together: Together) -> list[np.ndarray]:
-    """Return the loose members by host label, in order of their first member."""
-    loose = np.flatnonzero(problem.fixed < 0)
-    of_label: dict[int, list[int]] = {}
-    for member, label in zip(loose.tolist(), together.labels[0, loose].tolist(), strict=True):
-        of_label.setdefault(label, []).append(member)
-    return [np.array(members, dtype=np.int32) for members in of_label.values()]
 
 
 def _sides(
@@ -496,13 +494,6 @@ def _open(
                 if closed is not None and closed.any():
                     open_[c] &= ~closed[ids]
     return open_
-
-
-def _stay(problem: Problem, layout: Layout, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the live positions of the home hosts of a unit, and how many members each has."""
-    homes = problem.home[unit]
-    at = layout.position[homes[homes >= 0]]
-    return np.unique(at[at >= 0], return_counts=True)
 
 
 def _hopeless(

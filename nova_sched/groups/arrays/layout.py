@@ -128,7 +128,9 @@ class Layout:
     position: np.ndarray  # intp [H]: place among the live hosts, else -1
 
     @functools.cached_property
-    def _around(self) -> dict[tuple[int, int], np.ndarray]:
+    def around(self) -> dict[tuple[int, int], np.ndarray]:
+        """By levels ``below`` and ``above`` where the one nests in the other: the domain of
+        ``above`` around each domain of ``below``, intp [D of below]."""
         around_by_levels = {}
         for below, above in zip(*np.nonzero(self.nests), strict=True):
             fine, coarse = self.levels[below], self.levels[above]
@@ -136,13 +138,6 @@ class Layout:
             around[fine.ids] = coarse.ids
             around_by_levels[int(below), int(above)] = around
         return around_by_levels
-
-    def around(self, below: int, above: int) -> np.ndarray:
-        """Return the domain of level ``above`` around each domain of ``below``, intp [D of below].
-
-        ``below`` must nest in ``above``.
-        """
-        return self._around[below, above]
 
 
 def lay_out(problem: Problem) -> Layout:

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nova_sched.groups import definition
-from nova_sched.groups.arrays.problem import Problem, Rule, fit_together
+from nova_sched.groups.arrays.problem import Problem, Rule, demand_sums
 
 CAPACITY, MASK = 'capacity', 'mask'
 
@@ -161,24 +161,22 @@ def broken(problem: Problem, hosts: np.ndarray) -> list[tuple[int | str, str]]:
     This is the final check of every placement, regardless of its source.
     """
     faults: list[tuple[int | str, str]] = []
+    host_names = problem.domain_names[0]
     for number, rule, times in _tallied(problem, hosts, required=True):
         if times:
             faults.append((number, _words(problem, rule, times)))
     loose = np.flatnonzero(problem.fixed < 0)
     shut = loose[~problem.mask[problem.kind[loose], hosts[loose]]]
-    faults.extend(
-        (MASK, f'{problem.names[m]} may not go to {_host(problem, hosts[m])}') for m in shut
-    )
+    faults.extend((MASK, f'{problem.names[m]} may not go to {host_names[hosts[m]]}') for m in shut)
     strays = np.flatnonzero((problem.fixed >= 0) & (hosts != problem.fixed))
     faults.extend(
-        (MASK, f'{problem.names[m]} must stay at {_host(problem, problem.fixed[m])}')
-        for m in strays
+        (MASK, f'{problem.names[m]} must stay at {host_names[problem.fixed[m]]}') for m in strays
     )
     faults.extend(
         (
             CAPACITY,
             (
-                f'{_host(problem, host)} has no capacity for '
+                f'{host_names[host]} has no capacity for '
                 f'{", ".join(problem.names[m] for m in members)}'
             ),
         )
@@ -275,11 +273,7 @@ def _has_room(problem: Problem, host: int, kinds: np.ndarray) -> bool:
     if problem.demand.shape[1] == 1:
         total = problem.demand[kinds, 0].sum(axis=0)
         return bool(((total <= problem.free[host]) | (total == 0)).all())
-    return fit_together(problem.demand[kinds], problem.free[host])
-
-
-def _host(problem: Problem, host: int) -> str:
-    return problem.domain_names[0][host]
+    return len(demand_sums(problem.demand[kinds], problem.free[host])) > 0
 
 
 def _words(problem: Problem, rule: Rule, times: int) -> str:

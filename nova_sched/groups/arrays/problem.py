@@ -208,11 +208,6 @@ def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -
     return reached
 
 
-def fit_together(demands: Iterable[np.ndarray], free: np.ndarray) -> bool:
-    """Return whether the members, [V, R] each, fit into ``free`` [R] together."""
-    return len(demand_sums(demands, free)) > 0
-
-
 def thrifty_ways(ways: np.ndarray) -> np.ndarray:
     """Return the ways, [V, R], without those that take at least as much of everything as
     another."""

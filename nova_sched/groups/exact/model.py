@@ -151,7 +151,7 @@ class Variables:
         layout = self.symmetry.compiled.layout
         for other in blocks.inner:
             inner = self.symmetry.blocks[other]
-            around = layout.around(inner.level, blocks.level)
+            around = layout.around[inner.level, blocks.level]
             inside: dict[int, list] = {domain: [] for domain in y}
             for domain, variable in self.y[other].items():
                 inside.setdefault(int(around[domain]), []).append(variable)

@@ -450,7 +450,7 @@ def _grain(layout: Layout) -> tuple[LayoutLevel, list[np.ndarray]]:
     if not around:
         return fine, [np.arange(fine.count)]
     widest = min(around, key=lambda number: layout.levels[number].count)
-    inside = layout.around(finest, widest)
+    inside = layout.around[finest, widest]
     return fine, [
         np.flatnonzero(inside == domain) for domain in range(layout.levels[widest].count)
     ]

@@ -373,7 +373,7 @@ def promise(
     for inner, count in _by_type(compiled, inside):
         reach, share = tally.reach(inner.classes, inner.level), taken[inner.level]
         times = (_times(tally, inner, count) * (1 - share) + 1e-9).astype(np.int64)
-        around = compiled.layout.around(inner.level, block.level)
+        around = compiled.layout.around[inner.level, block.level]
         for place, domain in enumerate(domains.tolist()):
             rows = np.flatnonzero((around == domain) & (times > 0) & (reach > -np.inf))
             rows = rows[np.argsort(-reach[rows], kind='stable')]

@@ -68,8 +68,8 @@ class Chooser:
         self._priced = [
             tally.rules[n] for n in rules if taste.wishes and not active[n].is_required
         ]
-        self._anchors = [
-            Anchor(tally, n)
+        self._anchored = [
+            tally.rules[n]
             for n in rules
             if active[n].kind == definition.NEAR and tally.rules[n].left_a > 0 and active[n].b[c]
         ]
@@ -84,8 +84,8 @@ class Chooser:
             allowed = rule.allowed(int(rule.active.a[c]), int(rule.active.b[c]))
             if allowed is not None:
                 usable &= allowed[rule.level.ids[rows]]
-        for anchor in self._anchors:
-            usable = anchor.narrowed(usable, rows)
+        for near in self._anchored:
+            usable = _for_followers(tally, near, usable, rows)
         if self._taste.mode != SCORE:
             self._value = values(tally, self._taste, c, rows)
         value, cost = self._value, None
@@ -115,51 +115,48 @@ def place_class(tally: PlacementTally, taste: Taste, c: int, rows: Rows = slice(
     return True
 
 
-class Anchor:
-    """The unplaced followers of a near policy, and how many of them each domain could take."""
+def _follower_room(tally: PlacementTally, near: Standing) -> np.ndarray:
+    """Int64 [D]: unplaced followers of a near policy that each domain could take, counted kind by
+    kind."""
+    each = near.active.a
+    none = np.zeros(tally.slots.shape[1], dtype=np.int64)
+    return near.level.sum(
+        sum((each[c] * tally.room(c) for c in np.flatnonzero(each).tolist()), none)
+    )
 
-    def __init__(self, tally: PlacementTally, number: int):
-        self.rule, self._tally = tally.rules[number], tally
-        self._classes = np.flatnonzero(self.rule.active.a).tolist()
-        self.room = self._room()
 
-    def _room(self) -> np.ndarray:
-        """Int64 [D]: followers that each domain could take, counted kind by kind."""
-        each = self.rule.active.a
-        none = np.zeros(self._tally.slots.shape[1], dtype=np.int64)
-        return self.rule.level.sum(
-            sum((each[c] * self._tally.room(c) for c in self._classes), none)
-        )
+def _wanted(tally: PlacementTally, near: Standing, room: np.ndarray) -> np.ndarray | None:
+    """Return the domains, bool [D], that unplaced followers of a near policy are planned to use.
 
-    def wanted(self) -> np.ndarray | None:
-        """Return the domains, bool [D], that followers are planned to use.
+    Without a plan, returns the domains that take at least the average of the missing capacity.
+    Return None if nothing is missing. ``room`` is the ``_follower_room``.
+    """
+    covered = near.b > 0
+    for spread in _spreads_near(tally, near):
+        if spread.plan is not None and (spread.plan & ~covered).any():
+            return spread.plan & ~covered
+    missing = near.left_a - int(room[covered].sum())
+    if missing <= 0:
+        return None
+    return ~covered & (room * max(near.left_b, 1) >= missing)
 
-        Without a plan, returns the domains that take at least the average of the missing capacity.
-        Return None if nothing is missing.
-        """
-        self.room = self._room()
-        covered = self.rule.b > 0
-        for spread in _spreads_near(self._tally, self.rule):
-            if spread.plan is not None and (spread.plan & ~covered).any():
-                return spread.plan & ~covered
-        missing = self.rule.left_a - int(self.room[covered].sum())
-        if missing <= 0:
-            return None
-        return ~covered & (self.room * max(self.rule.left_b, 1) >= missing)
 
-    def narrowed(self, usable: np.ndarray, rows: Rows = slice(None)) -> np.ndarray:
-        """Return the usable hosts in wanted domains; if there are none, those in the richest
-        domain."""
-        wanted = self.wanted()
-        if wanted is None:
-            return usable
-        ids = self.rule.level.ids[rows]
-        better = usable & wanted[ids]
-        if better.any():
-            return better
-        room = np.where(usable & (self.rule.b == 0)[ids], self.room[ids], 0)
-        most = room.max(initial=0)
-        return usable & (room == most) if most > 0 else usable
+def _for_followers(
+    tally: PlacementTally, near: Standing, usable: np.ndarray, rows: Rows
+) -> np.ndarray:
+    """Return the usable hosts in domains that followers want; if there are none, those in the
+    richest domain."""
+    room = _follower_room(tally, near)
+    wanted = _wanted(tally, near, room)
+    if wanted is None:
+        return usable
+    ids = near.level.ids[rows]
+    better = usable & wanted[ids]
+    if better.any():
+        return better
+    room = np.where(usable & (near.b == 0)[ids], room[ids], 0)
+    most = room.max(initial=0)
+    return usable & (room == most) if most > 0 else usable
 
 
 def plan_spreads(tally: PlacementTally, classes: np.ndarray, choice: dict[int, int]) -> None:
@@ -344,7 +341,7 @@ class Packer:
             count = tally.compiled.count[block.classes]
             a = int((rule.active.a[block.classes] * count).sum())
             b = int((rule.active.b[block.classes] * count).sum())
-            around = layout.around(block.level, rule.active.level)
+            around = layout.around[block.level, rule.active.level]
             if not rule.is_required and self.taste.wishes:
                 price += np.broadcast_to(rule.price(a, b), rule.level.count)[around] * (
                     tally.wiring.weight[1] * rule.rule.penalty
@@ -354,9 +351,10 @@ class Packer:
                 if allowed is not None:
                     passes &= allowed[around]
             if rule.rule.kind == definition.NEAR and b and rule.left_a > a:
-                anchor = Anchor(tally, number).wanted()
-                if anchor is not None:
-                    wanted = anchor[around] if wanted is None else wanted & anchor[around]
+                by_followers = _wanted(tally, rule, _follower_room(tally, rule))
+                if by_followers is not None:
+                    by_followers = by_followers[around]
+                    wanted = by_followers if wanted is None else wanted & by_followers
         if wanted is not None and (passes & wanted).any():
             passes &= wanted
         return passes, price
