@@ -142,7 +142,12 @@ class MemberResolver:
         """
         known, claims = loaded or self.load(request)
         path = str(request.hint(MEMBER) or '')
-        self._check_group(known, path)
+        if known.record.deleted:
+            raise errors.MemberRefused(path or '?', f'group {known.uuid} is being deleted')
+        if path not in known.definition.members:
+            raise errors.MemberRefused(path or '?', f'group {known.uuid} has no such member')
+        if gone := known.unknown_level(self._plans.levels()):
+            raise errors.MemberRefused(path, gone)
         here = member_states(known, claims)
         state = next(state for state in here if state.member == path)
         own = [claim for claim in state.held if claim.consumer_uuid == request.instance_uuid]
@@ -151,7 +156,12 @@ class MemberResolver:
             what = 'already' if others[0].is_confirmed else 'already, which is being built'
             raise errors.MemberRefused(path, f'it is instance {others[0].consumer_uuid} {what}')
         if not own and not _says(request, REPLAN):
-            self._check(known, path, request)
+            difference = member_spec.differs(known.definition.members[path], request.read_spec())
+            if difference is not None:
+                field, planned, requested = difference
+                raise errors.MemberRefused(
+                    path, f'{field} was planned to be {planned}, but {requested} is asked for'
+                )
         node = state.planned and self._cluster.node(state.planned.node_uuid)
 
         def closed_domains(row):
@@ -185,22 +195,6 @@ class MemberResolver:
         it, or its exclusive domains there have changed."""
         tokens = known.tokens(state.member, node.row, self._plans.levels())
         return _says(request, REPLAN) or set(tokens) != set(state.planned.fences)
-
-    def _check_group(self, known, path):
-        if known.record.deleted:
-            raise errors.MemberRefused(path or '?', f'group {known.uuid} is being deleted')
-        if path not in known.definition.members:
-            raise errors.MemberRefused(path or '?', f'group {known.uuid} has no such member')
-        if gone := known.unknown_level(self._plans.levels()):
-            raise errors.MemberRefused(path, gone)
-
-    def _check(self, known, path, request):
-        difference = member_spec.differs(known.definition.members[path], request.read_spec())
-        if difference is not None:
-            field, planned, requested = difference
-            raise errors.MemberRefused(
-                path, f'{field} was planned to be {planned}, but {requested} is asked for'
-            )
 
     def _allowed(self, known, claims, here, path):
         """Return rows, bool [H], where the member satisfies all required policies, with the other

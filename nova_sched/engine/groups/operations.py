@@ -71,11 +71,8 @@ class GroupOperations:
     """
 
     def __init__(self, context, plans, library, call):
-        self._cluster, self._store, self._topology = (
-            context.cluster,
-            context.store,
-            context.topology,
-        )
+        self._cluster, self._store = context.cluster, context.store
+        self._topology = context.topology
         self._settings, self._clock = context.settings, context.clock
         self._plans, self._library, self._call = plans, library, call
         self._solver, self._limits = context.solver, context.limits

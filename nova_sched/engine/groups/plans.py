@@ -138,8 +138,10 @@ class Plans:
         levels = self.levels()  # the rows may have changed
         states = member_states(known, claims, requests)
         if replacement is not None:
+            # Its instance is being built: claims of earlier, failed attempts do not bind it.
+            request = dataclasses.replace(replacement, member_placement=None)
             states = [
-                _asking(state, replacement)
+                dataclasses.replace(state, kind=ASKED + state.member, request=request, held=())
                 if state.member == replacement.member_placement.member
                 else state
                 for state in states
@@ -469,13 +471,6 @@ def _on_their_way(draft, kept):
 
 
 ASKED = 'asked for '
-
-
-def _asking(state, replacement):
-    """Return the member's state, to be planned for an instance that is being built. Claims of
-    earlier, failed attempts do not bind it to a host."""
-    request = dataclasses.replace(replacement, member_placement=None)
-    return dataclasses.replace(state, kind=ASKED + state.member, request=request, held=())
 
 
 def asked_for(state):

@@ -82,7 +82,8 @@ class Reading:
 def read(given: Given, rules: ReadingRules, seconds: float) -> Reading:
     """Return what a caller has given.
 
-    Raises TemplateError, and InvalidRequest for other data or a member that Nova would refuse.
+    Raises TemplateError, also for a definition that would be too long as text, and InvalidRequest
+    for other data or a member that Nova would refuse.
     """
     allowance = Allowance(seconds)
     source = _source(given)
@@ -96,7 +97,14 @@ def read(given: Given, rules: ReadingRules, seconds: float) -> Reading:
         allowance=allowance,
     )
     requests = MemberRequests.of(definition, allowance, rules.aliases)
-    _check_size(definition, requests)
+    # Its size as text, which is not written for that: members share what they have.
+    lists = [*definition.groups.values()]
+    lists += [side for policy in definition.policies for side in (policy.a, policy.b)]
+    size = sum(len(path) + len(kind) for path, kind in requests.kinds.items())
+    size += sum(len(path) for paths in lists for path in paths)
+    if size > MAX_DEFINITION:
+        text = f'its members and policies have {size} characters, more than {MAX_DEFINITION}'
+        raise errors.TemplateError(ROOT, None, None, text)
     return Reading(definition, source, requests)
 
 
@@ -137,18 +145,6 @@ def _mapping(value, where):
         words.name(name, where): words.plain(item, f'{where}.{name}')
         for name, item in value.items()
     }
-
-
-def _check_size(definition, requests):
-    """Raises TemplateError for a definition that would be too long as text. It is not written for
-    that: members share what they have."""
-    lists = [*definition.groups.values()]
-    lists += [side for policy in definition.policies for side in (policy.a, policy.b)]
-    size = sum(len(path) + len(kind) for path, kind in requests.kinds.items())
-    size += sum(len(path) for paths in lists for path in paths)
-    if size > MAX_DEFINITION:
-        text = f'its members and policies have {size} characters, more than {MAX_DEFINITION}'
-        raise errors.TemplateError(ROOT, None, None, text)
 
 
 REQUIRED, FORBIDDEN = 'required', 'forbidden'
