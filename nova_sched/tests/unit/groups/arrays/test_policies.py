@@ -11,14 +11,14 @@
 # under the License.
 """What each policy means: when it is broken, what that costs, and where one member may go."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from nova_sched.groups.arrays import policies
+from nova_sched.tests import checker
 from nova_sched.tests.groups import policy, problem, random_problem
 from nova_sched.tests.rows import each
+from nova_sched.tests.unit.groups.exhaustive import placements
 
 # Six hosts, two in a rack, three in a zone: rack 1 lies in both zones.
 ZONES = [0, 0, 0, 1, 1, 1]
@@ -29,98 +29,26 @@ def group(*rules, members=MEMBERS, **more):
     return problem(members, [9] * 6, *rules, zones=ZONES, **more)
 
 
-@pytest.mark.parametrize(
-    'rule, hosts, times',
-    [
-        pytest.param(
-            policy('affinity', 'rack', 'a b c'), [0, 1, 0, 5], 0, id='affinity: one rack'
-        ),
-        pytest.param(
-            policy('affinity', 'rack', 'a b c'), [0, 2, 4, 5], 2, id='affinity: two racks too many'
-        ),
-        pytest.param(
-            policy('affinity', 'host', 'a b'), [0, 1, 0, 0], 1, id='affinity: same rack, not host'
-        ),
-        pytest.param(
-            policy('anti-affinity', 'rack', 'a b c'),
-            [0, 2, 4, 0],
-            0,
-            id='anti-affinity: each alone',
-        ),
-        pytest.param(
-            policy('anti-affinity', 'rack', 'a b c'),
-            [0, 1, 0, 4],
-            2,
-            id='anti-affinity: two above one',
-        ),
-        pytest.param(
-            policy('anti-affinity', 'rack', 'a b c', most=2),
-            [0, 1, 0, 4],
-            1,
-            id='anti-affinity: one above two',
-        ),
-        pytest.param(
-            policy('spread', 'rack', 'a b c', min_domains=2), [0, 1, 2, 2], 0, id='spread: enough'
-        ),
-        pytest.param(
-            policy('spread', 'rack', 'a b c', min_domains=3),
-            [0, 1, 1, 5],
-            2,
-            id='spread: two missing',
-        ),
-        pytest.param(
-            policy('spread', 'rack', 'a b c d', max_skew=1),
-            [0, 1, 0, 2],
-            1,
-            id='spread: three against one',
-        ),
-        pytest.param(
-            policy('spread', 'rack', 'a b c d', max_skew=0),
-            [0, 1, 0, 1],
-            0,
-            id='spread: empty ones do not count',
-        ),
-        pytest.param(
-            policy('exclusive', 'rack', 'a b'), [0, 1, 2, 3], 0, id='exclusive: by themselves'
-        ),
-        pytest.param(
-            policy('exclusive', 'rack', 'a b'),
-            [0, 2, 1, 3],
-            2,
-            id='exclusive: others of the group',
-        ),
-        pytest.param(
-            policy('exclusive', 'rack', 'a b'), [0, 4, 2, 2], 1, id='exclusive: an outsider'
-        ),
-        pytest.param(policy('near', 'rack', 'a b', 'c'), [0, 1, 1, 5], 0, id='near: all with c'),
-        pytest.param(policy('near', 'rack', 'a b', 'c'), [0, 2, 1, 2], 1, id='near: b without c'),
-        pytest.param(
-            policy('near', 'rack', 'a', 'c d'), [0, 5, 1, 4], 0, id='near: d may be anywhere'
-        ),
-        pytest.param(policy('near', 'rack', 'a', ''), [0, 0, 0, 0], 1, id='near: nobody'),
-        pytest.param(policy('apart', 'rack', 'a b', 'c d'), [0, 1, 2, 3], 0, id='apart'),
-        pytest.param(
-            policy('apart', 'rack', 'a b', 'c d'), [0, 2, 1, 0], 1, id='apart: one rack of both'
-        ),
-        pytest.param(
-            policy('apart', 'zone', 'a b', 'c d'), [0, 3, 1, 4], 2, id='apart: two zones of both'
-        ),
-        pytest.param(
-            policy('spread', 'rack', '', min_domains=3),
-            [0, 0, 0, 0],
-            0,
-            id='nobody breaks nothing',
-        ),
-    ],
-)
-def test_how_often_it_is_broken(rule, hosts, times):
-    occupied = np.array([False] * 5 + [True])
-    hosts = np.array(hosts)
-    required = group(rule, occupied=occupied)
-    assert [what for what, _ in policies.broken(required, hosts)] == [0] * bool(times)
-    wished = group(dataclasses.replace(rule, weight=2.5), occupied=occupied)
-    assert policies.broken(wished, hosts) == []
-    assert policies.cost(wished, hosts).preferred == 2.5 * times
+@each('seed', range(600))
+def test_it_is_broken_and_costs_as_the_checker_says(seed):
+    """The checker knows nothing of the planner; test_checker has examples of its own."""
+    given = random_problem(seed, preferred=seed % 2)
+    given.free += 9 * (seed % 4 > 1)  # else most of them break nothing but capacity
+    chance = np.random.default_rng(seed)
+    hosts = chance.integers(given.host_count, size=given.member_count).astype(np.int32)
+    if seed % 5:
+        hosts = np.where(given.fixed >= 0, given.fixed, hosts)
+    placement, needs, rules, cluster = checker.of_problem(given, hosts)
+    wrong = checker.violations(placement, needs, rules, cluster)
+    assert bool(policies.broken(given, hosts)) == bool(wrong)
+    preferred = policies.cost(given, hosts).preferred
+    assert preferred == pytest.approx(checker.cost(placement, rules, cluster))
+
+
+def test_nobody_breaks_nothing_but_the_partner_of_others():
+    nowhere = np.array([0, 0, 0, 0])
+    assert policies.broken(group(policy('spread', 'rack', '', min_domains=3)), nowhere) == []
+    assert len(policies.broken(group(policy('near', 'rack', 'a', '')), nowhere)) == 1
 
 
 @pytest.mark.parametrize(
@@ -154,8 +82,8 @@ def test_room_and_masks(members, more, hosts, what):
         name: np.pad(array, ((0, 0), (0, 1)), mode='edge') if name in ('mask', 'cap') else array
         for name, array in more.items()
     }
-    found = policies.broken(problem(members, free, **more), np.array(hosts))
-    assert [one for one, _ in found] == ([what] if what else [])
+    faults = policies.broken(problem(members, free, **more), np.array(hosts))
+    assert [fault for fault, _ in faults] == ([what] if what else [])
 
 
 def test_words_name_the_policy_and_the_member():
@@ -202,6 +130,21 @@ def test_allowed_is_where_nothing_of_it_is_broken(seed):
             if what in mine or words.startswith((f'{one.names[member]} ', f'host{host} '))
         ]
         assert allowed[host] == (not bad), bad
+
+
+@each('seed', range(120))
+def test_one_member_may_go_where_the_checker_lets_it(seed):
+    """From a placement that breaks nothing, each member on each host."""
+    given = random_problem(seed, members=(1, 5), hosts=(2, 5), preferred=0.1)
+    given.free += 9 * (seed % 2)  # else few have a placement
+    for placed in placements(given, limit=1000) or ():
+        for member in np.flatnonzero(given.fixed < 0):
+            kept = []
+            for host in range(given.host_count):
+                hosts = placed.copy()
+                hosts[member] = host
+                kept.append(not checker.violations(*checker.of_problem(given, hosts)))
+            assert policies.allowed(given, placed, member).tolist() == kept
 
 
 def test_allowed_counts_only_who_is_somewhere():
