@@ -9,14 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A model with one boolean for each member, way and host, that solves small problems to the end.
+"""What the planner is held against: all placements of a small problem, one by one; and a model
+with one boolean for each member, way and host, that solves small problems to the end.
 
 It knows nothing of classes and blocks, nor of anything else that the planner counts.
 """
 
+import itertools
+
 import numpy as np
 from ortools.sat.python import cp_model
 
+from nova_sched.groups.arrays import policies
 from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART, EXCLUSIVE, NEAR, SPREAD
 
 
@@ -156,3 +160,20 @@ class _Oracle:
         return (
             None if status == cp_model.INFEASIBLE else tuple(solver.value(part) for part in parts)
         )
+
+
+def placements(problem, most=1, limit=3000):
+    """The first ``most`` placements that break nothing; None if there were more than ``limit`` to
+    look at."""
+    loose = np.flatnonzero(problem.fixed < 0)
+    options = [np.flatnonzero(problem.mask[problem.kind[member]]).tolist() for member in loose]
+    if np.prod([len(hosts) for hosts in options], dtype=np.float64) > limit:
+        return None
+    found, hosts = [], problem.fixed.astype(np.int32)
+    for choice in itertools.product(*options):
+        hosts[loose] = choice
+        if not policies.broken(problem, hosts):
+            found.append(hosts.copy())
+            if len(found) == most:
+                break
+    return found

@@ -23,7 +23,7 @@ from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART
 from nova_sched.groups.exact import worker
 from nova_sched.groups.limits import PlanLimits
 from nova_sched.tests.unit.groups import oracle, random_problems
-from nova_sched.tests.unit.groups.exact.test_tasks import CELLS, at, paths, policy, problem
+from nova_sched.tests.unit.groups.exact.test_solver import CELLS, at, paths, policy, problem
 
 LONG = PlanLimits(greedy_s=5.0, repair_s=60.0, improve_s=60.0, explain_s=0.0, improve_scores=True)
 

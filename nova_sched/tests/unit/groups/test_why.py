@@ -13,7 +13,6 @@
 fit."""
 
 import dataclasses
-import itertools
 import json
 import random
 import re
@@ -22,7 +21,6 @@ import numpy as np
 import pytest
 
 from nova_sched.groups import joint, why
-from nova_sched.groups.arrays import policies
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -41,7 +39,7 @@ from nova_sched.groups.limits import PlanLimits
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.tests.groups import problem as problem_of
 from nova_sched.tests.unit.groups import oracle, random_problems
-from nova_sched.tests.unit.groups.exact.test_tasks import CELLS, paths, policy, problem
+from nova_sched.tests.unit.groups.exact.test_solver import CELLS, paths, policy, problem
 
 LIMITS = PlanLimits(greedy_s=1.0, repair_s=60.0, improve_s=0.0, explain_s=60.0)
 A4 = paths('a', 4)
@@ -141,8 +139,37 @@ def test_what_is_not_proven_has_no_core():
     assert (reason.core, reason.minimal, reason.failing) == (None, False, None)
 
 
+KINDS = (AFFINITY, ANTI_AFFINITY, ANTI_AFFINITY, SPREAD, EXCLUSIVE, NEAR, APART)
+LEVELS = ('host', 'rack', 'zone')
+HOSTS = 4
+
+
+def alike(seed):
+    """Three or four members of one flavor, and policies of a few kinds on sets of members of one
+    size."""
+    chance = random.Random(seed)
+    names = [f'm{number}' for number in range(chance.choice([3, 4, 4]))]
+    kept = []
+    for _ in range(chance.randint(1, 3)):
+        kind, level, size = chance.choice(KINDS), chance.choice(LEVELS), chance.choice([2, 2, 3])
+        domains = {'min_domains': 2} if kind == SPREAD else {}
+        for _ in range(chance.randint(1, 5)):
+            a = chance.sample(names, size)
+            b = [name for name in names if name not in a][:1] if kind in RELATIONS else ()
+            kept.append(policy(kind, level, a, b, **domains))
+    places = {'racks': [0, 0, 1, 1], 'zones': [0, 0, 0, 1]}
+    free = [chance.randint(0, 3) for _ in range(HOSTS)]
+    occupied = np.array([chance.random() < 0.2 for _ in range(HOSTS)])
+    return problem_of(dict.fromkeys(names, 1), free, *kept, occupied=occupied, **places)
+
+
 @pytest.mark.parametrize(
-    'generate, seeds', [(random_problems.mixture, range(50)), (random_problems.cells, range(15))]
+    'generate, seeds',
+    [
+        (random_problems.mixture, range(50)),
+        (random_problems.cells, range(15)),
+        (alike, range(40)),
+    ],
 )
 def test_a_core_cannot_be_kept_and_without_one_of_it_can(generate, seeds, monkeypatch):
     monkeypatch.setattr(why, 'SETTLE_S', 60.0)  # the machine may be busy
@@ -292,60 +319,6 @@ def test_without_hosts_nothing_is_looked_for(one, settle, largest):
 def test_no_members_need_no_hosts():
     assert not why.has_no_hosts(hostless(members=0))
     assert why.failure(hostless(members=0)) is None
-
-
-KINDS = (AFFINITY, ANTI_AFFINITY, ANTI_AFFINITY, SPREAD, EXCLUSIVE, NEAR, APART)
-LEVELS = ('host', 'rack', 'zone')
-HOSTS = 4
-
-
-def alike(seed):
-    """Three or four members of one flavor, and policies of a few kinds on sets of members of one
-    size."""
-    chance = random.Random(seed)
-    names = [f'm{number}' for number in range(chance.choice([3, 4, 4]))]
-    kept = []
-    for _ in range(chance.randint(1, 3)):
-        kind, level, size = chance.choice(KINDS), chance.choice(LEVELS), chance.choice([2, 2, 3])
-        domains = {'min_domains': 2} if kind == SPREAD else {}
-        for _ in range(chance.randint(1, 5)):
-            a = chance.sample(names, size)
-            b = [name for name in names if name not in a][:1] if kind in RELATIONS else ()
-            kept.append(policy(kind, level, a, b, **domains))
-    places = {'racks': [0, 0, 1, 1], 'zones': [0, 0, 0, 1]}
-    free = [chance.randint(0, 3) for _ in range(HOSTS)]
-    occupied = np.array([chance.random() < 0.2 for _ in range(HOSTS)])
-    return problem_of(dict.fromkeys(names, 1), free, *kept, occupied=occupied, **places)
-
-
-def can_be_kept(one, numbers):
-    """Whether one of all placements keeps these rules, by trying each."""
-    given = why.only(one, numbers)
-    every = itertools.product(range(given.host_count), repeat=given.member_count)
-    return any(not policies.broken(given, np.array(hosts, dtype=np.int32)) for hosts in every)
-
-
-def is_minimal(one, core):
-    return not can_be_kept(one, core) and all(
-        can_be_kept(one, [other for other in core if other != number]) for number in core
-    )
-
-
-@pytest.mark.parametrize('seeds', [pytest.param(range(40), id='40 groups')])
-def test_a_core_that_is_said_to_be_minimal_is(seeds, monkeypatch):
-    monkeypatch.setattr(why, 'SETTLE_S', 60.0)  # the machine may be busy
-    wrong, cores = [], 0
-    for seed in seeds:
-        one = alike(seed)
-        if tasks.repair(one, 60.0)[0] is not None:
-            continue
-        families, minimal = why.core(one, (why.counted, tasks._settle), lambda: float('inf'))
-        core = [number for family in families for number in family]
-        cores += len(core) > 1
-        if not minimal or not is_minimal(one, core):
-            wrong.append(seed)
-    assert wrong == []
-    assert cores > 10
 
 
 OF_A_CLOUD = DomainTopology(orders=['host < power']).levels

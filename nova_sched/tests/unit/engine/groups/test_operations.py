@@ -20,23 +20,22 @@ import pytest
 from nova_sched import errors
 from nova_sched.claim import PENDING, PLANNED
 from nova_sched.claims import ClaimSelector
+from nova_sched.engine.groups.reading import Given, ReadingRules
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
     APART,
     NEAR,
-    Definition,
     GroupPolicy,
     Member,
     MemberFlavor,
 )
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.objects import InstanceGroup
-from nova_sched.tests.builders import guarded, uuid_of
+from nova_sched.tests.builders import aggregate, guarded, uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import (
     BIG,
     RACKS_APART,
-    SMALL,
     SOURCE,
     WEBS,
     cloud,
@@ -397,13 +396,6 @@ def test_server_groups_count_planned_members(eight):
     assert eight.place('other', instance_group=apart) != taken
 
 
-def test_definitions_survive_as_text():
-    before = webs(
-        GroupPolicy('n', NEAR, 'rack', ('web/0',), ('web/1',), 2.0), **members('x', flavor=SMALL)
-    )
-    assert Definition.from_plain(before.to_plain()) == before
-
-
 def test_two_hundred_at_once():
     paths = tuple(f'm/{number}' for number in range(200))
     with cloud(100) as made:
@@ -413,3 +405,65 @@ def test_two_hundred_at_once():
         assert collections.Counter(made.places(group).values()) == {
             f'h{number}': 2 for number in range(100)
         }
+
+
+SERVER = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'vcpus': 1, 'ram': 512}}}
+ROOM_OF_TWO_ZONES = {
+    'heat_template_version': '2021-04-16',
+    'resources': {
+        **dict.fromkeys(('a', 'b'), SERVER),
+        'app': {
+            'type': 'OS::NovaSched::Group',
+            'properties': {
+                'members': ['a', 'b'],
+                'policies': [
+                    {'type': 'affinity', 'level': 'room'},
+                    {'type': 'anti-affinity', 'level': 'zone'},
+                ],
+            },
+        },
+    },
+}
+
+
+def contradiction(made):
+    rules = ReadingRules(made.groups.levels, 10, {}, {}, 2.0)
+    return made.groups.account('p', Given(ROOM_OF_TWO_ZONES), rules)['contradiction']
+
+
+class TestReads:
+    def test_projects_see_their_own(self, eight):
+        group = eight.create(webs())
+        assert [one.uuid for one in eight.groups.list('p')] == [group.uuid]
+        assert eight.groups.list('q') == []
+        with pytest.raises(errors.GroupNotFound):
+            eight.groups.show(group.uuid, 'q')
+
+    def test_the_source_is_kept(self, eight):
+        assert eight.groups.show(eight.create(webs()).uuid).source == SOURCE
+
+    def test_topology(self, eight):
+        assert eight.groups.topology() == {
+            'warnings': [],
+            'domains': {'host': 8, 'rack': 4, 'room': 2, 'zone': 1},
+        }
+
+    def test_a_group_that_was_just_placed_contradicts_nothing(self, eight):
+        """Room m0 spans two zones, so that its hosts can keep both policies."""
+        zone = aggregate(1, ['h0', 'h1'], availability_zone='z')
+        eight.scheduler.call(eight.scheduler.state_sync.set_aggregates, [zone])
+        both = (
+            GroupPolicy('room', AFFINITY, 'room', WEBS[:2]),
+            GroupPolicy('zones', ANTI_AFFINITY, 'zone', WEBS[:2]),
+        )
+        found = definition(members(*WEBS[:2]), *both)
+        assert len(eight.places(eight.create(found))) == 2
+        assert contradiction(eight) is None
+
+    def test_policies_that_collide_in_rooms_of_one_zone(self, eight):
+        assert 'affinity at room' in contradiction(eight)
+
+    def test_a_node_that_tells_no_rack(self):
+        with cloud(0) as made:
+            made.join(0, stats={})
+            assert '1 node reports no rack: h0' in made.groups.topology()['warnings']

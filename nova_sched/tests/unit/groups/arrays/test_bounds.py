@@ -21,8 +21,7 @@ from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.groups.quick import greedy
 from nova_sched.tests.groups import policy, problem, random_problem
 from nova_sched.tests.rows import each
-from nova_sched.tests.unit.groups.exhaustive import placements
-from nova_sched.tests.unit.groups.oracle import best
+from nova_sched.tests.unit.groups.oracle import best, placements
 from nova_sched.tests.unit.groups.random_problems import cells, shards
 
 FOUR = dict.fromkeys('abcd', 1)

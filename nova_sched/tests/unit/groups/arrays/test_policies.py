@@ -18,7 +18,7 @@ from nova_sched.groups.arrays import policies
 from nova_sched.tests import checker
 from nova_sched.tests.groups import policy, problem, random_problem
 from nova_sched.tests.rows import each
-from nova_sched.tests.unit.groups.exhaustive import placements
+from nova_sched.tests.unit.groups.oracle import placements
 
 # Six hosts, two in a rack, three in a zone: rack 1 lies in both zones.
 ZONES = [0, 0, 0, 1, 1, 1]

@@ -9,13 +9,14 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""A tally keeps count, closes what is closed, and forgets what is taken back."""
+"""An attempt: a tally keeps count and forgets what is taken back; rules close, allow and cost."""
 
 import copy
 
 import numpy as np
 import pytest
 
+from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.tests.groups import policy, problem, random_problem
@@ -96,3 +97,188 @@ def test_reach_is_what_the_best_hosts_of_a_domain_are_worth(rules, members, expe
     assert (
         dict(zip(level.numbers.tolist(), one.reach(classes, 1).tolist(), strict=True)) == expected
     )
+
+
+@pytest.mark.parametrize(
+    'rule, placed, member, hosts',
+    [
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b'), {'a': 0}, 'b', [2, 3, 4, 5], id='anti-affinity'
+        ),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c', most=2),
+            {'a': 0, 'b': 1},
+            'c',
+            [2, 3, 4, 5],
+            id='two of a rack',
+        ),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c', most=2),
+            {'a': 0},
+            'b',
+            range(6),
+            id='one of two',
+        ),
+        pytest.param(
+            policy('anti-affinity', 'host', 'a b'), {'a': 0}, 'b', range(1, 6), id='on hosts'
+        ),
+        pytest.param(policy('apart', 'rack', 'a', 'b'), {'a': 0}, 'b', [2, 3, 4, 5], id='apart'),
+        pytest.param(
+            policy('apart', 'rack', 'a', 'b'),
+            {'b': 0},
+            'a',
+            [2, 3, 4, 5],
+            id='apart, the other way',
+        ),
+        pytest.param(
+            policy('exclusive', 'rack', 'a b'), {'a': 0}, 'c', [2, 3, 4, 5], id='exclusive'
+        ),
+        pytest.param(
+            policy('exclusive', 'rack', 'a b'),
+            {'c': 0},
+            'a',
+            [2, 3, 4, 5],
+            id='exclusive, an other',
+        ),
+        pytest.param(
+            policy('exclusive', 'rack', 'a b'), {'a': 0}, 'b', range(6), id='exclusive, its own'
+        ),
+        pytest.param(
+            policy('apart', 'rack', 'a', 'b', weight=1.0), {'a': 0}, 'b', range(6), id='a wish'
+        ),
+    ],
+)
+def test_what_closes(rule, placed, member, hosts):
+    one, class_of = tally(rule)
+    for path, host in placed.items():
+        one.settle(class_of[path], host)
+    assert np.flatnonzero(one.usable(class_of[member])).tolist() == list(hosts)
+
+
+NEAR = policy('near', 'rack', 'a b', 'c d')
+
+
+LEVEL = policy('spread', 'rack', 'a b c d', max_skew=0)
+
+
+@pytest.mark.parametrize(
+    'rule, placed, a, b, racks',
+    [
+        pytest.param(NEAR, {}, 1, 0, [0, 1, 2], id='near: anchors are to come'),
+        pytest.param(NEAR, {'c': 0, 'd': 2}, 1, 0, [0, 1], id='near: no more are to come'),
+        pytest.param(NEAR, {'a': 0, 'b': 2, 'c': 0}, 0, 1, [1], id='near: the last one must'),
+        pytest.param(
+            policy('spread', 'rack', 'a b c', min_domains=3),
+            {'a': 0},
+            1,
+            0,
+            [1, 2],
+            id='all are needed',
+        ),
+        pytest.param(
+            policy('spread', 'rack', 'a b c d', min_domains=3),
+            {'a': 0},
+            1,
+            0,
+            [0, 1, 2],
+            id='one is spare',
+        ),
+        pytest.param(
+            policy('spread', 'rack', 'a b c', max_skew=0),
+            {'a': 0, 'b': 2},
+            1,
+            0,
+            [2],
+            id='none may be two',
+        ),
+        pytest.param(LEVEL, {'a': 0, 'b': 0, 'c': 2}, 1, 0, [1], id='one is behind'),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c d', most=2),
+            {'a': 0},
+            2,
+            0,
+            [1, 2],
+            id='two at once',
+        ),
+        pytest.param(
+            policy('apart', 'rack', 'a b', 'c d'), {'a': 0}, 1, 1, [], id='both sides at once'
+        ),
+    ],
+)
+def test_what_is_wise(rule, placed, a, b, racks):
+    one, class_of = tally(rule)
+    for path, host in placed.items():
+        one.settle(class_of[path], host)
+    allowed = one.rules[0].allowed(a, b)
+    assert one.rules[0].level.numbers[allowed].tolist() == racks
+
+
+@each('seed', range(60))
+def test_prices_add_up_to_what_a_placement_costs(seed):
+    """Of policies whose cost only grows: paid unit by unit it is the cost of the whole."""
+    group = random_problem(seed, members=(3, 8), preferred=1.0)
+    group.fixed[:] = -1
+    compiled = compile(group)
+    one = PlacementTally(Wiring(compiled))
+    chance = np.random.default_rng(seed)
+    kinds = ('affinity', 'anti-affinity', 'apart', 'exclusive')
+    paid, whole = 0.0, True
+    for c in range(compiled.class_count):
+        for _ in range(int(compiled.count[c])):
+            hosts = np.flatnonzero(one.slots[compiled.shape[c]] > 0)
+            if not len(hosts):
+                whole = False
+                break
+            host = int(chance.choice(hosts))
+            for rule in (one.rules[n] for n in one.wiring.priced[c]):
+                if rule.rule.kind in kinds:
+                    price = rule.price(int(rule.active.a[c]), int(rule.active.b[c]))
+                    paid += (
+                        rule.rule.weight
+                        * np.broadcast_to(price, rule.level.count)[rule.level.ids[host]]
+                    )
+            one.settle(c, host)
+    if whole:
+        group.rules = [rule for rule in group.rules if rule.kind in kinds]
+        assert paid == pytest.approx(policies.cost(group, compiled.placement(one.at)).preferred)
+
+
+@pytest.mark.parametrize(
+    'rule, fixed, hopeless',
+    [
+        pytest.param(
+            policy('affinity', 'rack', 'a b c'), {'a': 0, 'b': 3}, True, id='affinity torn'
+        ),
+        pytest.param(
+            policy('affinity', 'rack', 'a b c'), {'a': 0, 'b': 1}, False, id='affinity kept'
+        ),
+        pytest.param(
+            policy('anti-affinity', 'rack', 'a b c'), {'a': 0, 'b': 1}, True, id='anti-affinity'
+        ),
+        pytest.param(policy('apart', 'rack', 'a', 'b'), {'a': 0, 'b': 1}, True, id='apart'),
+        pytest.param(
+            policy('near', 'rack', 'a b', 'c d'), {'a': 0, 'c': 4}, False, id='near, to come'
+        ),
+        pytest.param(
+            policy('near', 'rack', 'a b', 'c d'),
+            {'a': 0, 'b': 2, 'c': 4, 'd': 0},
+            True,
+            id='near, nobody to come',
+        ),
+        pytest.param(policy('exclusive', 'rack', 'a b'), {'a': 0, 'c': 1}, True, id='exclusive'),
+        pytest.param(
+            policy('spread', 'rack', 'a b', min_domains=3),
+            {},
+            True,
+            id='more domains than members',
+        ),
+        pytest.param(
+            policy('apart', 'rack', 'a', 'b', weight=1.0),
+            {'a': 0, 'b': 1},
+            False,
+            id='only a wish',
+        ),
+    ],
+)
+def test_hopeless_is_what_no_placement_can_mend(rule, fixed, hopeless):
+    assert compile(problem(FOUR, [9] * 6, rule, fixed=fixed)).hopeless == ([0] if hopeless else [])

@@ -64,55 +64,6 @@ def test_both_kinds_are_among_the_cases():
     assert sum(bool(case.get('topology')) for case in CASES) > 200
 
 
-# By Nova's documentation: each sentence of it that says what a guest gets.
-
-
-@pytest.mark.parametrize(
-    'extra_specs, cells',
-    [
-        pytest.param({}, None, id='nothing asked, no cells'),
-        pytest.param({'hw:numa_nodes': '2'}, [({0, 1}, set()), ({2, 3}, set())], id='equal parts'),
-        pytest.param(
-            {'hw:cpu_policy': 'dedicated'}, [(set(), {0, 1, 2, 3})], id='pinned: one cell'
-        ),
-        pytest.param({'hw:mem_page_size': 'large'}, [({0, 1, 2, 3}, set())], id='pages: one cell'),
-        pytest.param({'hw:cpu_policy': 'shared'}, None, id='shared is as nothing'),
-        pytest.param(
-            {'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '^0-1'},
-            [({0, 1}, {2, 3})],
-            id='all but those that the mask leaves out',
-        ),
-        pytest.param(
-            {'hw:numa_nodes': '2', 'hw:numa_cpus.0': '0,1,2', 'hw:numa_cpus.1': '3',
-             'hw:numa_mem.0': '1536', 'hw:numa_mem.1': '512'},
-            [({0, 1, 2}, set()), ({3}, set())],
-            id='cell by cell',
-        ),
-    ],
-)  # fmt: skip
-def test_cells(extra_specs, cells):
-    found = asked(extra_specs)
-    assert (found and [(cell.cpuset, cell.pcpuset) for cell in found.cells]) == cells
-    if found:
-        assert sum(cell.memory for cell in found.cells) == 2048
-
-
-@pytest.mark.parametrize(
-    'text, page_kb',
-    [
-        pytest.param('small', -1, id='small'),
-        pytest.param('large', -2, id='large'),
-        pytest.param('any', -3, id='any'),
-        pytest.param('2048', 2048, id='KiB'),
-        pytest.param('2MB', 2048, id='MB'),
-        pytest.param('1GB', 1048576, id='GB'),
-    ],
-)
-def test_pages(text, page_kb):
-    (cell,) = asked({'hw:mem_page_size': text}).cells
-    assert cell.pagesize == page_kb
-
-
 @pytest.mark.parametrize(
     'extra_specs, image, where, why',
     [

@@ -9,8 +9,9 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Greedy placement: what it finds, what it prefers, and that it never breaks a required policy."""
+"""Quick placement: what it finds, what it prefers, and that it never breaks a required policy."""
 
+import itertools
 import time
 
 import numpy as np
@@ -22,9 +23,10 @@ from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 from nova_sched.groups.limits import TimeLimit
 from nova_sched.groups.quick import greedy, sequential
 from nova_sched.groups.quick.greedy import items, order, passing_of, promise, split
+from nova_sched.groups.quick.packing import plans
 from nova_sched.tests.groups import policy, problem, random_problem
 from nova_sched.tests.rows import each
-from nova_sched.tests.unit.groups.exhaustive import placements
+from nova_sched.tests.unit.groups.oracle import placements
 
 FOUR = dict.fromkeys('abcd', 1)
 SIX = dict.fromkeys('abcdef', 1)
@@ -395,3 +397,127 @@ def test_promise(rules, free, score, expected):
     worth = promise(PlacementTally(Wiring(compiled)), zone, inside, np.arange(2))
     assert worth.tolist() == pytest.approx(expected)
     assert regions == ([zone] if inside else [])
+
+
+# Plans of a spread: a ceiling, and domains that can be filled between floor and ceiling.
+
+
+def first_plan(room, left, there=None, score=None, min_domains=1, max_skew=1):
+    there = [0] * len(room) if there is None else there
+    score = [0] * len(room) if score is None else score
+    found = plans(np.array(room), np.array(there), np.array(score), left, min_domains, max_skew)
+    return next(((ceiling, np.flatnonzero(domains).tolist()) for ceiling, domains in found), None)
+
+
+@pytest.mark.parametrize(
+    'room, left, more, expected',
+    [
+        pytest.param([9, 9, 9], 3, {}, (2, [0, 1, 2]), id='one each, and one to spare'),
+        pytest.param([1, 5, 5], 6, {'max_skew': 0}, (3, [1, 2]), id='the small one is left out'),
+        pytest.param(
+            [1, 5, 5], 6, {'max_skew': 0, 'min_domains': 3}, None, id='the small one is needed'
+        ),
+        pytest.param(
+            [9, 9, 9], 2, {'score': [1, 3, 2]}, (2, [1, 2]), id='the better of equal ones'
+        ),
+        pytest.param(
+            [9, 9, 9],
+            2,
+            {'there': [0, 0, 2], 'max_skew': 0},
+            (2, [0, 2]),
+            id='who has some is used',
+        ),
+        pytest.param(
+            [0, 9, 9], 6, {'there': [1, 0, 0]}, None, id='one that is used cannot keep up'
+        ),
+        pytest.param([1, 1], 3, {}, None, id='too little in all'),
+    ],
+)
+def test_the_first_plan_of_a_spread(room, left, more, expected):
+    assert first_plan(room, left, **more) == expected
+
+
+@each('seed', range(80))
+def test_a_plan_of_a_spread_is_found_exactly_when_there_are_counts(seed):
+    """Against all ways to spread the members over the domains."""
+    chance = np.random.default_rng(seed)
+    size, left = int(chance.integers(1, 5)), int(chance.integers(1, 7))
+    room = chance.integers(0, 4, size)
+    there = chance.integers(0, 2, size) * chance.integers(0, 3, size)
+    min_domains, max_skew = int(chance.integers(1, 4)), int(chance.integers(0, 3))
+
+    def good(more):
+        counts = np.array(more) + there
+        used = counts[counts > 0]
+        return (
+            sum(more) == left and len(used) >= min_domains and used.max() - used.min() <= max_skew
+        )
+
+    exists = any(good(more) for more in itertools.product(*(range(most + 1) for most in room)))
+    found = list(plans(room, there, np.zeros(size), left, min_domains, max_skew))
+    assert bool(found) == exists
+    for ceiling, domains in found:
+        holds = np.minimum(room + there, ceiling)[domains]
+        assert holds.sum() >= left + there.sum()
+        assert (holds >= max(1, ceiling - max_skew)).all()
+        assert domains[there > 0].all()
+
+
+# One member after the other, which is the last resort.
+
+SCORE = np.array([[6, 5, 4, 3, 2, 1]], dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    'rules, more, expected',
+    [
+        pytest.param([], {}, [0, 0, 1, 1], id='the best host with room'),
+        pytest.param(
+            [policy('anti-affinity', 'rack', 'a b c')], {}, [0, 2, 4, 0], id='anti-affinity'
+        ),
+        pytest.param([policy('affinity', 'rack', 'b d')], {}, [0, 0, 1, 1], id='affinity'),
+        pytest.param(
+            [policy('affinity', 'host', 'a c d')], {}, None, id='affinity without look ahead'
+        ),
+        pytest.param(
+            [policy('spread', 'rack', 'a b c d', min_domains=3)], {}, [0, 2, 4, 0], id='new racks'
+        ),
+        pytest.param(
+            [policy('spread', 'rack', 'a b c d', min_domains=2, max_skew=0)],
+            {},
+            [0, 2, 0, 2],
+            id='then who is behind',
+        ),
+        pytest.param([policy('exclusive', 'rack', 'a b')], {}, [0, 0, 2, 2], id='exclusive'),
+        pytest.param([policy('apart', 'rack', 'a', 'b c')], {}, [0, 2, 2, 0], id='apart'),
+        pytest.param(
+            [policy('near', 'rack', 'c d', 'b')], {}, [0, 0, 1, 1], id='near, anchor first'
+        ),
+        pytest.param([policy('near', 'host', 'a', 'c d')], {}, None, id='near, anchor too late'),
+        pytest.param([], {'fixed': {'a': 5}}, [5, 0, 0, 1], id='who stays'),
+        pytest.param(
+            [policy('apart', 'rack', 'a', 'b')], {'fixed': {'a': 0}}, [0, 2, 0, 0], id='it counts'
+        ),
+        pytest.param([], {'cap': np.array([[1] * 6])}, [0, 1, 2, 3], id='caps'),
+    ],
+)  # fmt: skip
+def test_one_after_the_other(rules, more, expected):
+    hosts = sequential.place(problem(FOUR, [2] * 6, *rules, score=SCORE, **more))
+    assert (hosts if hosts is None else hosts.tolist()) == expected
+
+
+def test_ways_one_after_the_other():
+    cells = [[2, 0], [0, 2]]
+    hosts = sequential.place(problem(dict.fromkeys('abc', cells), [[2, 2], [2, 0]]))
+    assert hosts.tolist() == [0, 0, 1]
+
+
+def test_hosts_where_nothing_fits_change_nothing():
+    hosts = sequential.place(
+        problem(FOUR, [0, 2, 0, 2, 0, 2], policy('exclusive', 'rack', 'a b')),
+    )
+    assert hosts.tolist() == [1, 1, 3, 3]
+
+
+def test_time_is_kept_one_after_the_other():
+    assert sequential.place(problem(FOUR, [2] * 6), TimeLimit(0.0)) is None

@@ -9,22 +9,24 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The solver's tasks: a placement exactly when there is one, the best one, and the most that
-fit."""
+"""The solver: a placement exactly when there is one, the best one, and the most that fit."""
 
 import numpy as np
 import pytest
 
 from nova_sched.groups.arrays import policies
+from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.problem import Problem, Rule
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
+    EXCLUSIVE,
     NEAR,
     SPREAD,
     GroupPolicy,
 )
-from nova_sched.groups.exact import tasks
+from nova_sched.groups.exact import symmetry, tasks
+from nova_sched.tests.cases import cases
 from nova_sched.tests.unit.groups import oracle, random_problems
 
 LONG_S = 60.0  # nothing here takes a second
@@ -154,3 +156,119 @@ def test_a_group_is_placed_on_many_hosts():
 def test_the_most_that_fit(one, fits):
     hosts, is_most = tasks.largest(one, LONG_S)
     assert (int((hosts >= 0).sum()), is_most) == (fits, True)
+
+
+@pytest.mark.parametrize(
+    'one, found',
+    [
+        pytest.param(problem([2], 3, {}), True, id='nobody to place'),
+        pytest.param(problem([], 3, {'a': 1}), False, id='no hosts'),
+        pytest.param(problem([2], 0, {'a': 1}), False, id='no room'),
+        pytest.param(
+            problem([2], 0, {'a': 2}, fixed=at(0, 1)), True, id='all fixed, where no room is'
+        ),
+        pytest.param(
+            problem([1, 1], 9, {'a': 2}, policy(AFFINITY, 'rack', A2), fixed=at(0, 1)),
+            False,
+            id='all fixed, apart',
+        ),
+        pytest.param(
+            problem(
+                [1, 1],
+                9,
+                {'a': 3},
+                policy(SPREAD, 'rack', paths('a', 3), max_skew=0),
+                fixed=at(0, 0, 1),
+            ),
+            False,
+            id='all fixed, uneven',
+        ),
+        pytest.param(
+            problem([3], 1, {'a': 3}, policy(EXCLUSIVE, 'rack', ['a/0'])),
+            False,
+            id='others have nowhere to go',
+        ),
+    ],
+)
+def test_edges(one, found):
+    hosts, proven = tasks.repair(one, LONG_S)
+    assert (hosts is not None, proven) == (found, not found)
+
+
+@pytest.mark.parametrize('generate, seeds', GENERATORS)
+def test_the_best_placement_is_found(generate, seeds):
+    wrong = []
+    for seed in seeds:
+        one = generate(seed)
+        hosts, _ = tasks.repair(one, LONG_S)
+        if hosts is not None:
+            better = tasks.improve(one, hosts, seconds=LONG_S)
+            if policies.broken(one, better) or tuple(policies.cost(one, better)) != oracle.best(
+                one
+            ):
+                wrong.append(seed)
+    assert wrong == []
+
+
+def test_without_scores_it_breaks_no_more_preferences_and_moves_no_more_than_the_best():
+    wrong = []
+    for seed in range(cases(100)):
+        one = random_problems.mixture(seed)
+        hosts, _ = tasks.repair(one, LONG_S)
+        if hosts is not None:
+            better = tasks.improve(one, hosts, False, seconds=LONG_S)
+            if policies.broken(one, better) or (
+                tuple(policies.cost(one, better))[:2] != oracle.best(one)[:2]
+            ):
+                wrong.append(seed)
+    assert wrong == []
+
+
+def test_homes_are_kept_where_members_of_one_class_change_places():
+    one = problem([4], 1, {'a': 3}, home=at(2, 0, 1))
+    better = tasks.improve(one, at(0, 1, 3), seconds=LONG_S)
+    assert better.tolist() == [2, 0, 1]
+
+
+def test_blocks_in_the_counts_are_told_apart_by_search_where_dealing_does_not():
+    rows, caps = (
+        [[0, 1], [0, 1]],
+        [(1, [1, 1])],
+    )  # two blocks of a head and a worker, never on one host
+    assert not symmetry._kept([[row[block::2] for row in rows] for block in range(2)], caps)
+    shares = symmetry._shares(rows, 2, caps, [4, 5])
+    assert symmetry._kept(shares, caps)
+    assert sorted(h for share in shares for h in share[0]) == [0, 1]
+
+
+def test_blocks_that_cannot_be_told_apart_are_an_error_that_is_mended():
+    with pytest.raises(symmetry.CannotSplitError) as error:
+        symmetry._shares([[0, 0], [1, 1]], 2, [(1, [2, 1])], [4, 5])
+    assert error.value.blocks == [4, 5]
+
+
+@pytest.mark.parametrize(
+    'members, rules, hosts',
+    [
+        # Two racks hold twice the members; three are spare.
+        pytest.param(12, [], range(10, 20), id='single members'),
+        # Twice the one block, and four are spare.
+        pytest.param(6, [policy(AFFINITY, 'rack', paths('a', 6))], range(8, 20), id='a block'),
+    ],
+)
+def test_domains_with_the_most_places_are_kept(members, rules, hosts):
+    """Ten racks of two hosts; a host takes 1, 2, ... 10 members, by rack."""
+    room = np.repeat(np.arange(1, 11), 2)
+    given = symmetry.symmetry_of(compile(problem([2] * 10, 0, {'a': members}, *rules, room=room)))
+    kept = symmetry.roomy(given)
+    assert np.flatnonzero(kept.sets[0].most).tolist() == [*hosts]
+    assert kept.size == len(hosts) < given.size
+
+
+def test_the_best_hosts_and_the_hosts_at_present_are_kept():
+    score = np.arange(100, dtype=np.float32)[None]
+    apart = policy(ANTI_AFFINITY, 'host', paths('a', 2))
+    given = symmetry.symmetry_of(compile(problem([100], 1, {'a': 2}, apart, score=score)))
+    counts = symmetry.counted(given, np.array([3, 5]))
+    (alike,) = symmetry.promising(given, counts, 10).sets
+    assert np.flatnonzero(alike.most).tolist() == [3, 5, *range(90, 100)]
