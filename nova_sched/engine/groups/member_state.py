@@ -60,7 +60,15 @@ class MemberRequests:
                 if allowance is not None:
                     allowance.check(path)
                 samples[kind] = definition.members[path]
-                of_kind[kind] = _request(path, samples[kind], aliases)
+                spec = member_spec.spec_of(samples[kind], aliases=aliases)
+                facts = {}
+                for name, reader in READERS.items():
+                    try:
+                        facts[name] = reader(spec)
+                    except (ValueError, TypeError, AttributeError) as error:
+                        where = f'member {path}, {name}'
+                        raise errors.InvalidRequest(where, str(error)) from None
+                of_kind[kind] = Request(**facts)
         return cls(kinds, of_kind, samples)
 
     def owned_by(self, record):
@@ -221,17 +229,6 @@ class LoadedGroup:
 
 def _domain(level, row):
     return level.names[level.ids[row]]
-
-
-def _request(path, member, aliases):
-    spec = member_spec.spec_of(member, aliases=aliases)
-    facts = {}
-    for name, reader in READERS.items():
-        try:
-            facts[name] = reader(spec)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise errors.InvalidRequest(f'member {path}, {name}', str(error)) from None
-    return Request(**facts)
 
 
 def read(record):

@@ -65,7 +65,10 @@ def demand_columns(hosts, requests, mask):
     plain = [_plain(hosts, request, mask[number]) for number, request in enumerate(requests)]
     classes = sorted({name for amounts in plain for name in amounts})
     celled = [_is_celled(request) for request in requests]
-    free = [_free(hosts, name) for name in classes]
+    free = []
+    for name in classes:
+        held = hosts.resources.get(name)
+        free.append(np.zeros(len(hosts), dtype=np.int64) if held is None else held.free.copy())
     names = list(classes)
     count = 0
     if any(celled):
@@ -82,8 +85,11 @@ def demand_columns(hosts, requests, mask):
             for cell, size in taken:
                 column = len(classes) + len(OF_A_CELL) * cell
                 demand[number, way, column : column + len(OF_A_CELL)] += size
-    vague = [_is_vague(hosts, request) and not (is_celled and count)
-             for request, is_celled in zip(requests, celled, strict=True)]  # fmt: skip
+    vague = []
+    for request, is_celled in zip(requests, celled, strict=True):
+        is_below = not hosts.child_classes.isdisjoint(request.resources)
+        in_pieces = bool(request.pieces or request.groups or is_below)
+        vague.append(in_pieces and not (is_celled and count))
     return DemandColumns(
         demand,
         np.stack(free, axis=1) if free else np.zeros((len(hosts), 0), np.int64),
@@ -107,16 +113,6 @@ def _plain(hosts, request, mask):
     return amounts
 
 
-def _free(hosts, name):
-    column = hosts.resources.get(name)
-    return np.zeros(len(hosts), dtype=np.int64) if column is None else column.free.copy()
-
-
-def _is_vague(hosts, request):
-    below = not hosts.child_classes.isdisjoint(request.resources)
-    return bool(request.pieces or request.groups or below)
-
-
 def _is_celled(request):
     """Return whether the only hardware that a request takes is amounts of CPUs and memory of NUMA
     cells."""
@@ -137,12 +133,6 @@ def _is_plain(cell):
         return False
     own = cell.cpu_policy == DEDICATED and cell.thread_policy == PREFER and not cell.cpuset
     return own or (cell.cpu_policy == SHARED and not cell.pcpuset)
-
-
-def _size(cell):
-    """Return the amounts of a guest cell, as OF_A_CELL."""
-    own = cell.cpu_policy == DEDICATED
-    return len(cell.cpuset), len(cell.pcpuset), cell.memory_mb, cell.memory_mb if own else 0
 
 
 def _cells(hosts, rows):
@@ -170,8 +160,11 @@ def _cells(hosts, rows):
 
 def _ways(request, count):
     """Return each way to assign the guest's cells to different cells of a host: (cell, size) of
-    each."""
-    sizes = [_size(cell) for cell in request.pieces.guest.cells]
+    each, with the size as amounts of OF_A_CELL."""
+    sizes = []
+    for cell in request.pieces.guest.cells:
+        own_mb = cell.memory_mb if cell.cpu_policy == DEDICATED else 0
+        sizes.append((len(cell.cpuset), len(cell.pcpuset), cell.memory_mb, own_mb))
     if len(sizes) > count:
         return [()]
     ways = (

@@ -162,10 +162,6 @@ class Standing:
         self._each_a, self._each_b = active.a.tolist(), active.b.tolist()
         self._closed = closed
 
-    @property
-    def is_required(self) -> bool:
-        return self.rule.weight is None
-
     def move(self, c: int, host: int, sign: int) -> None:
         """Add one unit of the class to the host (``sign`` 1) or removes it (-1)."""
         domain = host if self.level.is_host else self.level.ids[host]
@@ -230,7 +226,7 @@ class AntiAffinity(Standing):
         ]
 
     def _a_changed(self, domain: int, before: int, after: int) -> None:
-        if self.is_required:
+        if self.rule.is_required:
             low, high, sign = (before, after, 1) if after > before else (after, before, -1)
             for count, classes in self._by_count:
                 if low + count <= self.rule.most < high + count:
@@ -255,11 +251,11 @@ class Rivals(Standing):
         self._classes_b = _index(np.flatnonzero(active.b > 0))
 
     def _a_changed(self, domain: int, before: int, after: int) -> None:
-        if self.is_required and (before == 0) != (after == 0):
+        if self.rule.is_required and (before == 0) != (after == 0):
             self._close(self._classes_b, domain, 1 if after else -1)
 
     def _b_changed(self, domain: int, before: int, after: int) -> None:
-        if self.is_required and (before == 0) != (after == 0):
+        if self.rule.is_required and (before == 0) != (after == 0):
             self._close(self._classes_a, domain, 1 if after else -1)
 
     def allowed(self, a: int, b: int) -> np.ndarray | None:

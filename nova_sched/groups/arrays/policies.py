@@ -195,7 +195,14 @@ def allowed(problem: Problem, hosts: np.ndarray, member: int) -> np.ndarray:
     others = hosts.copy()
     others[member] = -1
     kind = problem.kind[member]
-    open_ = problem.mask[kind] & _room_for(problem, others, kind)
+    # Capacity for one more of the kind, next to the loose members.
+    demand = problem.demand[kind][:, None, :]
+    open_ = ((demand <= problem.free) | (demand == 0)).all(axis=2).any(axis=0)
+    if problem.cap is not None:
+        open_ &= problem.cap[kind] > 0
+    for host, members in _members_by_host(problem, others):
+        open_[host] &= _has_room(problem, host, np.append(problem.kind[members], kind))
+    open_ &= problem.mask[kind]
     for rule in problem.rules:
         if rule.is_required:
             in_a, in_b = bool(np.isin(member, rule.a)), bool(np.isin(member, rule.b))
@@ -241,17 +248,6 @@ def _levels_out(rule: Rule, count: np.ndarray) -> np.ndarray:
     )
     most, least = np.maximum(used[-1], count + 1), np.minimum(least_elsewhere, count + 1)
     return open_ & (most - least <= rule.max_skew)
-
-
-def _room_for(problem: Problem, hosts: np.ndarray, kind: int) -> np.ndarray:
-    """Hosts, bool [H], with capacity for one more of the kind next to the loose members there."""
-    demand = problem.demand[kind][:, None, :]
-    open_ = ((demand <= problem.free) | (demand == 0)).all(axis=2).any(axis=0)
-    if problem.cap is not None:
-        open_ &= problem.cap[kind] > 0
-    for host, members in _members_by_host(problem, hosts):
-        open_[host] &= _has_room(problem, host, np.append(problem.kind[members], kind))
-    return open_
 
 
 def _members_by_host(problem: Problem, hosts: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

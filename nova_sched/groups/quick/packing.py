@@ -12,7 +12,6 @@
 """Places the units of one class, or one whole block, in an attempt."""
 
 import dataclasses
-import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -90,18 +89,17 @@ class Chooser:
             self._value = values(tally, self._taste, c, rows)
         value, cost = self._value, None
         if self._priced:
-            cost = functools.reduce(np.add, map(self._price, self._priced))
+            cost = np.zeros(len(value))
+            for rule in self._priced:
+                price = rule.price(int(rule.active.a[c]), int(rule.active.b[c]))
+                weighed = price * (tally.wiring.weight[1] * rule.rule.penalty)
+                cost += np.broadcast_to(weighed, rule.level.count)[rule.level.ids[rows]]
             value = value - cost
         best = int(np.where(usable, value, -np.inf).argmax())
         if not usable[best]:
             return None
         worth = float(self._score[best]) - (0.0 if cost is None else float(cost[best]))
         return (best + (rows.start or 0) if isinstance(rows, slice) else int(rows[best])), worth
-
-    def _price(self, rule: Standing) -> np.ndarray:
-        price = rule.price(int(rule.active.a[self._c]), int(rule.active.b[self._c]))
-        weighed = price * (self._tally.wiring.weight[1] * rule.rule.penalty)
-        return np.broadcast_to(weighed, rule.level.count)[rule.level.ids[self._rows]]
 
 
 def place_class(tally: PlacementTally, taste: Taste, c: int, rows: Rows = slice(None)) -> bool:
@@ -218,8 +216,8 @@ def _spreads_near(tally: PlacementTally, near: Standing) -> list[Spread]:
 def _brings(near: Standing, spread: Standing) -> bool:
     """Return whether each domain that the spread's members use must have a partner."""
     return (
-        near.is_required
-        and spread.is_required
+        near.rule.is_required
+        and spread.rule.is_required
         and near.rule.level == spread.rule.level
         and bool((near.active.a[spread.active.a > 0] > 0).all())
     )
@@ -342,11 +340,11 @@ class Packer:
             a = int((rule.active.a[block.classes] * count).sum())
             b = int((rule.active.b[block.classes] * count).sum())
             around = layout.around[block.level, rule.active.level]
-            if not rule.is_required and self.taste.wishes:
+            if not rule.rule.is_required and self.taste.wishes:
                 price += np.broadcast_to(rule.price(a, b), rule.level.count)[around] * (
                     tally.wiring.weight[1] * rule.rule.penalty
                 )
-            elif rule.is_required:
+            elif rule.rule.is_required:
                 allowed = rule.allowed(a, b)
                 if allowed is not None:
                     passes &= allowed[around]
