@@ -166,16 +166,23 @@ class BlockWeights:
         rows, weights = np.zeros(0, dtype=np.intp), np.zeros(0)
         more = FIRST_BLOCKS
         while (blocks := _highest(rest, more)).size:
-            some = self._rows_of(blocks)
-            of_some = self._weigh(some, scale)
-            self._limit[blocks] = _of_blocks(some, of_some, blocks)
+            new_rows = (blocks[:, None] * BLOCK + IN_BLOCK).ravel()
+            new_rows = new_rows[self._passing[new_rows]]
+            multipliers = (
+                self._multipliers if self._varied is None else self._multipliers[:, new_rows]
+            )
+            new_weights = self._sum(_scaled(self._raw_of(new_rows), scale, multipliers), scale)
+            # The highest weight of each block.
+            starts = np.searchsorted(new_rows, blocks * BLOCK)
+            self._limit[blocks] = np.maximum.reduceat(new_weights, starts)
             rest[blocks] = -np.inf
             if len(rows):
-                rows, weights = np.concatenate([rows, some]), np.concatenate([weights, of_some])
+                rows = np.concatenate([rows, new_rows])
+                weights = np.concatenate([weights, new_weights])
                 order = np.argsort(rows)
                 rows, weights = rows[order], weights[order]
             else:
-                rows, weights = some, of_some
+                rows, weights = new_rows, new_weights
             if self._suffices(rows, weights, rest, count, eligible, all_equal):
                 break
             more = len(rest) if 8 * more > len(rest) else 4 * more
@@ -208,17 +215,13 @@ class BlockWeights:
             self._is_known[unknown] = True
         return self._limit
 
-    def _rows_of(self, blocks):
-        rows = (blocks[:, None] * BLOCK + IN_BLOCK).ravel()
-        return rows[self._passing[rows]]
-
     @staticmethod
     def _suffices(rows, weights, rest, count, eligible, all_equal):
         """Whether no row of the other blocks belongs to the ``count`` best eligible ones."""
         following = int(rest.argmax())
         if eligible is not None:
-            some = eligible[rows]
-            rows, weights = rows[some], weights[some]
+            is_eligible = eligible[rows]
+            rows, weights = rows[is_eligible], weights[is_eligible]
         if len(rows) < count:
             return False
         last = np.partition(weights, -count)[-count]
@@ -253,10 +256,6 @@ class BlockWeights:
             for multiplier in self._varied
         ]
         return self._sum(np.maximum.reduce(corners), scale)
-
-    def _weigh(self, rows, scale):
-        multipliers = self._multipliers if self._varied is None else self._multipliers[:, rows]
-        return self._sum(_scaled(self._raw_of(rows), scale, multipliers), scale)
 
     def _sum(self, scaled, scale):
         """The sums over the weighers, added in the order of ``decide.weigh``."""
@@ -296,9 +295,3 @@ def _highest(limits, count):
         first.append(block)
         left[block] = -np.inf
     return np.array(sorted(first), dtype=np.intp)
-
-
-def _of_blocks(rows, weights, blocks):
-    """The highest weight of each of these blocks; ``rows`` are all of theirs that pass."""
-    starts = np.searchsorted(rows, blocks * BLOCK)
-    return np.maximum.reduceat(weights, starts)

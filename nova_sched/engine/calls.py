@@ -95,7 +95,7 @@ class Calls:
                 LOG.exception('The engine failed on %s', _name(message))
                 message.fail(error)
             if MEASURES.is_on:
-                measuring.held(_name(message), self._slice.held_s())
+                measuring.record_hold(_name(message), self._slice.held_s())
         return waiting + paused
 
     def _go_on(self, message):

@@ -103,12 +103,13 @@ class PlugIns(stevedore.ExtensionManager):
 
 def known(namespace):
     """Classes by name from the entry points of a namespace, in the order of their names."""
-    manager = PlugIns(namespace, on_load_failure_callback=_complain)
+    manager = PlugIns(
+        namespace,
+        on_load_failure_callback=lambda manager, entry_point, error: LOG.error(
+            'Plug-in %s of %s cannot be loaded: %s', entry_point.name, manager.namespace, error
+        ),
+    )
     return {name: manager[name].plugin for name in sorted(manager.names())}
-
-
-def _complain(manager, entry_point, error):
-    LOG.error('Plug-in %s of %s cannot be loaded: %s', entry_point.name, manager.namespace, error)
 
 
 def filters(enabled, available=(ALL_FILTERS,)):
@@ -121,14 +122,10 @@ def filters(enabled, available=(ALL_FILTERS,)):
             classes.update(_classes(path, ours, 'nova.scheduler.filters.', 'available_filters'))
     missing = [name for name in enabled if name not in classes]
     if missing:
-        named = ', '.join(_with_question(name, classes) for name in missing)
+        hints = [(name, question(name, classes, CLOSE_RULE)) for name in missing]
+        named = ', '.join(f'{name} ({hint})' if hint else name for name, hint in hints)
         raise _unknown('enabled_filters', f'no filter is named {named}', classes)
     return tuple(_made(adopt_filter, classes[name], 'enabled_filters') for name in enabled)
-
-
-def _with_question(name, classes):
-    hint = question(name, classes, CLOSE_RULE)
-    return f'{name} ({hint})' if hint else name
 
 
 def weighers(paths=(ALL_WEIGHERS,)):

@@ -137,7 +137,13 @@ class ClaimService:
             return None
         running = [claim for claim in self._state_sync.claims_of(consumer) if claim.is_confirmed]
         here = next((claim for claim in running if claim.node_uuid == node.uuid), None)
-        if here is None or not _has_arrived(here, running, move):
+        if here is None:
+            return None
+        if any(claim.order() >= here.order() for claim in running if claim is not here):
+            return None  # it has left the node
+        # It is on the node by a resize or migration that is not settled, or on the host to which
+        # the move would bring it. Then the call came late, and must not make a resize in place.
+        if move not in TO_ANOTHER_HOST and not (here.keeps_source and here.resizing is None):
             return None
         if here.move != move:
             raise errors.Outdated(f'A move of instance {consumer}', f'it runs on {node.host}')
@@ -163,8 +169,11 @@ class ClaimService:
         for claim in elsewhere:
             if claim.name == selector.claim_uuid:
                 move = move or claim.move or (RESIZE if claim.resizing else None)
-        # The store ends them: only one claim may be pending.
-        lifetime_s, ended = self._settings().pending_ttl_s, self._of_member(request) + elsewhere
+        lifetime_s = self._settings().pending_ttl_s
+        # The store ends them, and the planned claim of a group member: only one may be pending.
+        member = request.member_placement
+        planned = self._cluster.claims_of(member.consumer) if member else ()
+        ended = [claim for claim in planned if not claim.is_confirmed] + elsewhere
         for claim in ended:
             if claim.resizing:
                 self._cluster.adopt(claim.reverted())
@@ -248,12 +257,6 @@ class ClaimService:
             )
         return request
 
-    def _of_member(self, request):
-        """The claims that end when a group member's request is claimed: its planned claim."""
-        member = request.member_placement
-        claims = self._cluster.claims_of(member.consumer) if member else ()
-        return [claim for claim in claims if not claim.is_confirmed]
-
     def _check_policy(self, node, request):
         """Raise ComputeResourcesUnavailable, with the reason, where the store would refuse without
         one."""
@@ -335,16 +338,6 @@ class ClaimService:
         self._state_sync.dropped(edit.ended, 'were aborted')
         self._state_sync.caught_up_with(edit.claims)
         return edit.changed
-
-
-def _has_arrived(here, confirmed, move):
-    """Whether an instance, with these confirmed claims, has already arrived: it is on the node of
-    the claim ``here`` by a resize or migration that is not settled, or on the host to which a
-    ``move`` would bring it. Then a call for the move came late, and must not make a resize in
-    place of it."""
-    if any(claim.order() >= here.order() for claim in confirmed if claim is not here):
-        return False  # it has left the node
-    return move in TO_ANOTHER_HOST or (here.keeps_source and here.resizing is None)
 
 
 def _refusal(claims, name, what):

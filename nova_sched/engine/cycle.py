@@ -152,7 +152,7 @@ class Cycle:
         paused = [attempt.message for attempt in attempts if attempt.message.rest is not None]
         self._paused.update(paused)
         for watch in self._watching:
-            watch.held(PLACE, len(messages))
+            watch.record_hold(PLACE, len(messages))
         return again + paused + later
 
     # Before the decision.
@@ -241,7 +241,7 @@ class Cycle:
             if message.rest is None:
                 self._context.figures.decided_s.append(end_s - begin_s)
             for watch in self._watching:
-                watch.held(PLACE)
+                watch.record_hold(PLACE)
                 watch.decided(attempt, begin_s, end_s)
         return attempt
 
@@ -389,18 +389,15 @@ class Cycle:
                 if not attempt.message.future.done():
                     attempt.message.fail(error)
             message.answer(None)
-        self._confirm(answered)
-        for watch in self._watching:
-            watch.held(WRITTEN, len(messages))
-        return again
-
-    def _confirm(self, claims):
-        """Confirm claims whose allocations are written: the next read of the node that does not
-        find the allocation ends its claim."""
         try:
-            self._until_done(self._state_sync.allocated, claims)
+            # Their allocations are written: the next read of a node that does not find one ends
+            # its claim.
+            self._until_done(self._state_sync.allocated, answered)
         except errors.StoreUnavailable as error:  # a read that finds the allocations confirms them
             LOG.debug('%s', error)
+        for watch in self._watching:
+            watch.record_hold(WRITTEN, len(messages))
+        return again
 
     def _answer_written(self, attempt, outcome, settings):
         """Answer a decision that was written, if its claims are still there.

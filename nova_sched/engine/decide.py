@@ -228,7 +228,15 @@ def own_slice(hosts, settings):
     """A bool for each row: whether it is in this scheduler's slice. None: all rows are."""
     if settings.schedulers < 2:
         return None
-    return _slots(hosts, settings.schedulers) == settings.position
+    schedulers = settings.schedulers
+    # The slice of each row: the same for every scheduler, independent of the order of rows.
+    slices = hosts.cache.get(
+        ('slices', schedulers),
+        lambda: np.array(
+            [zlib.crc32(node.uuid.encode()) * schedulers >> 32 for node in hosts.nodes], np.int32
+        ),
+    )
+    return slices == settings.position
 
 
 def places_in_slice(weighers, hosts, rows, weights, request, settings, left):
@@ -250,16 +258,6 @@ def places_in_slice(weighers, hosts, rows, weights, request, settings, left):
     if np.count_nonzero(weights > weights[best_own]) > MAX_BETTER_SHARE * left:
         return None
     return own if _alike(weighers, hosts, rows[[best_own, top]], request) else None
-
-
-def _slots(hosts, schedulers):
-    """The slice of each row: the same for every scheduler, independent of the order of rows."""
-    return hosts.cache.get(
-        ('slices', schedulers),
-        lambda: np.array(
-            [zlib.crc32(node.uuid.encode()) * schedulers >> 32 for node in hosts.nodes], np.int32
-        ),
-    )
 
 
 def _alike(weighers, hosts, pair, request):

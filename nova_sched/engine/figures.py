@@ -75,11 +75,10 @@ class MinuteLog:
 
     def __init__(self, figures, now_s=None):
         self._figures = figures
-        now_s = time.monotonic() if now_s is None else now_s
-        self._minute = MinuteCounts(self._counts, now_s)
-
-    def _counts(self):
-        return {name: getattr(self._figures, name) for name in COUNTS}
+        self._minute = MinuteCounts(
+            lambda: {name: getattr(figures, name) for name in COUNTS},
+            time.monotonic() if now_s is None else now_s,
+        )
 
     def tell(self, position_and_count, now_s=None):
         """Log the figures, if the minute is over. ``position_and_count``: a scheduler's position,

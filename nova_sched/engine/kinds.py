@@ -37,7 +37,7 @@ MAX_MEMORY = 256 * 2**20  # bytes that all kinds may take
 MAX_WAITING = 1024  # kinds that were asked for once
 ALL = ~HostFacts(0)
 MAPPINGS = frozenset(['extra_specs', 'hints', 'image_properties', 'resources'])
-FIELDS = frozenset(one.name for one in dataclasses.fields(Request))
+FIELDS = frozenset(field.name for field in dataclasses.fields(Request))
 MAX_FILTERS = 63  # a bit of an integer for each
 ENDS = Exception, Unfinished  # of a judgement that a kind must not keep
 MAX_SINGLE_ROWS = 8  # up to this many are faster one by one
@@ -125,15 +125,12 @@ class RequestKinds:
             kind.judge_all()
             if self._hosts.undecided == undecided:
                 self._kinds[key] = kind
-                self._limit_memory()
+                taken = sum(kind.bytes for kind in self._kinds.values())
+                while taken > self._memory and len(self._kinds) > 1:
+                    _, dropped = self._kinds.popitem(last=False)
+                    taken -= dropped.bytes
                 return kind
         return None
-
-    def _limit_memory(self):
-        taken = sum(kind.bytes for kind in self._kinds.values())
-        while taken > self._memory and len(self._kinds) > 1:
-            _, dropped = self._kinds.popitem(last=False)
-            taken -= dropped.bytes
 
 
 class RequestKind:
@@ -238,14 +235,8 @@ class RequestKind:
             return True
         if len(rows) > BLOCK + len(hosts) // 4:
             return False
-        self._judge_again(np.array(sorted(rows)), changed)
-        return True
-
-    def _weigher_versions(self):
-        return [weigher.version for weigher in self._weighers]
-
-    def _judge_again(self, rows, changed):
-        view = self._hosts.view(rows)
+        rows = np.array(sorted(rows))
+        view = hosts.view(rows)
         self._judge(view, rows, changed)
         refused = self._refused[rows]
         stages = _first_bit(refused, len(self._filters))
@@ -262,6 +253,10 @@ class RequestKind:
             self._until_s[rows] = until_s
             self._due_s = float(self._until_s.min())
         self.weights.weigh_again(rows, view, refused == 0)
+        return True
+
+    def _weigher_versions(self):
+        return [weigher.version for weigher in self._weighers]
 
     def _show_counts(self):
         """The steps of a decision, from the number of rows that each filter is the first to

@@ -52,10 +52,10 @@ class Watch:
         """From now on, others that come have to wait."""
         self._slice.hold()
 
-    def held(self, kind, messages=1):
-        """So many messages of this kind have kept all others waiting since ``hold``."""
+    def record_hold(self, kind, messages=1):
+        """Record how long each of these messages has kept all others waiting since ``hold``."""
         if MEASURES.is_on:
-            held(kind, self._slice.held_s() / messages)
+            record_hold(kind, self._slice.held_s() / messages)
 
     def decided(self, attempt, begin_s, end_s):
         """An order was decided, or its decision was paused. In a trace, each filter is an event;
@@ -95,8 +95,8 @@ class Watch:
             future.add_done_callback(lambda _: trace.add(PLACEMENT, begin_s, time.perf_counter()))
 
 
-def held(kind, seconds):
-    """One message of this kind has kept all others waiting for so long."""
+def record_hold(kind, seconds):
+    """Record that one message of this kind has kept all others waiting for so long."""
     if seconds > catalogue.LOOP_HOLD.values.get((kind,), 0.0):
         catalogue.LOOP_HOLD.set(seconds, kind)
 

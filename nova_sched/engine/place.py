@@ -340,12 +340,12 @@ class Placer:
         ):
             raise ReplanRequired(request)
         may_repeat = decision.repeatable and decision.replaced
-        held = self._repeatable(decision, request) if may_repeat else None
-        if held is None and not candidates.left:
+        earlier_claim = self._repeatable(decision, request) if may_repeat else None
+        if earlier_claim is None and not candidates.left:
             raise reasons.refusal(candidates, self.rules, hosts, request, index, decision.asked)
         rows = candidates.rows()
-        if held is not None:
-            rows = np.union1d(rows, [self.cluster.node(held.node_uuid).row])
+        if earlier_claim is not None:
+            rows = np.union1d(rows, [self.cluster.node(earlier_claim.node_uuid).row])
         if request.group is not None and decision.asked > 1:
             rows = self._with_room_for_all(rows, request, decision)
         notes: list | None = [] if decision.noted and index < MAX_NOTED else None
@@ -373,10 +373,10 @@ class Placer:
             hosts = self.cluster.hosts
             node = hosts.nodes[row]
             may_repeat = decision.repeatable and decision.replaced
-            held = self._made_before(decision, request) if may_repeat else None
-            if held is not None and held.node_uuid == node.uuid:
-                self.cluster.add(held)
-                consumption = Consumption(held, held, None)
+            earlier_claim = self._made_before(decision, request) if may_repeat else None
+            if earlier_claim is not None and earlier_claim.node_uuid == node.uuid:
+                self.cluster.add(earlier_claim)
+                consumption = Consumption(earlier_claim, earlier_claim, None)
             else:
                 wanted = self._with_device(request, row) if hosts.child_classes else request
                 consumption = self.consume(node, wanted, settings.pending_ttl_s, marks)
@@ -403,14 +403,15 @@ class Placer:
 
     def _repeatable(self, decision, request):
         """The claim of ``_made_before``, if the request still allows its node, or None."""
-        held = self._made_before(decision, request) if decision.claiming else None
-        if held is None:
+        earlier_claim = self._made_before(decision, request) if decision.claiming else None
+        if earlier_claim is None:
             return None
-        node, allowed = self.cluster.node(held.node_uuid), CandidateSet(len(self.cluster.hosts))
+        node = self.cluster.node(earlier_claim.node_uuid)
+        allowed = CandidateSet(len(self.cluster.hosts))
         narrow(allowed, self.cluster.hosts, request)
         if (node.host, node.nodename) in request.retry_hosts or node.row not in allowed.rows():
             return None
-        return held
+        return earlier_claim
 
     def _shared(self, decision, consumption):
         """The consumption of another request's claim, if it is what this one asks for: the other
@@ -498,11 +499,11 @@ class Placer:
         group = request.group
         if group.policy != AFFINITY or group.hosts:
             return rows
-        some, columns = rows, self.cluster.hosts.resources
+        roomy, columns = rows, self.cluster.hosts.resources
         for name, amount in request.resources.items():
             if name in columns:
-                some = some[columns[name].free[some] >= amount * decision.asked]
-        return some if len(some) else rows
+                roomy = roomy[columns[name].free[roomy] >= amount * decision.asked]
+        return roomy if len(roomy) else rows
 
     def undo(self, decision):
         """Remove the claims of the decision from the host state, and restore the claims that it

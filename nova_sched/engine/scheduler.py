@@ -373,7 +373,7 @@ class Scheduler:
                 message.answer(facts)
             outsiders.tell(self._cluster, self._store, before)
         if MEASURES.is_on:
-            measuring.held(REPORT, (time_slice.hold_clock() - begin_s) / len(messages))
+            measuring.record_hold(REPORT, (time_slice.hold_clock() - begin_s) / len(messages))
 
     def _follow(self, messages):
         self.placer.follow(messages[-1].work)

@@ -19,9 +19,8 @@ import numpy as np
 
 from nova_sched.filters import Filter, reasons
 from nova_sched.filters.extra_specs import matches
-from nova_sched.state.attributes import attribute
 from nova_sched.state.facts import EVERYTHING, LASTING, HostFacts
-from nova_sched.state.host_state import ATTRIBUTES
+from nova_sched.state.host_state import ATTRIBUTES, attribute
 from nova_sched.state.report import LASTING_FIELDS
 
 SCOPE = 'capabilities'

@@ -221,9 +221,8 @@ class Columns:
     cpu_info = column(np.int32)
     supported_instances = column(np.int32)
     host_ip = column(np.int32)
-    machine = column(
-        np.int32
-    )  # NUMA cells and PCI devices, a hardware.machine.Machine; None: not reported
+    # NUMA cells and PCI devices, a hardware.machine.Machine; None: not reported
+    machine = column(np.int32)
     shape = column(np.int32)  # child providers and their usage, a ProviderTree; None: none
     fences = column(np.int32)  # tokens of the exclusive domains that the host is in; None: none
     free_pci_devices = column(np.int64)

@@ -34,7 +34,6 @@ FIELDS = {
     MEMORY_MB: ('memory_mb', 'memory_mb_used', 'ram_allocation_ratio'),
     DISK_GB: ('local_gb', 'local_gb_used', 'disk_allocation_ratio'),
 }
-# The largest integer that a database stores.
 INVENTORY_KEYS = frozenset(
     ['total', 'reserved', 'min_unit', 'max_unit', 'step_size', 'allocation_ratio']
 )
@@ -57,8 +56,14 @@ def report(
     Placement's allocations on the root, by resource class: with it, the root's inventories and
     these amounts are the only ones, and the ComputeNode's own count nothing.
     """
-    refuse = _refusal(node, name)
-    uuid, host, nodename = _identity(node, name, refuse)
+    nodename = _get(node, 'hypervisor_hostname')
+
+    def refuse(field, why):
+        raise errors.BadReport(
+            nodename if words.is_name(nodename) else words.short(name), field, why
+        )
+
+    uuid, host = _identity(node, nodename, name, refuse)
     if cell_uuid is not None and not words.is_uuid(cell_uuid):
         refuse('cell_uuid', f'{words.short(cell_uuid)} is not a UUID')
     tree = _tree(inventories, max_size, refuse)
@@ -69,8 +74,17 @@ def report(
         root_inventories, used = _inventories(node, root, refuse)
     else:
         root_inventories = _of_root(root, refuse)
-        used = _with_reserves(allocated, root_inventories)
-    stats = _stats(node)
+        # A ComputeNode's usage includes the reserves, allocations in Placement do not.
+        used = {
+            resource_class: inventory.reserved
+            for resource_class, inventory in root_inventories.items()
+        }
+        for resource_class, amount in allocated.items():
+            used[resource_class] = used.get(resource_class, 0) + amount
+    stats = {
+        key: value if value is None else str(value)
+        for key, value in (_get(node, 'stats') or {}).items()
+    }
     facts = _facts(node, uuid, tree, stats, max_size, refuse)
     return check(
         Report(
@@ -99,23 +113,10 @@ def report(
     )
 
 
-def _refusal(node, name):
-    """A function that raises BadReport for a field of this node."""
-    nodename = _get(node, 'hypervisor_hostname')
-
-    def refuse(field, why):
-        raise errors.BadReport(
-            nodename if words.is_name(nodename) else words.short(name), field, why
-        )
-
-    return refuse
-
-
-def _identity(node, name, refuse):
-    """UUID, host and name of the node."""
+def _identity(node, nodename, name, refuse):
+    """UUID and host of the node, after a check of these and of its name."""
     uuid = _get(node, 'uuid')
     host = _get(node, 'host') or name
-    nodename = _get(node, 'hypervisor_hostname')
     if not words.is_uuid(uuid):
         refuse('uuid', f'{words.short(uuid)} is not a UUID')
     for field, value in (('host', host), ('hypervisor_hostname', nodename)):
@@ -123,17 +124,17 @@ def _identity(node, name, refuse):
             refuse(field, f'{words.short(value)} is not a name')
     if name is not None and host != name:
         refuse('host', f'it says {words.short(host)}, but {words.short(name)} sent it')
-    return uuid, host, nodename
-
-
-def _stats(node):
-    given = _get(node, 'stats') or {}
-    return {key: value if value is None else str(value) for key, value in given.items()}
+    return uuid, host
 
 
 def _facts(node, uuid, tree, stats, max_size, refuse):
     """The nested facts as texts, by field of a Report."""
-    text = _text(tree, refuse) if tree else ''
+    text = ''  # of the provider tree, to be kept
+    if tree:
+        try:
+            text = _sorted_json(tree)
+        except (TypeError, ValueError, RecursionError) as error:
+            refuse('inventories', words.short(str(error)))
     if len(tree) > 1:
         try:
             ProviderTree.from_json(text, uuid)
@@ -220,17 +221,6 @@ def _of_root(root, refuse):
         resource_class: _inventory(f'inventories[{resource_class}]', inventory, refuse)
         for resource_class, inventory in root.get('inventories', {}).items()
     }
-
-
-def _with_reserves(allocated, inventories):
-    """Returns the usage by resource class as a ComputeNode counts it, which includes the reserves,
-    from allocations in Placement, which do not."""
-    used = {
-        resource_class: inventory.reserved for resource_class, inventory in inventories.items()
-    }
-    for resource_class, amount in allocated.items():
-        used[resource_class] = used.get(resource_class, 0) + amount
-    return used
 
 
 def _dedicated(numa, refuse):
@@ -338,14 +328,6 @@ def _check_parents(tree, refuse):
             why = f'the provider is in a circle, or below more than {words.MAX_DEPTH} others'
             refuse(f'inventories[{uuid}].parent_provider_uuid', why)
         depths |= zip(reversed(path), range(depth - len(path) + 1, depth + 1), strict=True)
-
-
-def _text(tree, refuse):
-    """The provider tree as text, to be kept."""
-    try:
-        return _sorted_json(tree)
-    except (TypeError, ValueError, RecursionError) as error:
-        return refuse('inventories', words.short(str(error)))
 
 
 def _sorted_json(value):

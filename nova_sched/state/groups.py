@@ -206,8 +206,16 @@ def unsupported(spec):
     """Returns the keys of the request that no rule here supports, and that must not be ignored."""
     keys = [word for key, value in extra_specs(spec).items() if (word := _strange(key, value))]
     for group in _requested(spec):
-        keys += _strange_parts(group)
-    if DEVICE_PROFILE in extra_specs(spec) and not _has_profile(spec):
+        unknown = [name for name in ('aggregates', 'forbidden_aggregates') if read(group, name)]
+        if not read(group, 'use_same_provider', True):
+            unknown.append('use_same_provider=False')
+        if not read(group, 'requester_id'):
+            unknown.append('without requester_id')
+        keys += [f'requested_resources {word}' for word in unknown]
+    # The caller reads the groups of the flavor's device profile in Cyborg.
+    if DEVICE_PROFILE in extra_specs(spec) and not any(
+        (read(group, 'requester_id') or '').startswith(OF_PROFILE) for group in _requested(spec)
+    ):
         keys.append(DEVICE_PROFILE)
     if known := groups(spec):
         near = frozenset().union(*same_subtree(spec))
@@ -218,13 +226,6 @@ def unsupported(spec):
             f'same_subtree {suffix}' for suffix in sorted(near - {group.suffix for group in known})
         ]
     return tuple(keys)
-
-
-def _has_profile(spec):
-    """Whether the caller has read the groups of the flavor's device profile in Cyborg."""
-    return any(
-        (read(group, 'requester_id') or '').startswith(OF_PROFILE) for group in _requested(spec)
-    )
 
 
 def _strange(key, value):
@@ -242,12 +243,3 @@ def _strange(key, value):
     if match is None:
         return key
     return f'{key}={value}' if match[1] == TRAIT and value not in (REQUIRED, FORBIDDEN) else None
-
-
-def _strange_parts(group):
-    unknown = [name for name in ('aggregates', 'forbidden_aggregates') if read(group, name)]
-    if not read(group, 'use_same_provider', True):
-        unknown.append('use_same_provider=False')
-    if not read(group, 'requester_id'):
-        unknown.append('without requester_id')
-    return [f'requested_resources {word}' for word in unknown]

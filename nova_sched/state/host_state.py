@@ -14,9 +14,13 @@ Nova."""
 
 import functools
 import types
+from collections.abc import Mapping
 
 from nova_sched.claim import DISK_GB
 from nova_sched.state import metrics
+from nova_sched.state.fields import read
+
+MISSING = object()
 
 
 class HostState:
@@ -143,3 +147,36 @@ OWN = frozenset(
     'service supported_instances updated'.split()
 )
 ATTRIBUTES = NUMBERS | RATIOS | OF_NODE | OF_REPORT.keys() | OWN
+
+
+# Attributes of any Nova-like host state, which extra specs may refer to.
+
+
+def _public(thing, name):
+    """Returns an attribute that holds data: no private one and no method."""
+    value = MISSING if name.startswith('_') else read(thing, name, MISSING)
+    return MISSING if callable(value) else value
+
+
+def fact(thing, name):
+    """Returns the attribute of a Nova-like object, regardless of its stats; None if it has
+    none."""
+    value = _public(thing, name)
+    return None if value is MISSING else value
+
+
+def _stats(thing):
+    stats = read(thing, 'stats')
+    return stats if isinstance(stats, Mapping) else {}
+
+
+def attribute(thing, name):
+    """Returns the attribute of a Nova-like object. If it is missing or None, returns the entry of
+    its stats, else None."""
+    value = _public(thing, name)
+    return _stats(thing).get(name) if value is MISSING or value is None else value
+
+
+def has_attribute(thing, name):
+    """Whether the object has the attribute, even if it is None, or its stats have the entry."""
+    return _public(thing, name) is not MISSING or name in _stats(thing)

@@ -19,13 +19,24 @@ import numpy as np
 
 from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state.aggregates import Aggregates
-from nova_sched.state.attributes import map_attribute, rows_with, values
 from nova_sched.state.columns import Columns
 from nova_sched.state.facts import AnswerCache, ChangedRows
 from nova_sched.state.host_aggregate import zones
-from nova_sched.state.host_state import HostState
+from nova_sched.state.host_state import (
+    ATTRIBUTES,
+    NUMBERS,
+    OF_NODE,
+    OF_REPORT,
+    RATIOS,
+    HostState,
+    attribute,
+    fact,
+)
 from nova_sched.state.places import Places
 from nova_sched.state.vocab import RowVerdicts
+
+TEXTS = frozenset(['cpu_info', 'host_ip', 'hypervisor_type'])
+VERSION = 'hypervisor_version'
 
 
 class Hosts(Columns):
@@ -45,18 +56,16 @@ class Hosts(Columns):
         super().__init__(capacity)
         self.now_s = 0.0
         self.is_owned = False  # whether each provider of Nova has the trait OWNER_NOVA
-        self.left_out = (
-            0  # hosts of the cloud that have no row, because facts about them are missing
-        )
+        # Hosts of the cloud that have no row, because facts about them are missing.
+        self.left_out = 0
         self.nodes = []  # row -> state.node.Node
         self.rows_of_host = {}  # host name -> list of rows
         self.spellings = {}  # host name in lower case -> set of host names
         self.places = Places()  # instance UUID -> set of rows that hold it
         self.child_classes = set()  # every resource class that any child provider ever had
         self.stat_names = set()  # every name that any node's stats ever had
-        self.lasting_stats: frozenset[str] = (
-            frozenset()
-        )  # names of stats that describe a rack or the like
+        # Names of stats that describe a rack or the like.
+        self.lasting_stats: frozenset[str] = frozenset()
         self.aggregates = Aggregates()
         self.cache = AnswerCache()  # results of rules that depend only on lasting data
         self.changed = ChangedRows()
@@ -295,16 +304,61 @@ class Hosts(Columns):
 
     def has_attribute(self, name):
         """Rows whose host state has the attribute, or whose stats have the entry."""
-        return rows_with(self, name)
+        if name in ATTRIBUTES or name not in self.stat_names:
+            return self.everywhere(name in ATTRIBUTES)
+        return np.fromiter(
+            (name in node.report.stats for node in self.nodes), dtype=bool, count=self.rows
+        )
 
     def map_attribute(self, name, judge):
-        """``judge(value)`` of each row's attribute, or of its stats' entry; False without a
-        value."""
-        return map_attribute(self, name, judge)
+        """``judge(value)`` of each row's attribute or, where that is None, of its stats' entry.
+
+        A row without a value is False. Columns are evaluated once for each distinct value; other
+        attributes are read for each row.
+        """
+
+        def verdict(value):
+            return value is not None and judge(value)
+
+        if name in TEXTS:
+            mask, missing = self.map(name, verdict), self.map(name, lambda value: value is None)
+        elif name in NUMBERS or name in RATIOS or name == VERSION:
+            column = getattr(self, name)
+            values, places = np.unique(column, return_inverse=True)
+            mask = np.array([judge(value) for value in values.tolist()], dtype=bool)[places]
+            missing = self.everywhere(False)
+            if name == VERSION:  # the only number that may be unreported; a reported 0 is valid
+                for row in np.flatnonzero(column == 0).tolist():
+                    missing[row] = self.nodes[row].report.hypervisor_version is None
+            mask &= ~missing
+        elif name in ATTRIBUTES:
+            return self.map_rows(range(self.rows), lambda state: verdict(attribute(state, name)))
+        else:
+            mask, missing = self.everywhere(False), self.everywhere(True)
+        if name in self.stat_names:
+            verdict_once = functools.cache(verdict)
+            for row in np.flatnonzero(missing).tolist():
+                mask[row] = verdict_once(self.nodes[row].report.stats.get(name))
+        return mask
 
     def values(self, name):
-        """Returns the values of an attribute, not of stats, and the index of each row's value."""
-        return values(self, name)
+        """Returns the values of an attribute, not of stats, and for each row the index of its
+        value; a value of None: the row has none.
+
+        Numbers are listed once. Other values may be listed once for each row.
+        """
+        if name in NUMBERS or name in RATIOS:
+            distinct, places = np.unique(getattr(self, name), return_inverse=True)
+            return distinct.tolist(), places
+        if name in OF_NODE:
+            row_values = [getattr(node, name) for node in self.nodes]
+        elif name in OF_REPORT:
+            row_values = [getattr(node.report, OF_REPORT[name]) for node in self.nodes]
+        elif name in ATTRIBUTES:
+            row_values = [fact(self.state(row), name) for row in range(self.rows)]
+        else:
+            return [None], np.zeros(self.rows, dtype=np.intp)
+        return row_values, np.arange(self.rows)
 
     def map_rows(self, rows, judge):
         """Returns ``judge(host_state)`` for the given rows only; other rows are False."""

@@ -35,30 +35,18 @@ def end_s(hosts, request):
     """
     if request.hints and (lease := request.hint(LEASE_END)) is not None:
         return _moment(f'the hint {LEASE_END}', str(lease))
-    held_s = _held_end_s(hosts, request.instance_uuid)
-    if held_s is not None:
-        return held_s
-    lifetime_s = _lifetime_s(request)
-    return None if lifetime_s is None else hosts.now_s + lifetime_s
-
-
-def _lifetime_s(request):
+    for row in hosts.places.get(request.instance_uuid, ()):
+        claim = hosts.nodes[row].claims.get(request.instance_uuid)
+        if claim is not None and claim.ends_s is not None:
+            return claim.ends_s
     for where, value in (
         (f'the hint {TTL}', request.hint(TTL) if request.hints else None),
         (f'the extra spec {EXTRA_SPEC}', request.extra_specs.get(EXTRA_SPEC)),
         (f'the image property {IMAGE_PROPERTY}', request.image_properties.get(IMAGE_PROPERTY)),
     ):
         if value not in (None, ''):
-            return _seconds(where, str(value))
-    return None
-
-
-def _held_end_s(hosts, instance):
-    """The end that the instance's claims have."""
-    for row in hosts.places.get(instance, ()):
-        claim = hosts.nodes[row].claims.get(instance)
-        if claim is not None and claim.ends_s is not None:
-            return claim.ends_s
+            lifetime_s = _seconds(where, str(value))
+            return None if lifetime_s is None else hosts.now_s + lifetime_s
     return None
 
 

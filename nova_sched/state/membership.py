@@ -63,7 +63,11 @@ def group_now(cluster, request, also=()):
     if group.policy != AFFINITY:
         return dataclasses.replace(group, members=frozenset(members))
     others = members - {request.instance_uuid}
-    claimed = [hosts for other in others if (hosts := _claimed_hosts(cluster, other))]
+    claimed = [
+        {cluster.node(claim.node_uuid).host for claim in claims}
+        for other in others
+        if (claims := cluster.claims_of(other))
+    ]
     known = frozenset().union(*claimed)
     if not known:
         rows = (row for other in others for row in cluster.hosts.places.get(other, ()))
@@ -72,7 +76,3 @@ def group_now(cluster, request, also=()):
     return dataclasses.replace(
         group, members=frozenset(members), hosts=known, in_transit=in_transit
     )
-
-
-def _claimed_hosts(cluster, instance):
-    return {cluster.node(claim.node_uuid).host for claim in cluster.claims_of(instance)}

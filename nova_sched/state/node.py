@@ -13,6 +13,7 @@
 it."""
 
 import collections
+import dataclasses
 import logging
 import math
 
@@ -28,21 +29,18 @@ LOG = logging.getLogger(__name__)
 CLAIM, HARDWARE = CLAIMED.value, HELD.value
 
 
-LEFT_OUT = (
-    'left out: '  # begins the reason for a host that Nova or Placement does not know enough of
-)
+# Begins the reason for a host that Nova or Placement does not know enough of.
+LEFT_OUT = 'left out: '
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class ServiceState:
     """The known data of a host's compute service; times in seconds since the epoch."""
 
-    __slots__ = ('disabled', 'disabled_reason', 'forced_down', 'seen_s')
-
-    def __init__(self, disabled=False, disabled_reason=None, forced_down=False, seen_s=0.0):
-        self.disabled = disabled
-        self.disabled_reason = disabled_reason
-        self.forced_down = forced_down
-        self.seen_s = seen_s
+    disabled: bool = False
+    disabled_reason: str | None = None
+    forced_down: bool = False
+    seen_s: float = 0.0
 
     @property
     def is_left_out(self):
@@ -76,9 +74,8 @@ class Node(ClaimableMixin):
         self.service = ServiceState()
         self.why_left_out: str | None = None  # it gets no servers
         self.fences: frozenset[str] = frozenset()  # tokens that a claim must have here
-        self.told: frozenset[str] = (
-            frozenset()
-        )  # instances here, as reported by the node or by Nova's messages
+        # Instances here, as reported by the node or by Nova's messages.
+        self.told: frozenset[str] = frozenset()
 
     @property
     def uuid(self):
@@ -140,12 +137,10 @@ class Node(ClaimableMixin):
         room = both <= inventory.largest and more <= self.usage(resource_class).available
         allowed = not new or (new >= inventory.min_unit and new % max(inventory.step_size, 1) == 0)
         kept = held.resources.keys() - request.resources.keys()
-        return both, room and allowed and not any(map(self._is_overdrawn, kept))
-
-    def _is_overdrawn(self, resource_class):
-        """Whether the usage exceeds the capacity: then no resize in place is possible."""
-        usage = self.usage(resource_class)
-        return usage is None or usage.available < 0
+        # Where the usage exceeds the capacity, no resize in place is possible.
+        return both, room and allowed and not any(
+            usage is None or usage.available < 0 for usage in map(self.usage, kept)
+        )
 
     # Child providers.
 

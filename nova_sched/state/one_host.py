@@ -23,21 +23,22 @@ import numpy as np
 from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.hardware import numa, pci, providers
 from nova_sched.hardware.machine import Machine
-from nova_sched.state import aggregates, attributes, demand, host_aggregate, metrics
+from nova_sched.state import aggregates, demand, host_aggregate, metrics
+from nova_sched.state.host_state import attribute, fact, has_attribute
 from nova_sched.state.places import image_of
 
 # Resource class: the attributes of a host state with the total, the part not free, and the ratio.
 FITS = {
-    VCPU: lambda one: (one.vcpus_total, one.vcpus_used, one.cpu_allocation_ratio),
-    MEMORY_MB: lambda one: (
-        one.total_usable_ram_mb,
-        one.total_usable_ram_mb - one.free_ram_mb,
-        one.ram_allocation_ratio,
+    VCPU: lambda state: (state.vcpus_total, state.vcpus_used, state.cpu_allocation_ratio),
+    MEMORY_MB: lambda state: (
+        state.total_usable_ram_mb,
+        state.total_usable_ram_mb - state.free_ram_mb,
+        state.ram_allocation_ratio,
     ),
-    DISK_GB: lambda one: (
-        one.total_usable_disk_gb,
-        one.total_usable_disk_gb - one.free_disk_mb / 1024,
-        one.disk_allocation_ratio,
+    DISK_GB: lambda state: (
+        state.total_usable_disk_gb,
+        state.total_usable_disk_gb - state.free_disk_mb / 1024,
+        state.disk_allocation_ratio,
     ),
 }
 
@@ -194,14 +195,14 @@ class OneHost:
         return providers.Stock(total, ratio=ratio, used=math.ceil(used))
 
     def has_attribute(self, name):
-        return self.everywhere(attributes.has_attribute(self._state, name))
+        return self.everywhere(has_attribute(self._state, name))
 
     def map_attribute(self, name, judge):
-        value = attributes.attribute(self._state, name)
+        value = attribute(self._state, name)
         return self.everywhere(value is not None and judge(value))
 
     def values(self, name):
-        return [attributes.fact(self._state, name)], self.everywhere(0, np.intp)
+        return [fact(self._state, name)], self.everywhere(0, np.intp)
 
     def map_rows(self, rows, judge):
         return self.everywhere(bool(judge(self._state)))

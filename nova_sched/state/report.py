@@ -168,9 +168,8 @@ class Report:
             self.cpu_info,
             self.supported_instances,
         )
-        shadowed = tuple(
-            self.stats.get(name) for name in LASTING_FIELDS
-        )  # stats replace unreported values
+        # Stats replace unreported values.
+        shadowed = tuple(self.stats.get(name) for name in LASTING_FIELDS)
         return self.cell_uuid, self.traits, self.host_ip, *machine, shadowed
 
     @property

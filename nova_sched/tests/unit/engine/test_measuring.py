@@ -123,9 +123,9 @@ class TestMetrics:
         made.call(made.scheduler.questions.health)
         assert LOOP_HOLD.values.keys() >= {('place',), ('report',), ('health',)}
         before = dict(LOOP_HOLD.values)
-        measuring.held('place', 1e-9)
+        measuring.record_hold('place', 1e-9)
         assert LOOP_HOLD.values == before
-        measuring.held('place', 99.0)
+        measuring.record_hold('place', 99.0)
         assert LOOP_HOLD.values['place',] == 99.0
 
     @pytest.mark.parametrize('is_on', [False, True])

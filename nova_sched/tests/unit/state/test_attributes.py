@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 from nova_sched import objects
-from nova_sched.state.attributes import attribute, fact, has_attribute
-from nova_sched.state.host_state import ATTRIBUTES
+from nova_sched.state.host_state import ATTRIBUTES, attribute, fact, has_attribute
 from nova_sched.state.one_host import OneHost
 from nova_sched.tests.builders import host, hosts
 from nova_sched.tests.rows import each
