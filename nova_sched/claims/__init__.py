@@ -98,11 +98,12 @@ class StoreTransactions(abc.ABC):
         if self.on_changes is not None and (before or after):
             self.on_changes(ClaimChanges(cause, before, after, now_s, hosts))
 
-    def _tell_held(self, cause, held, now_s, usages):
-        """Tell of the changes in a Held that is final. ``usages`` are those of its nodes."""
+    def _tell_changes(self, cause, consumer_claims, now_s, usages):
+        """Tell of the changes in a ConsumerClaims that is final. ``usages`` are those of its
+        nodes."""
         if self.on_changes is not None:
             hosts = {uuid: usage.host for uuid, usage in usages.items()}
-            self._tell(cause, held.removed, held.added, now_s, hosts)
+            self._tell(cause, consumer_claims.removed, consumer_claims.added, now_s, hosts)
 
 
 class ClaimTransactions(StoreTransactions):

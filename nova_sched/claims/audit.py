@@ -202,7 +202,10 @@ def not_listed(snapshot):
     That report may be older than the caller's confirmation of the instance; the next report is
     not.
     """
-    moving = _destinations(snapshot)
+    moving = collections.defaultdict(list)  # consumer -> its claims that were made for a move
+    for claim in snapshot.claims:
+        if claim.move:
+            moving[claim.consumer_uuid].append(claim)
     for claim in snapshot.claims:
         node = snapshot.nodes.get(claim.node_uuid)
         if (
@@ -227,7 +230,9 @@ def _open(snapshot, now_s):
             continue  # see audit_moves
         since_s = claim.created_s if claim.expires_s is None else claim.expires_s
         if claim.move and counts[claim.consumer_uuid] > 1 and claim.created_s + DAY_S <= now_s:
-            words = f'the {claim.move} to it has been open for {_days(now_s - claim.created_s)}'
+            days = int((now_s - claim.created_s) // DAY_S)
+            time = f'{days} day{"" if days == 1 else "s"}'
+            words = f'the {claim.move} to it has been open for {time}'
             yield AuditFinding(
                 kind.OPEN_MOVE, words, claim.created_s, None, NOTE, **_of(claim, snapshot)
             )
@@ -237,20 +242,6 @@ def _open(snapshot, now_s):
             yield AuditFinding(
                 kind.OPEN_RESIZE, words, since_s, None, NOTE, **_of(claim, snapshot)
             )
-
-
-def _destinations(snapshot):
-    """consumer -> its claims that were made for a move."""
-    destinations = collections.defaultdict(list)
-    for claim in snapshot.claims:
-        if claim.move:
-            destinations[claim.consumer_uuid].append(claim)
-    return destinations
-
-
-def _days(seconds):
-    days = int(seconds // DAY_S)
-    return f'{days} day{"" if days == 1 else "s"}'
 
 
 # Server groups.

@@ -24,9 +24,6 @@ TIMEOUT = 'timeout'
 RENEWAL = 'renewal'  # of a plan
 REPORT = 'report'  # of a node
 REMOVAL = 'removal'  # of a node
-CAUSES = (
-    REQUEST, CONFIRM, FINISH, REVERT, RELEASE, ALLOCATION, TIMEOUT, RENEWAL, REPORT, REMOVAL,
-)  # fmt: skip
 
 # Kinds of changes of one claim.
 MADE, CONFIRMED, RESIZING, SETTLED = 'made', 'confirmed', 'resizing', 'settled'

@@ -57,7 +57,9 @@ class ExclusiveDomains:
             for closed in put:
                 self._closed[closed.token] = closed
                 for node in closed.nodes & self._usages.keys() if closed.token in borne else ():
-                    if self._has_outsiders(tenants, node, closed.token):
+                    if self._usages[node].foreign_instances or any(
+                        closed.token not in tokens for tokens in tenants[node].values()
+                    ):
                         return None
                     marks[node] = marks.get(node, self._usages[node].fences) | {closed.token}
         return Change(tenants, marks) if enters(changes, self._usages, marks) else None
@@ -75,7 +77,9 @@ class ExclusiveDomains:
             for node, usage in sorted(self._usages.items()):
                 if node in closed.nodes:
                     marks[node] = usage.fences | {token}
-                elif closed.domain is not None and token not in _tokens_on(self._tenants, node):
+                elif closed.domain is not None and not any(
+                    token in tokens for tokens in self._tenants.get(node, {}).values()
+                ):
                     marks[node] = usage.fences - {token}
         return Change(self._tenants, marks)
 
@@ -141,12 +145,6 @@ class ExclusiveDomains:
             if not usage.fences.isdisjoint(tokens)
         }
 
-    def _has_outsiders(self, tenants, node, token):
-        token_sets = tenants[node].values()
-        return bool(self._usages[node].foreign_instances) or any(
-            token not in tokens for tokens in token_sets
-        )
-
 
 def _tokens(tenants):
     return {
@@ -155,10 +153,6 @@ def _tokens(tenants):
         for tokens in by_consumer.values()
         for token in tokens
     }
-
-
-def _tokens_on(tenants, node):
-    return _tokens({node: tenants.get(node, {})})
 
 
 def dropped(placements, claims):

@@ -103,13 +103,15 @@ class Guards:
             stored is not None and _same(stored, _next(placement, stored))
         )
 
-    def admit(self, placement, held):
+    def admit(self, placement, consumer_claims):
         """Whether the group is at the serial that the guard names, and the planned claims that it
         names exist."""
         guard, uuid = placement.guard, placement.record_uuid
         if uuid is not None and _serial(self.records[uuid]) != guard.serial:
             return False
-        planned = (held.of(consumer).get(node) for consumer, node in guard.planned_releases)
+        planned = (
+            consumer_claims.of(consumer).get(node) for consumer, node in guard.planned_releases
+        )
         return all(claim is not None and claim.state == PLANNED for claim in planned)
 
     def change(self, placement, changes, usages):

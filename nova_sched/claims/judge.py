@@ -53,7 +53,7 @@ class NodeUsage:
             self.used[name] = self.used.get(name, 0) + sign * amount
 
 
-class Held:
+class ConsumerClaims:
     """The claims of the consumers in question, and how the batch changes them.
 
     ``added`` and ``removed`` are the difference from the initial state, by (consumer, node).
@@ -106,18 +106,19 @@ class Held:
             usages[node].changed = True
 
 
-def judge(placements, usages, held, now_s, guards=None):
+def judge(placements, usages, consumer_claims, now_s, guards=None):
     """Validate placements one after the other; returns a PlacementOutcome for each.
 
-    ``usages`` (node UUID to NodeUsage) and ``held`` (Held) cover every node and consumer that the
-    placements name, and every node where such a consumer holds a claim. ``guards`` (Guards) cover
-    what the placements' guards name; a batch in which none has a guard needs none. All of them are
-    updated to the state after the batch; ``now_s`` is the time of that state.
+    ``usages`` (node UUID to NodeUsage) and ``consumer_claims`` (ConsumerClaims) cover every node
+    and consumer that the placements name, and every node where such a consumer holds a claim.
+    ``guards`` (Guards) cover what the placements' guards name; a batch in which none has a guard
+    needs none. All of them are updated to the state after the batch; ``now_s`` is the time of that
+    state.
     """
     won, not_freed = [], set[str]()
     for placement in placements:
-        changes = changes_by(placement, held)
-        is_won = _apply(placement, changes, usages, held, guards, not_freed)
+        changes = changes_by(placement, consumer_claims)
+        is_won = _apply(placement, changes, usages, consumer_claims, guards, not_freed)
         won.append(is_won)
         if not is_won:
             # Later placements may have picked the CPUs or devices that it would have freed.
@@ -126,38 +127,38 @@ def judge(placements, usages, held, now_s, guards=None):
                 for (_, node), (old, _) in changes.items()
                 if old is not None and old.all_parts
             }
-    held.stamp(now_s, usages)
+    consumer_claims.stamp(now_s, usages)
     closed = guards.exclusive_domains.changed if guards else ()
     tokens = {node: usages[node].fences for node in closed}
     return [
-        _outcome(placement, is_won, usages, held, tokens, guards)
+        _outcome(placement, is_won, usages, consumer_claims, tokens, guards)
         for placement, is_won in zip(placements, won, strict=True)
     ]
 
 
-def _apply(placement, changes, usages, held, guards, not_freed):
+def _apply(placement, changes, usages, consumer_claims, guards, not_freed):
     """Apply the changes of a placement if the rules allow them; return whether they do.
 
     ``not_freed``: nodes where placements have lost that would have freed CPUs or devices.
     """
-    if moved(placement, held):
+    if moved(placement, consumer_claims):
         return False
     # Is nothing left to do, because its claims exist?
     if guards.was_done(placement, changes) if placement.guard else not changes:
         return True
     # Does the state that it was decided from still hold?
     if (
-        (placement.guard and not guards.admit(placement, held))
+        (placement.guard and not guards.admit(placement, consumer_claims))
         or unknown(placement, changes)
-        or (placement.replaces and repeats_ended(placement, held))
+        or (placement.replaces and repeats_ended(placement, consumer_claims))
         or (placement.generations and not _is_current(placement, usages, not_freed))
     ):
         return False
     # Does it keep policies, exclusive domains, quotas and capacity?
     if guards is None:
-        return enters(changes, usages, {}) and _consume(changes, usages, held)
+        return enters(changes, usages, {}) and _consume(changes, usages, consumer_claims)
     change = guards.change(placement, changes, usages)
-    if change is None or not _consume(changes, usages, held):
+    if change is None or not _consume(changes, usages, consumer_claims):
         return False
     guards.adopt(placement, change)
     return True
@@ -176,7 +177,7 @@ def _is_current(placement, usages, not_freed):
     )
 
 
-def _consume(changes, usages, held):
+def _consume(changes, usages, consumer_claims):
     """Apply the changes if they fit; return whether they did."""
     consumed = []
     for (_, node), (old, _) in changes.items():
@@ -193,11 +194,11 @@ def _consume(changes, usages, held):
         usages[node].take(new.resources)
         consumed.append((node, new.resources, -1))
     for key, (_, new) in changes.items():
-        held.put(key, new)
+        consumer_claims.put(key, new)
     return True
 
 
-def _outcome(placement, won, usages, held, tokens, guards):
+def _outcome(placement, won, usages, consumer_claims, tokens, guards):
     nodes = {claim.node_uuid for claim in placement.claims} | {
         node for _, node in placement.releases
     }
@@ -208,7 +209,10 @@ def _outcome(placement, won, usages, held, tokens, guards):
             for node, usage in known.items()
             if node not in tokens
         }
-        claims = (held.of(claim.consumer_uuid).get(claim.node_uuid) for claim in placement.claims)
+        claims = (
+            consumer_claims.of(claim.consumer_uuid).get(claim.node_uuid)
+            for claim in placement.claims
+        )
         return PlacementOutcome(
             True, tuple(claim for claim in claims if claim is not None), raised, tokens=tokens
         )
@@ -224,16 +228,16 @@ def _outcome(placement, won, usages, held, tokens, guards):
 # What a placement changes, and what it must not.
 
 
-def changes_by(placement, held):
+def changes_by(placement, consumer_claims):
     """(consumer, node) -> claim before, claim after: the changes that the placement would make."""
     changes = {}
     for consumer, node in placement.releases:
-        old = held.of(consumer).get(node)
+        old = consumer_claims.of(consumer).get(node)
         if old is not None and old.is_provisional:
             changes[consumer, node] = (old, old.reverted() if old.resizing else None)
     for claim in placement.claims:
-        old = held.of(claim.consumer_uuid).get(claim.node_uuid)
-        for node, other in held.of(claim.consumer_uuid).items():
+        old = consumer_claims.of(claim.consumer_uuid).get(claim.node_uuid)
+        for node, other in consumer_claims.of(claim.consumer_uuid).items():
             if node != claim.node_uuid and not other.is_confirmed:
                 changes[claim.consumer_uuid, node] = (other, None)
         new = claim if old is None else _after(old, claim, claim.key in placement.releases)
@@ -272,17 +276,20 @@ def _is_lost(old, new):
     return old.resizing is not None or (old.keeps_source and is_resized)
 
 
-def repeats_ended(placement, held):
+def repeats_ended(placement, consumer_claims):
     """Whether the placement repeats a claim that has ended: a UUID names one life of a claim, and
     a late call that ends the first one must not end another."""
     return any(
         claim.uuid in placement.replaces
-        and not any(other.has_uuid(claim.uuid) for other in held.of(claim.consumer_uuid).values())
+        and not any(
+            other.has_uuid(claim.uuid)
+            for other in consumer_claims.of(claim.consumer_uuid).values()
+        )
         for claim in placement.claims
     )
 
 
-def moved(placement, held):
+def moved(placement, consumer_claims):
     """The nodes on which the confirmed claims of a placement's consumers are not those that its
     scheduler knew.
 
@@ -294,7 +301,7 @@ def moved(placement, held):
     running = {
         claim.uuid: claim.node_uuid
         for consumer in {claim.consumer_uuid for claim in placement.claims}
-        for claim in held.of(consumer).values()
+        for claim in consumer_claims.of(consumer).values()
         if claim.is_confirmed
     }
     # A repeated claim may be confirmed by now; one that was confirmed must not have ended.
@@ -326,11 +333,11 @@ def enters(changes, usages, marks):
 # After a placement was lost.
 
 
-def stale(placement, held, guards):
+def stale(placement, consumer_claims, guards):
     """Nodes whose data may have been outdated for a placement that lost."""
-    others = unknown(placement, changes_by(placement, held))
+    others = unknown(placement, changes_by(placement, consumer_claims))
     nodes = {claim.node_uuid for claim in (*placement.claims, *others)}
-    nodes |= moved(placement, held)
+    nodes |= moved(placement, consumer_claims)
     if (guard := placement.guard) is None:
         return nodes
     nodes |= {node for _, node in guard.planned_releases}
@@ -338,7 +345,7 @@ def stale(placement, held, guards):
     return nodes.union(*of_groups, *(closed.nodes for closed in guard.closed_domains))
 
 
-def only_short(placement, usages, held):
+def only_short(placement, usages, consumer_claims):
     """Whether a placement lost only because its amounts do not fit. Then the usage of its nodes is
     all that its scheduler has to know."""
     return (
@@ -346,11 +353,11 @@ def only_short(placement, usages, held):
         and not placement.releases
         and not placement.generations
         and not placement.runs
-        and not repeats_ended(placement, held)
+        and not repeats_ended(placement, consumer_claims)
         and all(
             claim.node_uuid in usages
             and not (claim.group_uuid or claim.fences or usages[claim.node_uuid].fences)
-            and not held.of(claim.consumer_uuid)
+            and not consumer_claims.of(claim.consumer_uuid)
             for claim in placement.claims
         )
     )

@@ -14,7 +14,7 @@
 from nova_sched.claim import Claim
 
 
-def amend(claims, change, usages, held, now_s):
+def amend(claims, change, usages, consumer_claims, now_s):
     """Apply ``change``, which returns the new claim or None, to each claim. Returns the claims
     that it changed, as they were."""
     changed = [(claim, after) for claim in claims if (after := change(claim)) != claim]
@@ -23,8 +23,8 @@ def amend(claims, change, usages, held, now_s):
         usage.take(before.resources, -1)
         if after is not None:
             usage.take(after.resources)
-        held.put(before.key, after)
-    held.stamp(now_s, usages)
+        consumer_claims.put(before.key, after)
+    consumer_claims.stamp(now_s, usages)
     return [before for before, _ in changed]
 
 

@@ -156,7 +156,7 @@ class ClaimMaintenance:
                 raise StillThere(consumer, confirmed)
             _end(connection, claims)
         sql_domains.end(self._sessions)
-        return sorted(claims, key=_age)
+        return sorted(claims, key=lambda claim: (claim.created_s, claim.uuid))
 
     def remove_host(self, host, node_uuids, since_s, force=False):
         """Remove these nodes with their claims, and the operator's settings and the list of
@@ -309,10 +309,6 @@ def _add_up(connection, nodes, changed=False):
         if changed or json.loads(used) != json.loads(row.used):
             wrong.append({'uuid': row.uuid, 'used': used})
     sql.WRITE_USES.run(connection, wrong)
-
-
-def _age(claim):
-    return claim.created_s, claim.uuid
 
 
 def _set_mark(connection, claim):

@@ -48,11 +48,6 @@ class Before(NamedTuple):
         seen = report.order.seen
         return seen is not None and claim.changed_at <= seen <= self.generation
 
-    def may_tell(self, report, claim):
-        """Whether what a report says of a consumer holds for its claim as it is now: its sender
-        has seen the claim, or does not say what it has seen."""
-        return report.order.seen is None or self.has_seen(report, claim)
-
     def is_newer(self, report, claim):
         """Whether a report was certainly made after the last change of this claim: its sender had
         seen that, or, without such a word, the report before was applied after it."""
@@ -154,7 +149,9 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         if claim.is_given_up and _runs_old_size(report, claim, before):
             claim = claim.reverted()
         is_listed = report.instances is not None and consumer in report.instances
-        if is_listed and before.may_tell(report, was):
+        # The list holds for the claim as it is now if its sender has seen the claim, or does not
+        # say what it has seen.
+        if is_listed and (report.order.seen is None or before.has_seen(report, was)):
             claim = claim.confirmed()
         counted = claim.counted
         if users is not None and consumer not in users:

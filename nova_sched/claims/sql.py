@@ -41,7 +41,7 @@ from nova_sched.claims import (
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
 from nova_sched.claims.exclusive_domains import Change, ExclusiveDomains, moved_hosts
-from nova_sched.claims.judge import Held, judge, only_short, stale
+from nova_sched.claims.judge import ConsumerClaims, judge, only_short, stale
 from nova_sched.claims.lifecycle import (
     allocating,
     amend,
@@ -170,11 +170,13 @@ class SqlClaimStore(ClaimStore):
             ]
             if orphans:  # they would block new claims of their consumers
                 sql.END_CLAIMS.run(connection, sorted(claim.uuid for claim in orphans))
-            held = Held(claim for claim in claims if claim.node_uuid in usages)
+            consumer_claims = ConsumerClaims(
+                claim for claim in claims if claim.node_uuid in usages
+            )
             if steps:
                 placements = steps.placements
                 guards = steps.guards(connection, usages)
-            outcomes = judge(placements, usages, held, now_s, guards)
+            outcomes = judge(placements, usages, consumer_claims, now_s, guards)
             lost = {
                 claim.consumer_uuid
                 for placement, outcome in zip(placements, outcomes, strict=True)
@@ -183,19 +185,19 @@ class SqlClaimStore(ClaimStore):
             }
             if lost and not ask and sql.CONSUMERS_WITH_CLAIMS.run(connection, lost):
                 raise _Lost
-            sql.write_changes(connection, usages, held)
-            refuse_confirmed(connection, placements, held)
+            sql.write_changes(connection, usages, consumer_claims)
+            refuse_confirmed(connection, placements, consumer_claims)
             if steps:
-                steps.write(connection, usages, held, guards)
+                steps.write(connection, usages, consumer_claims, guards)
         if self.on_changes is not None:
             self._tell(changed_claims.REMOVAL, _by_key(orphans), {}, now_s, {})
-            self._tell_held(changed_claims.REQUEST, held, now_s, usages)
+            self._tell_changes(changed_claims.REQUEST, consumer_claims, now_s, usages)
         if all(outcome.won for outcome in outcomes):
             return outcomes
         outdated = [
             set()
-            if outcome.won or only_short(placement, usages, held)
-            else stale(placement, held, guards)
+            if outcome.won or only_short(placement, usages, consumer_claims)
+            else stale(placement, consumer_claims, guards)
             for placement, outcome in zip(placements, outcomes, strict=True)
         ]
         return self._refreshed(placements, outcomes, outdated)
@@ -355,11 +357,11 @@ class SqlClaimStore(ClaimStore):
             nodes = {claim.node_uuid for claim in seen}
             usages, now_s = sql.lock_nodes(connection, nodes, self.clock)
             claims = [claim for claim in read(connection) if claim.node_uuid in usages]
-            held = Held(claims)
-            changed = amend(claims, changing(claims), usages, held, now_s)
-            sql.write_changes(connection, usages, held)
-        self._tell_held(cause, held, now_s, usages)
-        return ClaimEdit(changed, held.claims)
+            consumer_claims = ConsumerClaims(claims)
+            changed = amend(claims, changing(claims), usages, consumer_claims, now_s)
+            sql.write_changes(connection, usages, consumer_claims)
+        self._tell_changes(cause, consumer_claims, now_s, usages)
+        return ClaimEdit(changed, consumer_claims.claims)
 
     def forget_groups(self):
         return groups.forget_groups(self._sessions)
@@ -448,17 +450,14 @@ class SqlClaimStore(ClaimStore):
                 'another scheduler takes the first report of a node now'
             ) from error
         if self.on_changes is not None:
-            self._tell_reports(changes.values(), twins)
+            taken = changes.values()
+            at_s = max((change.facts.seen_s for change in taken), default=0.0)
+            self._tell_removed(twins, at_s)
+            before = _by_key(claim for change in taken for claim in change.ended)
+            after = _by_key(claim for change in taken for claim in change.put)
+            hosts = {change.uuid: change.facts.report.host for change in taken}
+            self._tell(changed_claims.REPORT, before, after, at_s, hosts)
         return [changes[report.node_uuid].facts for report in reports]
-
-    def _tell_reports(self, taken, twins):
-        """Tell of the claims that reports changed, and of those of removed nodes (``twins``)."""
-        at_s = max((change.facts.seen_s for change in taken), default=0.0)
-        self._tell_removed(twins, at_s)
-        before = _by_key(claim for change in taken for claim in change.ended)
-        after = _by_key(claim for change in taken for claim in change.put)
-        hosts = {change.uuid: change.facts.report.host for change in taken}
-        self._tell(changed_claims.REPORT, before, after, at_s, hosts)
 
     def _tell_removed(self, nodes, now_s):
         claims = _by_key(claim for node in nodes for claim in node.claims)
@@ -634,12 +633,12 @@ ENTER_CONFIRMED = MarkRows(
 )
 
 
-def refuse_confirmed(connection, placements, held):
+def refuse_confirmed(connection, placements, consumer_claims):
     """Make the database refuse claims of placements that are not moves for consumers confirmed on
     other nodes.
 
-    All changes of the placements (Held) must be written before. Raises DBDuplicateEntry or
-    IntegrityError.
+    All changes of the placements (ConsumerClaims) must be written before. Raises DBDuplicateEntry
+    or IntegrityError.
     """
     firm = {
         claim.uuid
@@ -650,7 +649,7 @@ def refuse_confirmed(connection, placements, held):
     }
     consumers = {
         claim.consumer_uuid
-        for claim in held.added.values()
+        for claim in consumer_claims.added.values()
         if claim.uuid in firm and claim.state == PENDING  # it may be confirmed by now
     }
     ENTER_CONFIRMED.run(connection, sorted(consumers))

@@ -32,8 +32,6 @@ from nova_sched.claims.exclusive_domains import ExclusiveDomains
 from nova_sched.db.tables import CLAIMS, EXCLUSIVE_DOMAINS, NODES, REVISIONS
 from nova_sched.db.transactions import DeleteRows, InsertRows, SelectRows
 
-_json = json.JSONEncoder(sort_keys=True).encode
-
 # It is written, not only locked: in a database cluster, locks are local to one server.
 HOLD = (
     sa.update(REVISIONS).where(REVISIONS.c.name == 'domains').values(value=REVISIONS.c.value + 1)
@@ -88,11 +86,6 @@ def known(connection):
     return {
         row.token: Domain(row.level, row.name, row.top_group) for row in connection.execute(KNOWN)
     }
-
-
-def told_text(locator, report):
-    """The stored text of the node's own report of its domains."""
-    return _json(locator.told(report))
 
 
 # Domains that are closed, and that end.

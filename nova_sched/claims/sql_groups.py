@@ -74,14 +74,25 @@ class Steps:
         plans = hold_plans(connection, self.placements)
         return Guards(self._members, dict(self._records), exclusive_domains, plans)
 
-    def write(self, connection, usages, held, guards):
+    def write(self, connection, usages, consumer_claims, guards):
         """Write the exclusive domains and the records as they are now, and mark the server groups
         that have new members."""
         sql_domains.write(connection, usages, guards.exclusive_domains)
-        entered = {claim.group_uuid for claim in held.added.values()} & guards.members.keys()
+        entered = {
+            claim.group_uuid for claim in consumer_claims.added.values()
+        } & guards.members.keys()
         for chunk in sql.chunks(sorted(entered)):
             connection.execute(sql.RAISE_GROUPS, {'given': chunk})
-        write_records(connection, self._records, guards.records)
+        before = self._records
+        changed = [
+            record for uuid, record in sorted(guards.records.items()) if record is not before[uuid]
+        ]
+        old = [dataclasses.asdict(record) for record in changed if before[record.uuid] is not None]
+        new = [dataclasses.asdict(record) for record in changed if before[record.uuid] is None]
+        NEW_RECORDS.run(connection, new)
+        CHANGE_RECORDS.run(connection, old)
+        # A definition of None keeps the stored one.
+        CHANGE_DEFINITIONS.run(connection, [row for row in old if row['definition'] is not None])
 
 
 def _lock_members(connection, placements):
@@ -96,7 +107,16 @@ def _lock_members(connection, placements):
     existing = {row.uuid for row in sql.rows(connection, sql.LOCK_GROUPS, policies)}
     new = [policies[uuid] for uuid in sorted(policies.keys() - existing)]
     if new:
-        connection.execute(sql.NEW_GROUP, [sql.group_row(policy) for policy in new])
+        rows = [
+            {
+                'uuid': policy.group_uuid,
+                'policy': policy.kind,
+                'most': policy.most,
+                'generation': 0,
+            }
+            for policy in new
+        ]
+        connection.execute(sql.NEW_GROUP, rows)
     members: dict[str, list] = {uuid: [] for uuid in policies}
     for group, *member in sql.rows(connection, sql.MEMBERS_OF, policies):
         members[group].append(member)
@@ -111,23 +131,11 @@ def lock_records(connection, uuids):
 
     The records are locked until the transaction ends.
     """
-    records = {row[0]: _short(row) for row in LOCK_RECORDS.run(connection, uuids)} if uuids else {}
-    return {uuid: records.get(uuid) for uuid in uuids}
-
-
-def _short(row):
-    record = GroupRecord(**dict(zip(SHORT, row, strict=True)))
-    return dataclasses.replace(record, deleted=bool(record.deleted))
-
-
-def write_records(connection, before, after):
-    """Write the changes; a definition of None keeps the stored one."""
-    changed = [record for uuid, record in sorted(after.items()) if record is not before[uuid]]
-    old = [dataclasses.asdict(record) for record in changed if before[record.uuid] is not None]
-    new = [dataclasses.asdict(record) for record in changed if before[record.uuid] is None]
-    NEW_RECORDS.run(connection, new)
-    CHANGE_RECORDS.run(connection, old)
-    CHANGE_DEFINITIONS.run(connection, [row for row in old if row['definition'] is not None])
+    records: dict[str, GroupRecord | None] = dict.fromkeys(uuids)
+    for row in LOCK_RECORDS.run(connection, uuids) if uuids else ():
+        record = GroupRecord(**dict(zip(SHORT, row, strict=True)))
+        records[record.uuid] = dataclasses.replace(record, deleted=bool(record.deleted))
+    return records
 
 
 def read_record(connection, uuid, whole=True):
@@ -256,16 +264,13 @@ def _forget(sessions, kind):
         with sessions.transaction(reads=True) as connection:
             uuids = connection.scalars(kind.empty).all()
         more = len(uuids) == sql.CHUNK
-        if uuids:
-            forgotten += _forget_some(sessions, kind, uuids)
+        if not uuids:
+            continue
+        with sessions.transaction() as connection:
+            # A transaction that locks a row may be about to place a member, so read again after
+            # the lock.
+            locked = {uuid for (uuid,) in kind.lock.run(connection, uuids)}
+            used = {row[0] for row in sql.rows(connection, kind.in_use, locked)}
+            kind.end.run(connection, sorted(locked - used))
+        forgotten += len(locked - used)
     return forgotten
-
-
-def _forget_some(sessions, kind, uuids):
-    with sessions.transaction() as connection:
-        # A transaction that locks a row may be about to place a member, so read again after the
-        # lock.
-        locked = {uuid for (uuid,) in kind.lock.run(connection, uuids)}
-        used = {row[0] for row in sql.rows(connection, kind.in_use, locked)}
-        kind.end.run(connection, sorted(locked - used))
-    return len(locked - used)

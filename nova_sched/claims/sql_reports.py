@@ -83,11 +83,12 @@ def take(report, row, text_before, claims, moving, before, now_s, domains=None):
     put = settled.changed(by_consumer)
     held = [claim.resources for claim in settled.claims.values()]
     text = report.to_json()
+    inventories = {name: inventory.plain for name, inventory in report.inventories.items()}
     values = {
         'uuid': report.node_uuid,
         'host': report.host,
         'nodename': report.nodename,
-        'inventories': sql.inventories_text(report),
+        'inventories': json.dumps(inventories, sort_keys=True),
         'used': sql.use_text(sums([settled.foreign, *held])),
         'unclaimed': json.dumps(settled.unclaimed, sort_keys=True),
         'foreign_instances': settled.foreign_instances,
@@ -218,7 +219,7 @@ def take_all(connection, latest, now_s, lifetime_s, locator=None):
             moving,
             known.get(uuid, new_node),
             now_s,
-            locator and sql_domains.told_text(locator, report),
+            locator and json.dumps(locator.told(report), sort_keys=True),
         )
         for uuid, report in sorted(latest.items())
     }

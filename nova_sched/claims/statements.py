@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, Claim, Resizing
 from nova_sched.claims import NodeFacts, ServiceFacts
-from nova_sched.claims.judge import Held, NodeUsage
+from nova_sched.claims.judge import ConsumerClaims, NodeUsage
 from nova_sched.db import clock
 from nova_sched.db.tables import (
     AGGREGATES,
@@ -189,17 +189,6 @@ def claim_row(claim):
     return row
 
 
-def group_row(policy):
-    return {'uuid': policy.group_uuid, 'policy': policy.kind, 'most': policy.most, 'generation': 0}
-
-
-def inventories_text(report):
-    return json.dumps(
-        {name: inventory.plain for name, inventory in report.inventories.items()},
-        sort_keys=True,
-    )
-
-
 def use_text(used):
     return _json({name: amount for name, amount in used.items() if amount})
 
@@ -265,11 +254,13 @@ def lock_nodes(connection, nodes, clock=None):
     return usages, now_s if clock is None else clock()
 
 
-def write_changes(connection, usages, held=None):
-    """Write the changes of claims (Held), and of the usages of nodes."""
-    added = {} if held is None else held.added
-    if held is not None and held.removed:
-        END_CLAIMS.run(connection, sorted(claim.uuid for claim in held.removed.values()))
+def write_changes(connection, usages, consumer_claims=None):
+    """Write the changes of claims (ConsumerClaims), and of the usages of nodes."""
+    added = {} if consumer_claims is None else consumer_claims.added
+    if consumer_claims is not None and consumer_claims.removed:
+        END_CLAIMS.run(
+            connection, sorted(claim.uuid for claim in consumer_claims.removed.values())
+        )
     PUT_CLAIMS.run(connection, [claim_row(claim) for claim in added.values()])
     changed = [{'uuid': uuid, 'used': use_text(usage.used)}
                for uuid, usage in sorted(usages.items()) if usage.changed]  # fmt: skip
@@ -288,11 +279,11 @@ def free_sources(connection, ended, now_s, lifetime_s):
     nodes = {claim.node_uuid for claim in read_claims(connection, CLAIMS_OF, consumers)}
     usages, _ = lock_nodes(connection, nodes)
     remaining = read_claims(connection, CLAIMS_OF, consumers)
-    held = Held(claim for claim in remaining if claim.node_uuid in usages)
-    for claim in held.claims:
-        held.put(claim.key, claim.returning(now_s + lifetime_s))
-    held.stamp(now_s, usages)
-    write_changes(connection, usages, held)
+    consumer_claims = ConsumerClaims(claim for claim in remaining if claim.node_uuid in usages)
+    for claim in consumer_claims.claims:
+        consumer_claims.put(claim.key, claim.returning(now_s + lifetime_s))
+    consumer_claims.stamp(now_s, usages)
+    write_changes(connection, usages, consumer_claims)
 
 
 def read_texts(connection, uuids):
@@ -314,22 +305,20 @@ def read_facts(connection, uuids):
         if row.uuid not in reports:
             continue  # it was removed between the two queries
         try:
-            facts.append(_facts(row, reports[row.uuid], claims.get(row.uuid, ())))
+            facts.append(
+                NodeFacts(
+                    report=Report.from_json(reports[row.uuid]),
+                    generation=row.generation,
+                    claims=tuple(map(claim, claims.get(row.uuid, ()))),
+                    unclaimed=json.loads(row.unclaimed),
+                    foreign_instances=row.foreign_instances,
+                    seen_s=row.seen_s,
+                    fences=tokens(row.fences),
+                )
+            )
         except ODD as error:  # it costs its node alone
             odd[row.uuid] = f'{type(error).__name__}: {error}'
     return tuple(facts), odd
-
-
-def _facts(row, text, claims):
-    return NodeFacts(
-        report=Report.from_json(text),
-        generation=row.generation,
-        claims=tuple(map(claim, claims)),
-        unclaimed=json.loads(row.unclaimed),
-        foreign_instances=row.foreign_instances,
-        seen_s=row.seen_s,
-        fences=tokens(row.fences),
-    )
 
 
 class Forgotten(NamedTuple):

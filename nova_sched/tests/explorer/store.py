@@ -20,7 +20,7 @@ import dataclasses
 from nova_sched.claims import ANY, ChangeFeed, Changes, ClaimEdit, NodeFacts, NodeReports
 from nova_sched.claims.exclusive_domains import ExclusiveDomains
 from nova_sched.claims.guards import Guards, ServerGroupMembers
-from nova_sched.claims.judge import Held, NodeUsage, judge, only_short, stale
+from nova_sched.claims.judge import ConsumerClaims, NodeUsage, judge, only_short, stale
 from nova_sched.claims.lifecycle import amend, expiring, finishing, leaving, reverting
 from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, newest, settle
 
@@ -70,7 +70,7 @@ class ExplorerStore(ChangeFeed):
     def commit(self, placements):
         consumers = {claim.consumer_uuid for one in placements for claim in one.claims}
         consumers |= {consumer for one in placements for consumer, _ in one.releases}
-        held = Held(self._of(consumers))
+        held = ConsumerClaims(self._of(consumers))
         nodes = {claim.node_uuid for one in placements for claim in one.claims}
         nodes |= {node for consumer in consumers for node in held.of(consumer)}
         usages = self._usages(nodes)
@@ -125,7 +125,7 @@ class ExplorerStore(ChangeFeed):
 
     def _amend(self, claims, change):
         """Change claims, see ``amend``; returns the ClaimEdit."""
-        held = Held(claims)
+        held = ConsumerClaims(claims)
         usages = self._usages({claim.node_uuid for claim in claims})
         changed = amend(claims, change, usages, held, self.now_s())
         self._write(held, usages)
@@ -248,7 +248,7 @@ class ExplorerStore(ChangeFeed):
     def _free_sources(self, ended):
         """See ``statements.free_sources``."""
         found = self._of({claim.consumer_uuid for claim in ended if claim.keeps_source})
-        held, usages = Held(found), self._usages({claim.node_uuid for claim in found})
+        held, usages = ConsumerClaims(found), self._usages({claim.node_uuid for claim in found})
         for claim in found:
             held.put(claim.key, claim.returning(self.now_s() + self.lifetime_s()))
         held.stamp(self.now_s(), usages)

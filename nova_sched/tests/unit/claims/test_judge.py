@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED, VCPU, Claim, Resizing
 from nova_sched.claims import Placement
-from nova_sched.claims.judge import Held, NodeUsage, judge
+from nova_sched.claims.judge import ConsumerClaims, NodeUsage, judge
 from nova_sched.state.report import Inventory
 from nova_sched.tests.cases import cases
 
@@ -173,7 +173,7 @@ KNOWN = claim(A, 'm', 3, state=CONFIRMED)
     ],
 )
 def test_judge(before, placements, after, won):
-    usages, held = {'m': usage(4), 'n': usage(4)}, Held(before)
+    usages, held = {'m': usage(4), 'n': usage(4)}, ConsumerClaims(before)
     for one in before:
         usages[one.node_uuid].take(one.resources)
     outcomes = judged(placements, usages, held)
@@ -201,7 +201,7 @@ def remaining(before, held):
 def test_generations_and_changes():
     """Only nodes whose claims differ in the end are changed."""
     usages = {node: usage(4, generation=number) for number, node in enumerate('mnop')}
-    held, passing = Held([HERE]), claim(B, 'o')
+    held, passing = ConsumerClaims([HERE]), claim(B, 'o')
     usages['m'].take({VCPU: 1})
     outcomes = judged(
         [
@@ -392,7 +392,7 @@ def test_no_batch_is_judged_differently_by_the_naive_model(data):
     for one in before:
         usages[one.node_uuid].take(one.resources)
     began = {node: dict(one.used) for node, one in usages.items()}
-    held = Held(before)
+    held = ConsumerClaims(before)
 
     outcomes = judged(placements, usages, held)
 
