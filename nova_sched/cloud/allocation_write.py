@@ -257,7 +257,10 @@ class AllocationWrite:
         if not allocations.providers:
             generation = 0 if self._reads >= self._reads_before_reuse else None
             return dataclasses.replace(server.allocations, generation=generation), ()
-        if _has(allocations, server.allocations):
+        if all(
+            allocations.providers.get(uuid) == amounts
+            for uuid, amounts in server.allocations.providers.items()
+        ):
             # At a new generation, the call before cannot take them back any more.
             return _with(server, allocations, allocations.providers), ()
         nodes = self._nodes(allocations)
@@ -286,10 +289,6 @@ def _refused(text):
     return WriteOutcome(won=False, refusal=text)
 
 
-def _has(allocations, wanted):
-    return all(allocations.providers.get(uuid) == some for uuid, some in wanted.providers.items())
-
-
 def _with(server, allocations, providers):
     return dataclasses.replace(
         server.allocations, providers=providers, generation=allocations.generation
@@ -298,9 +297,9 @@ def _with(server, allocations, providers):
 
 def _sum(before, wanted):
     """The allocations of both nodes; those of a sharing provider count once."""
-    providers = {uuid: dict(some) for uuid, some in before.items()}
-    for uuid, some in wanted.items():
+    providers = {uuid: dict(amounts) for uuid, amounts in before.items()}
+    for uuid, amounts in wanted.items():
         sums = providers.setdefault(uuid, {})
-        for name, amount in some.items():
+        for name, amount in amounts.items():
             sums[name] = max(amount, sums.get(name, 0))
     return providers

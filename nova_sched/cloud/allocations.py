@@ -188,26 +188,26 @@ class AllocationWriter:
         # A request takes Placement longer than a cell's database takes for its services.
         check = self._checks.submit(self._not_up, nodes)
         outcome = write.run()
-        if outcome.won:
-            self._problems.end('Placement', 'Placement answers again')
-            has_found_any = self._has_found_any(check)
-            # After that, because a cell's database may be slow. Nova has gone on then.
-            if received.is_over():
+        if not outcome.won:
+            if write.is_doubtful:
                 self._doubt(write)
-                return WriteOutcome(won=False, refusal=GONE)
-            return self._take_back(write) if has_found_any else outcome
-        if write.is_doubtful:
-            self._doubt(write)
-        if write.full:
-            self._read_again(write.full)
-        return outcome
-
-    def _has_found_any(self, check):
+            if write.full:
+                try:
+                    self._reread(write.full)
+                except Exception:  # the order is decided on what is known
+                    LOG.exception('Nodes %s cannot be read', ', '.join(write.full))
+            return outcome
+        self._problems.end('Placement', 'Placement answers again')
         try:
-            return bool(check.result())
+            is_any_not_up = bool(check.result())
         except Exception:  # the order is decided again, on what is known then
             LOG.exception('The services of the chosen hosts cannot be read')
-            return True
+            is_any_not_up = True
+        # After that, because a cell's database may be slow. Nova has gone on then.
+        if received.is_over():
+            self._doubt(write)
+            return WriteOutcome(won=False, refusal=GONE)
+        return self._take_back(write) if is_any_not_up else outcome
 
     def _take_back(self, write):
         """Take back what was written: a host takes no servers. The order is decided again, unless
@@ -224,12 +224,6 @@ class AllocationWriter:
     def _doubt(self, write):
         for sent in write.sent.values():
             self._uncertain.add(sent)
-
-    def _read_again(self, nodes):
-        try:
-            self._reread(nodes)
-        except Exception:  # the order is decided on what is known
-            LOG.exception('Nodes %s cannot be read', ', '.join(nodes))
 
     def _no_answer(self, error):
         self._problems.begin(

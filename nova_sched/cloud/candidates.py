@@ -81,7 +81,12 @@ class CandidateReader:
         allocation requests. Without an answer of Placement, the requests are unchanged.
         """
         request = requests[0]
-        if request.is_rebuild or not _is_about_providers(refusal):
+        steps = refusal.details['filters'] if refusal.details else ()
+        # Whether a rule that Placement judges too has removed hosts.
+        is_about_providers = any(
+            step['filter'] in JUDGED and step['seen'] > step['left'] for step in steps
+        )
+        if request.is_rebuild or not is_about_providers:
             return requests
         try:
             answer = self._ask(request)
@@ -175,12 +180,6 @@ class CandidateReader:
         for uuid in sharing:
             shared.update(taken[uuid]['resources'])
         return Candidate(node, document, shared)
-
-
-def _is_about_providers(refusal):
-    """Whether a rule that Placement judges too has removed hosts."""
-    steps = refusal.details['filters'] if refusal.details else ()
-    return any(step['filter'] in JUDGED and step['seen'] > step['left'] for step in steps)
 
 
 def _with_candidates(requests, candidates):

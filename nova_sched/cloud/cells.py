@@ -65,7 +65,9 @@ class Cells:
                 known[key] = self._known.get(key) or self._made(mapping, url)
             except errors.BadConfig as error:
                 left_out[mapping.uuid] = str(error)
-        self._tell(left_out)
+        for uuid, why in left_out.items():
+            if self.left_out.get(uuid) != why:
+                LOG.warning('Cell %s is left out, and its hosts get no servers: %s', uuid, why)
         gone = [cell for key, cell in self._known.items() if key not in known]
         self._known, self.left_out = known, left_out
         for cell in gone:
@@ -102,11 +104,6 @@ class Cells:
         except errors.BadConfig as error:
             raise errors.BadConfig(_where(mapping), error.why) from error
         return NovaCell(engine, mapping.uuid, mapping.name)
-
-    def _tell(self, left_out):
-        for uuid, why in left_out.items():
-            if self.left_out.get(uuid) != why:
-                LOG.warning('Cell %s is left out, and its hosts get no servers: %s', uuid, why)
 
 
 def _where(mapping):

@@ -435,16 +435,13 @@ class MirrorHooks:
     def run(self, has_compared: bool) -> None:
         """Run all steps. Raises nothing."""
         for name, step in self._steps.items():
-            self._try(name, step, has_compared)
-
-    def _try(self, name: str, step: Callable[[bool], object], has_compared: bool) -> None:
-        try:
-            step(has_compared)
-        except errors.SchedError as error:
-            self._problems.begin(
-                name, '%s has failed: %s; it is tried again after each poll', name, error
-            )
-        except Exception:
-            LOG.exception('%s has failed with an unexpected error; it is tried again', name)
-        else:
-            self._problems.end(name, '%s succeeds again', name)
+            try:
+                step(has_compared)
+            except errors.SchedError as error:
+                self._problems.begin(
+                    name, '%s has failed: %s; it is tried again after each poll', name, error
+                )
+            except Exception:
+                LOG.exception('%s has failed with an unexpected error; it is tried again', name)
+            else:
+                self._problems.end(name, '%s succeeds again', name)

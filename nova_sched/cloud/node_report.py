@@ -36,10 +36,16 @@ def report(row, providers, migrations, cell_uuid, order):
     is the ReportOrder.
     """
     _check_complete(row, providers, cell_uuid)
+    # The provider tree, with what is used of the classes that each child provider has.
+    tree = dict(providers.providers)
+    for uuid in tree.keys() - {row.uuid}:
+        has = tree[uuid].get('inventories', ())
+        used = {name: units for name, units in providers.used(uuid).items() if name in has}
+        tree[uuid] = {**tree[uuid], 'used': used}
     facts = compute_node.report(
         _object(row),
         CONF.stats.max_report_size,
-        inventories=_with_use(row.uuid, providers),
+        inventories=tree,
         cell_uuid=cell_uuid,
         allocated=providers.used(row.uuid),
     )
@@ -143,13 +149,3 @@ def _specs(triples):
         primitive('HVSpec', {'arch': arch, 'hv_type': hv_type, 'vm_mode': vm_mode})
         for arch, hv_type, vm_mode in triples
     ]
-
-
-def _with_use(root_uuid, providers):
-    """The provider tree, with what is used of the classes that each child provider has."""
-    tree = dict(providers.providers)
-    for uuid in tree.keys() - {root_uuid}:
-        has = tree[uuid].get('inventories', ())
-        used = {name: some for name, some in providers.used(uuid).items() if name in has}
-        tree[uuid] = {**tree[uuid], 'used': used}
-    return tree

@@ -32,8 +32,8 @@ class Reconciler:
     """Compares old claims that are still pending, or without a server, with Placement and Nova:
     those on the nodes that this scheduler reads.
 
-    ``age_s``: a younger claim may still be written by its scheduler. Several settlers do no harm:
-    a claim ends by its UUID, and an allocation is removed at the generation that was read.
+    ``age_s``: a younger claim may still be written by its scheduler. Several reconcilers do no
+    harm: a claim ends by its UUID, and an allocation is removed at the generation that was read.
     """
 
     def __init__(self, scheduler, cells, api, placement, mirror, age_s, monotonic=time.monotonic):
@@ -47,18 +47,16 @@ class Reconciler:
         if self._monotonic() < self._due_s:
             return
         self._due_s = self._monotonic() + EVERY_S
-        unclear = {claim.node_uuid for claim in self._unsettled() if not self._settle(claim)}
-        if unclear:
-            self._mirror.read_nodes(unclear)
-
-    def _unsettled(self):
         before_s = self._scheduler.clock() - self._age_s
         nodes, claims = [*self._mirror.serverless.items()], []
         for begin in range(0, len(nodes), BATCH):
-            some = dict(nodes[begin : begin + BATCH])
+            batch = dict(nodes[begin : begin + BATCH])
             find = self._scheduler.nova_hosts.unsettled_claims
-            claims += self._scheduler.call(find, before_s, some)
-        return sorted(claims, key=lambda claim: claim.created_s)[:MAX_CHECKED]
+            claims += self._scheduler.call(find, before_s, batch)
+        oldest = sorted(claims, key=lambda claim: claim.created_s)[:MAX_CHECKED]
+        unclear = {claim.node_uuid for claim in oldest if not self._settle(claim)}
+        if unclear:
+            self._mirror.read_nodes(unclear)
 
     def _settle(self, claim):
         """End a claim that no server will use. Returns False if its node has to be read first."""

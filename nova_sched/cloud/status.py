@@ -48,7 +48,19 @@ class CloudStatus:
             self._left_out_cell(uuid, why, standing) for uuid, why in self._cells.left_out.items()
         ]
         hosts = [host for _, some in enabled for host in some]
-        parts = [self._api_database(), self._placement_part()]
+        placement_problem = None
+        database_problem = self._mirror.unreadable.get(API_DATABASE)
+        try:
+            self._placement.root_of(NOBODY)
+        except errors.SchedError as error:
+            placement_problem = str(error)
+        parts = [
+            {'part': part, 'reachable': problem is None, 'why': problem}
+            for part, problem in (
+                (API_DATABASE, database_problem),
+                ('Placement', placement_problem),
+            )
+        ]
         return {
             'ok': all(part['reachable'] for part in parts)
             and all(cell['state'] in (READABLE, 'disabled') for cell in cells)
@@ -111,15 +123,3 @@ class CloudStatus:
             'hosts': len(standing.get(uuid, ())),
             'taking': 0,
         }
-
-    def _api_database(self):
-        why = self._mirror.unreadable.get(API_DATABASE)
-        return {'part': API_DATABASE, 'reachable': why is None, 'why': why}
-
-    def _placement_part(self):
-        why = None
-        try:
-            self._placement.root_of(NOBODY)
-        except errors.SchedError as error:
-            why = str(error)
-        return {'part': 'Placement', 'reachable': why is None, 'why': why}

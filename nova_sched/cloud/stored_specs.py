@@ -33,7 +33,12 @@ class StoredSpecs:
         cell_uuid = next((cell.uuid for cell in self._cells if cell.server(server)), None)
         if text is None or cell_uuid is None:
             raise errors.NotFound(f'Server {server}')
-        spec = _read(text)
+        try:
+            spec = objects.from_primitive(json.loads(text))
+        except (ValueError, RecursionError) as error:
+            raise errors.MalformedObject('RequestSpec', f'it is not JSON: {error}') from error
+        if not isinstance(spec, objects.RequestSpec):
+            raise errors.MalformedObject('RequestSpec', 'it is another object')
         spec.instance_uuid = server
         spec.num_instances = 1
         spec.instance_group = self._group(server)
@@ -63,13 +68,3 @@ class StoredSpecs:
             members=sorted(row.members),
             hosts=sorted(hosts),
         )
-
-
-def _read(text):
-    try:
-        spec = objects.from_primitive(json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise errors.MalformedObject('RequestSpec', f'it is not JSON: {error}') from error
-    if not isinstance(spec, objects.RequestSpec):
-        raise errors.MalformedObject('RequestSpec', 'it is another object')
-    return spec
