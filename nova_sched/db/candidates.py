@@ -72,15 +72,13 @@ class SqlCandidates:
         """Delete candidates that expired before that time: a request only after all its
         candidates."""
         for overdue, table in ((OVERDUE, CANDIDATES), (OVERDUE_REQUESTS, CANDIDATE_REQUESTS)):
-            while self._drop_some(overdue, table, before_s) == CHUNK:
-                pass
-
-    def _drop_some(self, overdue, table, before_s):
-        with transaction(self._engine) as connection:
-            uuids = connection.scalars(overdue, {'before_s': before_s}).all()
-            if uuids:
-                connection.execute(sa.delete(table).where(table.c.uuid.in_(uuids)))
-            return len(uuids)
+            count = CHUNK
+            while count == CHUNK:
+                with transaction(self._engine) as connection:
+                    uuids = connection.scalars(overdue, {'before_s': before_s}).all()
+                    count = len(uuids)
+                    if uuids:
+                        connection.execute(sa.delete(table).where(table.c.uuid.in_(uuids)))
 
 
 def _row(candidate, request_uuid):

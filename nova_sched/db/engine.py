@@ -146,9 +146,8 @@ def _usable():
     with transactions.told_apart():
         try:
             yield
-        except (
-            sa.exc.ResourceClosedError
-        ) as error:  # the link was cut while the first connection was made
+        except sa.exc.ResourceClosedError as error:
+            # The link was cut while the first connection was made.
             raise errors.StoreUnavailable(transactions.first_line(error)) from error
         except (sa.exc.DBAPIError, db_error.DBError) as error:
             why = transactions.first_line(error)

@@ -158,10 +158,6 @@ class QuotaHold:
     amounts: Mapping[str, int]
 
 
-def no_limits(_project_id):
-    return {}
-
-
 class SqlJobTable:
     """Jobs and holds in the tables of nova_sched.db. May be used from any thread.
 
@@ -180,7 +176,7 @@ class SqlJobTable:
 
     # A job from its start to its end.
 
-    def open(self, entries, holds=(), limits=no_limits):
+    def open(self, entries, holds=(), limits=lambda _project_id: {}):
         """Store jobs and make the holds of their instances: all or nothing. Returns the stored
         entries.
 
@@ -205,7 +201,11 @@ class SqlJobTable:
     @repeated
     def _open(self, entries, holds, limits, known):
         with self._sessions.brief() as connection:
-            stored = self._known(connection, entries) if known else {}
+            stored = {}
+            if known:
+                for row in READ_JOBS.run(connection, {entry.uuid for entry in entries}):
+                    entry = JobEntry(**dict(zip(COLUMNS, row, strict=True)))
+                    stored[entry.uuid] = entry
             new = [entry for entry in entries if entry.uuid not in stored]
             rows = [
                 {name: getattr(entry, name) for name in COLUMNS}
@@ -219,11 +219,6 @@ class SqlJobTable:
                 connection, [hold for hold in holds if hold.instance_uuid not in kept], limits
             )
         return [stored.get(entry.uuid, entry) for entry in entries]
-
-    def _known(self, connection, entries):
-        rows = READ_JOBS.run(connection, {entry.uuid for entry in entries})
-        stored = [JobEntry(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
-        return {entry.uuid: entry for entry in stored}
 
     @repeated
     def settle(
@@ -263,20 +258,19 @@ class SqlJobTable:
             if seen not in (None, row['tries']):
                 return None
             (entry,) = _end(connection, [_entry(row)], state, now_s, host, tries, why, failures)
-            if follow:
-                self._store_new(connection, follow)
+            if follow:  # others of the same job wait for its row
+                uuids = [following.uuid for following in follow]
+                stored = {uuid for uuid, *_ in READ_JOBS.run(connection, uuids)}
+                new = [
+                    dataclasses.asdict(following)
+                    for following in follow
+                    if following.uuid not in stored
+                ]
+                if new:
+                    connection.execute(sa.insert(JOBS), new)
             if held and not (release and self._has_more(connection, entry.instance_uuid, known)):
                 quotas.give_back(connection, *_hold(row), {} if release else amounts)
         return entry
-
-    def _store_new(self, connection, entries):
-        """Store entries that are not there; others of the same job wait for its row."""
-        stored = {
-            uuid for uuid, *_ in READ_JOBS.run(connection, [entry.uuid for entry in entries])
-        }
-        new = [dataclasses.asdict(entry) for entry in entries if entry.uuid not in stored]
-        if new:
-            connection.execute(sa.insert(JOBS), new)
 
     @repeated
     def attempt(self, uuid):

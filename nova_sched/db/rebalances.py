@@ -396,7 +396,11 @@ def _next(connection, most, most_an_hour):
     """The move that may start now, or None; see SqlRebalances.take."""
     if connection.scalar(COUNT_FLYING) >= most:
         return None
-    may = most_an_hour is not None and _started(connection) < most_an_hour
+    may = False
+    if most_an_hour is not None:
+        periodic = connection.scalars(PERIODIC).all()
+        started = connection.scalar(COUNT_STARTED, {'periodic': periodic}) if periodic else 0
+        may = started < most_an_hour
     return connection.execute(NEXT if may else NEXT_BY_HAND).mappings().first()
 
 
@@ -418,12 +422,6 @@ def _advance(connection, row, state, **values):
         .values(_change(state, **values))
     )
     return _find(connection, row['uuid']) if changed.rowcount else None
-
-
-def _started(connection):
-    """The number of periodic moves that have started in the last hour."""
-    periodic = connection.scalars(PERIODIC).all()
-    return connection.scalar(COUNT_STARTED, {'periodic': periodic}) if periodic else 0
 
 
 def _is_due(connection, before_s):

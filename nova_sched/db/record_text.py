@@ -29,11 +29,16 @@ def dump(record):
     """Returns the text of a record, which has the form of engine.explain.decision_log.record."""
     short = dict(record)
     if 'filters' in short:
-        short['filters'] = [_short_filter(step) for step in short['filters']]
+        short['filters'] = [
+            step if any(_said(step)) else _numbers(step) for step in short['filters']
+        ]
     names = next((_names(host) for host in _hosts(record) if host.get('weights')), None)
     if names and all(_names(host) == names for host in _hosts(record) if 'weights' in host):
         short['weighers'] = names
-        short['placed'] = [_each_host(placed, _short_weights) for placed in record['placed']]
+        short['placed'] = [
+            _each_host(placed, lambda weights: [_figures(weight) for weight in weights])
+            for placed in record['placed']
+        ]
     return json.dumps(short, separators=(',', ':'))
 
 
@@ -41,22 +46,21 @@ def load(text):
     """Returns the record of a text, of this release or of an earlier one."""
     record = json.loads(text)
     if 'filters' in record:
-        record['filters'] = [_long_filter(step) for step in record['filters']]
+        record['filters'] = [
+            {**dict(zip(FILTER, step, strict=True)), **SILENT} if isinstance(step, list) else step
+            for step in record['filters']
+        ]
     names = record.pop('weighers', None)
     if names is not None:
-        record['placed'] = [
-            _each_host(placed, lambda weights: _long_weights(names, weights))
-            for placed in record['placed']
-        ]
+
+        def named(weights):
+            return [
+                {'weigher': name, **dict(zip(FIGURES, figures, strict=True))}
+                for name, figures in zip(names, weights, strict=True)
+            ]
+
+        record['placed'] = [_each_host(placed, named) for placed in record['placed']]
     return record
-
-
-def _short_filter(step):
-    return step if any(_said(step)) else _numbers(step)
-
-
-def _long_filter(step):
-    return {**dict(zip(FILTER, step, strict=True)), **SILENT} if isinstance(step, list) else step
 
 
 def _hosts(record):
@@ -81,14 +85,3 @@ def _each_host(placed, change):
         for alternate in placed['alternates']
     ]
     return changed
-
-
-def _short_weights(weights):
-    return [_figures(figures) for figures in weights]
-
-
-def _long_weights(names, weights):
-    return [
-        {'weigher': name, **dict(zip(FIGURES, figures, strict=True))}
-        for name, figures in zip(names, weights, strict=True)
-    ]

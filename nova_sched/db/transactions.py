@@ -84,7 +84,8 @@ def meaning(error, dialect=None):
     if (
         code in READ_ONLY | OUT_OF_TIME
         or isinstance(error, (*AWAY, operational))
-        or _is_lost(driver, dialect)
+        # The driver reports, in its own way, that the connection is lost.
+        or (dialect is not None and dialect.is_disconnect(driver, None, None))
     ):
         return errors.StoreUnavailable
     return None
@@ -124,11 +125,6 @@ def _code(driver):
         return state
     number = driver.args[0] if driver.args else None
     return number if isinstance(number, int) else None
-
-
-def _is_lost(driver, dialect):
-    """Whether the driver reports, in its own way, that the connection is lost."""
-    return dialect is not None and dialect.is_disconnect(driver, None, None)
 
 
 # Transactions, and the connections that they are on.
@@ -176,7 +172,10 @@ class Sessions:
         """
         with self._kept() as connection:
             if connection.dialect.name == 'sqlite':
-                _begin_sqlite(connection, reads)
+                # Begin directly, and notify oslo.db: its own BEGIN takes as long as a statement.
+                driver = connection.connection.driver_connection
+                driver.execute('BEGIN' if reads else 'BEGIN IMMEDIATE')
+                connection.info['in_transaction'] = True
             with connection.begin():
                 yield connection
 
@@ -240,12 +239,6 @@ def sessions(engine):
     if not hasattr(engine, 'shared_session'):
         engine.shared_session = SharedSession(engine)
     return engine.shared_session
-
-
-def _begin_sqlite(connection, reads):
-    """Begin directly, and notify oslo.db: its own BEGIN takes as long as a statement."""
-    connection.connection.driver_connection.execute('BEGIN' if reads else 'BEGIN IMMEDIATE')
-    connection.info['in_transaction'] = True
 
 
 # For the claims that a caller waits for, transactions in few messages and without SQLAlchemy. To a
