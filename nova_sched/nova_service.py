@@ -21,7 +21,6 @@ from nova_sched.cloud.cells import Cells
 from nova_sched.cloud.discovery import HostDiscovery
 from nova_sched.cloud.mirror import Intervals, Mirror, MirrorHooks
 from nova_sched.cloud.reconciler import Reconciler
-from nova_sched.cloud.routed_networks import RoutedNetworks
 from nova_sched.cloud.service_record import ServiceRecord
 from nova_sched.cloud.status import CloudStatus
 from nova_sched.conf import claims as claims_conf
@@ -100,7 +99,7 @@ class NovaReader:
         # The RoutedNetworks of requests; None: they do not matter.
         self.networks = None
         if conf.scheduler.query_placement_for_routed_network_aggregates:
-            self.networks = RoutedNetworks(neutron.client(conf), self.placement)
+            self.networks = neutron.RoutedNetworks(neutron.client(conf), self.placement)
         self.mirror = self._candidates = self._scheduler = None
 
     def before_refusal(self, requests, refusal):

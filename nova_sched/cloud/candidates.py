@@ -25,17 +25,20 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 
 from nova_sched import errors
-from nova_sched.cloud.candidate_query import queries
+from nova_sched.claim import PCPU, VCPU
 from nova_sched.filters.child_providers import ChildProviders
 from nova_sched.filters.required_traits import RequiredTraits
 from nova_sched.filters.resource_capacity import ResourceCapacity
 from nova_sched.logs import Problems
+from nova_sched.state.report import DISABLED_TRAIT
+from nova_sched.state.traits import OWNER
 
 LOG = logging.getLogger(__name__)
 
 # The rules that Placement judges too.
 JUDGED = frozenset(rule.__name__ for rule in (RequiredTraits, ResourceCapacity, ChildProviders))
 FRESH_S = 1.0  # for so long, an answer serves all requests of its kind
+MAX_CANDIDATES = 1000  # in an answer, as in Nova
 MOST_READ = 20  # nodes that one answer makes the mirror read
 
 
@@ -204,3 +207,65 @@ def _with_candidates(requests, candidates):
         )
         for request in requests
     ]
+
+
+# The query of a request.
+
+
+def queries(request, in_tree=None, zone=(), is_owned=False):
+    """Returns the queries of a request, in order: parameters by name. The next one is asked if the
+    one before finds nothing.
+
+    ``in_tree`` is the UUID of the only compute node that the caller allows, if there is one.
+    ``zone`` are the UUIDs of the aggregates of its availability zone. ``is_owned``: all providers
+    of Nova have the trait OWNER_NOVA.
+    """
+    owner = {OWNER} if is_owned else set()
+    request = request.from_nova() if is_owned else request
+    wanted = [request.resources]
+    if request.fallback_vcpus:
+        resources = {name: units for name, units in request.resources.items() if name != PCPU}
+        wanted.append({**resources, VCPU: request.fallback_vcpus})
+    # In the tree of a node, Placement finds nothing that is shared with it.
+    trees = [None] if in_tree is None else [in_tree, None]
+    return [
+        _query(request, resources, tree, zone, owner) for tree in trees for resources in wanted
+    ]
+
+
+def _query(request, resources, in_tree, zone, owner):
+    query = {
+        'limit': MAX_CANDIDATES,
+        'resources': _amounts(resources.items()),
+        'required': _traits(request.required_traits, request.forbidden_traits),
+        'root_required': _traits(
+            {*request.root_required, *owner}, {*request.root_forbidden, DISABLED_TRAIT}
+        ),
+        'in_tree': in_tree,
+        'member_of': _aggregates(request.destination, zone),
+        'same_subtree': [','.join(sorted(suffixes)) for suffixes in request.same_subtree],
+        'group_policy': request.group_policy if len(request.groups) > 1 else None,
+    }
+    for group in request.groups:
+        query[f'resources{group.suffix}'] = _amounts(group.resources)
+        query[f'required{group.suffix}'] = _traits(group.required, group.forbidden)
+        query[f'in_tree{group.suffix}'] = group.in_tree
+    return {name: value for name, value in query.items() if value}
+
+
+def _amounts(amounts):
+    return ','.join(f'{name}:{units}' for name, units in sorted(amounts))
+
+
+def _traits(required, forbidden):
+    return ','.join([*sorted(required), *(f'!{trait}' for trait in sorted(forbidden))])
+
+
+def _aggregates(destination, zone):
+    """Placement takes sets of aggregates: the provider is in one of each, and in none of the
+    forbidden ones."""
+    sets = [*destination.aggregates, zone] if destination else [zone]
+    parameters = [f'in:{",".join(sorted(aggregates))}' for aggregates in sets if aggregates]
+    if destination and destination.forbidden_aggregates:
+        parameters.append(f'!in:{",".join(sorted(destination.forbidden_aggregates))}')
+    return parameters

@@ -23,13 +23,14 @@ from nova_sched.claims import nova_node
 from nova_sched.claims.values import NAMELESS
 from nova_sched.cloud import node_report
 from nova_sched.cloud.placement import NodeProviders
-from nova_sched.cloud.survey import Survey
 from nova_sched.state.report import ReportOrder
 
 LOG = logging.getLogger(__name__)
 
 NOT_FOUND = 404
 BATCH = 200  # nodes that are read and reported at once
+# A summary of all trees costs Placement as much as to read one in a hundred of them in full.
+FEW, SHARE = 30, 0.01
 
 
 @dataclasses.dataclass(slots=True)
@@ -76,6 +77,58 @@ class CellView:
             facts.pop(uuid, None)
         self.again.discard(uuid)
         return self.stamps.pop(uuid, (None,))[0]
+
+
+class Survey:
+    """All provider trees at one moment, and what is used of them: two requests, so that most nodes
+    need only one more.
+
+    ``seen`` are the generations that nodes had before they were read.
+    """
+
+    def __init__(self, placement, seen):
+        self.seen, self._placement = seen, placement
+        self._trees = placement.provider_trees()
+        self._summaries = None
+
+    def summarize(self, nodes):
+        """Read what is used, unless that was done, or would cost more than reading this number of
+        nodes in full."""
+        if self._summaries is None and nodes > max(FEW, len(self._trees) * SHARE):
+            self._summaries = {}
+            self._summaries = self._placement.summaries()
+
+    def generations(self, root_uuid):
+        """The generations of the providers of a tree; none if there is no such tree."""
+        tree = self._trees.get(root_uuid, {})
+        return {uuid: provider['generation'] for uuid, provider in tree.items()}
+
+    def used(self, root_uuid):
+        """What is used of the root of a tree; None if it has not summaries of all its
+        providers."""
+        tree = self._trees.get(root_uuid)
+        if not (tree and self._summaries and tree.keys() <= self._summaries.keys()):
+            return None
+        return {name: some for name, some in self._summaries[root_uuid].used.items() if some}
+
+    def node(self, uuid, held):
+        """The NodeProviders of a compute node, with one request for each of its providers.
+        ``held`` says what its consumers are allocated from the root, by consumer."""
+        tree = self._trees[uuid]
+        return NodeProviders(
+            uuid,
+            {
+                name: {
+                    'parent_provider_uuid': provider['parent_provider_uuid'],
+                    'inventories': self._placement.inventories(name),
+                    'traits': self._summaries[name].traits,
+                }
+                for name, provider in tree.items()
+            },
+            self.generations(uuid),
+            {uuid: held},
+            {name: self._summaries[name].used for name in tree},
+        )
 
 
 class NodeReader:

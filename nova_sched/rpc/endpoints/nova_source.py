@@ -55,7 +55,7 @@ REPORTING = ('update_resource_stats', 'update_service', 'remove_node')
 
 class NovaSourceEndpoint(SchedulerEndpoint):
     """As SchedulerEndpoint; ``mirror`` (cloud.mirror.Mirror) reads what a cast is about,
-    ``networks`` (cloud.routed_networks.RoutedNetworks) finds the aggregates of requested networks;
+    ``networks`` (cloud.neutron.RoutedNetworks) finds the aggregates of requested networks;
     None: any host will do. ``notifications`` (rpc.notifications.Notifications) tells of calls;
     None: none are wanted.
 

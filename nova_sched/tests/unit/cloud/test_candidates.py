@@ -18,8 +18,7 @@ import threading
 import pytest
 
 from nova_sched import errors
-from nova_sched.cloud.candidate_query import queries
-from nova_sched.cloud.candidates import CandidateReader
+from nova_sched.cloud.candidates import CandidateReader, queries
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import report, request, uuid_of

@@ -19,7 +19,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
-from nova_sched.cloud import mirror, survey
+from nova_sched.cloud import mirror, node_reader
 from nova_sched.cloud.mirror import Intervals, Mirror, MirrorHooks
 from nova_sched.cloud.placement import NodeProviders
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
@@ -126,7 +126,7 @@ def test_the_first_poll_reads_everything(make):
     assert {node.cell_uuid for node in cloud.world.cluster} == {CELL}
 
 
-MANY_HOSTS = [f'host-{number}' for number in range(2, survey.FEW + 3)]
+MANY_HOSTS = [f'host-{number}' for number in range(2, node_reader.FEW + 3)]
 LAST = MANY_HOSTS[-1]
 
 

@@ -16,7 +16,7 @@ import types
 import pytest
 
 from nova_sched import errors
-from nova_sched.cloud.routed_networks import FOR_TENANTS, RoutedNetworks
+from nova_sched.cloud.neutron import FOR_TENANTS, RoutedNetworks
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_neutron import client_of, served
 from nova_sched.tests.rows import each

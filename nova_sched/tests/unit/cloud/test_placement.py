@@ -14,12 +14,12 @@
 import pytest
 
 from nova_sched import errors
+from nova_sched.cloud.node_reader import FEW, Survey
 from nova_sched.cloud.placement import (
     ConsumerAllocations,
     NodeProviders,
     ProviderSummary,
 )
-from nova_sched.cloud.survey import FEW, Survey
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, client_of, served
 
