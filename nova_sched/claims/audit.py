@@ -18,14 +18,15 @@ import collections
 
 from nova_sched.claim import PLANNED
 from nova_sched.claims import findings as kind
-from nova_sched.claims.audit_moves import moves
 from nova_sched.claims.audit_pieces import as_claimed, overdrawn, shared
 from nova_sched.claims.findings import ERROR, NOTE, AuditFinding
 from nova_sched.claims.reconcile import keeps_source
+from nova_sched.db import rebalances
 from nova_sched.state.request import AFFINITY
 
 LATE_S = 300.0  # a claim overdue for longer is an error: schedulers end them every 20 s
 DAY_S = 86400.0
+LONG_S = 3600.0  # a move in flight for less is nothing to tell
 
 
 def audit(snapshot, now_s, before=None):
@@ -45,7 +46,7 @@ def audit(snapshot, now_s, before=None):
         *_not_listed(snapshot, before),
         *_policies(snapshot),
         *_open(snapshot, now_s),
-        *moves(snapshot, now_s),
+        *_moves(snapshot, now_s),
         *_strays(snapshot),
         *_exclusive_domains(snapshot),
     ]
@@ -227,7 +228,7 @@ def _open(snapshot, now_s):
     of_rebalances = {move.uuid for move in snapshot.moves}
     for claim in snapshot.claims:
         if claim.request_id in of_rebalances:
-            continue  # see audit_moves
+            continue  # see _moves
         since_s = claim.created_s if claim.expires_s is None else claim.expires_s
         if claim.move and counts[claim.consumer_uuid] > 1 and claim.created_s + DAY_S <= now_s:
             days = int((now_s - claim.created_s) // DAY_S)
@@ -242,6 +243,73 @@ def _open(snapshot, now_s):
             yield AuditFinding(
                 kind.OPEN_RESIZE, words, since_s, None, NOTE, **_of(claim, snapshot)
             )
+
+
+# Moves of rebalances: claims that wait for their end, and servers without a claim where a move has
+# brought them.
+
+
+def _moves(snapshot, now_s):
+    """Findings on the moves of a Snapshot; ``now_s`` in seconds since the epoch."""
+    claims = collections.defaultdict(list)
+    for claim in snapshot.claims:
+        claims[claim.consumer_uuid].append(claim)
+    for move in snapshot.moves:
+        held = claims[move.server]
+        own = next((claim for claim in held if claim.request_id == move.uuid), None)
+        if own is not None and own.move:
+            yield from _unsettled_move(snapshot, move, own, now_s)
+        elif all(claim.node_uuid != move.destination for claim in held):
+            yield from _unclaimed_move(snapshot, move, held)
+
+
+def _unsettled_move(snapshot, move, claim, now_s):
+    """The destination has the claim, and the move is not settled."""
+    if move.state not in rebalances.IN_FLIGHT:
+        rest = (
+            'the host lists the server all the same, and its reports decide'
+            if claim.is_confirmed
+            else 'the claim ends when it expires'
+        )
+        yield _move_finding(
+            snapshot, move, kind.MOVING, NOTE, f'is {move.state}, but {rest}', claim
+        )
+    elif now_s - move.started_s >= LONG_S:
+        rest = (
+            'the host lists the server, and no conductor has said that the move has ended'
+            if claim.is_confirmed
+            else 'the claim is renewed as long as a conductor says that the move runs'
+        )
+        minutes = int((now_s - move.started_s) // 60)
+        words = f'is {move.state}, and was started {minutes} minutes ago: {rest}'
+        yield _move_finding(snapshot, move, kind.MOVING, NOTE, words, claim)
+
+
+def _unclaimed_move(snapshot, move, claims):
+    """The server has no claim on the destination."""
+    node = snapshot.nodes.get(move.destination)
+    listed = (node is not None and node.report is not None and node.report.instances) or ()
+    if move.state == rebalances.HANDED_OVER and (claims or move.server in listed):
+        why = move.why or 'the claim has ended, and a scheduler makes it again within seconds'
+        severity = ERROR if move.why else NOTE
+        yield _move_finding(snapshot, move, kind.UNCLAIMED, severity, f'runs: {why}')
+    elif move.state == rebalances.CONFIRMED and move.why and move.server in listed:
+        yield _move_finding(snapshot, move, kind.UNCLAIMED, ERROR, f'has ended: {move.why}')
+
+
+def _move_finding(snapshot, move, name, severity, words, claim=None):
+    node = snapshot.nodes.get(move.destination)
+    return AuditFinding(
+        name,
+        f'move {move.uuid} of rebalance {move.rebalance_uuid} to it {words}',
+        move.state,
+        None,
+        severity,
+        node_uuid=move.destination,
+        host=node and node.host,
+        consumer_uuid=move.server,
+        claim_uuid=claim and claim.uuid,
+    )
 
 
 # Server groups.
