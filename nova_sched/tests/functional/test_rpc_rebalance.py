@@ -21,9 +21,9 @@ from nova_sched.db.rebalances import CONFIRMED, HANDED_OVER, REFUSED, REVERTED, 
 from nova_sched.extensions.optimize import bus as moves
 from nova_sched.extensions.optimize.moves import DONE, FAILED, RUNNING
 from nova_sched.extensions.optimize.rebalance import Move
-from nova_sched.extensions.simulator.mover import SimulatedMigrations, SimulatedMover
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, spec
+from nova_sched.tests.simulated_mover import SimulatedMigrations, SimulatedMover
 
 ONE, TWO = uuid_of('one'), uuid_of('two')
 

@@ -29,7 +29,6 @@ from nova_sched.db import engine as db_engine
 from nova_sched.db.rebalances import CONFIRMED, REFUSED, REVERTED, SqlRebalances
 from nova_sched.extensions.simulator import conductor, session
 from nova_sched.extensions.simulator.machines import Plan, machines
-from nova_sched.extensions.simulator.mover import SimulatedMigrations, SimulatedMover
 from nova_sched.extensions.simulator.simulated_hosts import CallPool, SimulatedHosts
 from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc.client import ClaimsClient, SchedulerClient, StatsClient
@@ -37,6 +36,7 @@ from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.integration import audit
 from nova_sched.tests.integration.cloud import Cloud
 from nova_sched.tests.integration.stage import upgraded
+from nova_sched.tests.simulated_mover import SimulatedMigrations, SimulatedMover
 
 HOSTS, SERVERS, SOURCES = 200, 260, 35
 LARGE, SMALL = TraceFlavor('large', 16, 16 * 1024), TraceFlavor('small', 1, 1024)
