@@ -17,9 +17,7 @@ import uuid
 import sqlalchemy as sa
 
 from nova_sched.db.tables import CANDIDATE_REQUESTS, CANDIDATES
-from nova_sched.db.transactions import transaction
-
-CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
+from nova_sched.db.transactions import CHUNK, delete_in_chunks, transaction
 
 READ = (
     sa.select(CANDIDATES, CANDIDATE_REQUESTS.c.expires_s, CANDIDATE_REQUESTS.c.spec)
@@ -72,13 +70,7 @@ class SqlCandidates:
         """Delete candidates that expired before that time: a request only after all its
         candidates."""
         for overdue, table in ((OVERDUE, CANDIDATES), (OVERDUE_REQUESTS, CANDIDATE_REQUESTS)):
-            count = CHUNK
-            while count == CHUNK:
-                with transaction(self._engine) as connection:
-                    uuids = connection.scalars(overdue, {'before_s': before_s}).all()
-                    count = len(uuids)
-                    if uuids:
-                        connection.execute(sa.delete(table).where(table.c.uuid.in_(uuids)))
+            delete_in_chunks(self._engine, table, overdue, before_s=before_s)
 
 
 def _row(candidate, request_uuid):

@@ -19,11 +19,10 @@ import sqlalchemy as sa
 
 from nova_sched.db import clock, record_text
 from nova_sched.db.tables import TRAILS
-from nova_sched.db.transactions import transaction
+from nova_sched.db.transactions import CHUNK, delete_in_chunks, transaction
 
 PAGE = 500  # records that one statement reads
 REFUSED = 'refused'  # an outcome
-CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
 
 READ = (
     sa.select(TRAILS.c.trail)
@@ -109,18 +108,9 @@ class SqlDecisionLog:
     def forget(self, before_s, most_placed=None):
         """Delete the records from before that time, and the oldest of placed requests beyond
         ``most_placed`` (None: no limit)."""
-        self._delete(OVERDUE, before_s)
+        delete_in_chunks(self._engine, TRAILS, OVERDUE, before_s=before_s)
         if most_placed is not None:
             with transaction(self._engine) as connection:
                 full_s = connection.scalar(LAST_PLACED.offset(most_placed))
             if full_s is not None:
-                self._delete(PLACED_BEFORE, full_s)
-
-    def _delete(self, query, before_s):
-        count = CHUNK
-        while count == CHUNK:
-            with transaction(self._engine) as connection:
-                rows = connection.scalars(query, {'before_s': before_s}).all()
-                count = len(rows)
-                if rows:
-                    connection.execute(sa.delete(TRAILS).where(TRAILS.c.uuid.in_(rows)))
+                delete_in_chunks(self._engine, TRAILS, PLACED_BEFORE, before_s=full_s)

@@ -25,6 +25,7 @@ from nova_sched import errors
 from nova_sched.db import clock, quotas
 from nova_sched.db.tables import JOBS, QUOTA_HOLDS, QUOTA_USAGE
 from nova_sched.db.transactions import (
+    CHUNK,
     THERE,
     DeleteRows,
     InsertRows,
@@ -36,8 +37,6 @@ from nova_sched.db.transactions import (
 QUEUED, DONE, FAILED, CANCELLED = 'queued', 'done', 'failed', 'cancelled'
 ENDS = (DONE, FAILED, CANCELLED)
 CREATE = 'create'
-
-CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
 
 PUT_JOBS, DROP_JOBS = InsertRows(JOBS), DeleteRows(JOBS)
 COLUMNS = tuple(JOBS.columns.keys())

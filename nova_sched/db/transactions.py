@@ -141,6 +141,20 @@ def transaction(engine):
         yield connection
 
 
+CHUNK = 500  # rows deleted in one transaction, so that other transactions wait only briefly
+
+
+def delete_in_chunks(engine, table, query, **given):
+    """Delete the rows of a table whose UUIDs the query finds, which is limited to CHUNK."""
+    count = CHUNK
+    while count == CHUNK:
+        with transaction(engine) as connection:
+            uuids = connection.scalars(query, given).all()
+            count = len(uuids)
+            if uuids:
+                connection.execute(sa.delete(table).where(table.c.uuid.in_(uuids)))
+
+
 # Calls a method again while other transactions stop it: nothing is done by then. The 20th
 # StoreBusy is raised.
 repeated = oslo_db_api.wrap_db_retry(

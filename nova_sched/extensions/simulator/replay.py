@@ -63,9 +63,8 @@ class Refusal:
 
     requests: int = 0
     servers: int = 0
-    asked: collections.Counter = dataclasses.field(
-        default_factory=collections.Counter
-    )  # of (flavor, zone)
+    # Of (flavor, zone).
+    asked: collections.Counter = dataclasses.field(default_factory=collections.Counter)
 
 
 @dataclasses.dataclass(slots=True)
@@ -161,7 +160,10 @@ class Replay:
                 tally.add(arrival, zone, boot)
                 tally.took_s = time.monotonic() - begin_s
                 self._watch(tally)
-                self._schedule_departures(arrival, uuids, boot.hosts)
+                for instance, lifetime_s in zip(uuids, arrival.lifetimes_s, strict=True):
+                    if instance in boot.hosts and lifetime_s is not None:
+                        departure = boot.hosts[instance], instance
+                        self._clock.at(arrival.time_s + lifetime_s, departure)
             tally.history.append((now_s, use_by_zone(self._hosts.nodes.values())))
         tally.took_s = time.monotonic() - begin_s
         return tally
@@ -186,11 +188,6 @@ class Replay:
 
     def _boot(self, arrival, zone, uuids):
         return self._conductors.boot(conductor.spec(arrival.flavor, uuids, zone), uuids)
-
-    def _schedule_departures(self, arrival, uuids, hosts):
-        for instance, lifetime_s in zip(uuids, arrival.lifetimes_s, strict=True):
-            if instance in hosts and lifetime_s is not None:
-                self._clock.at(arrival.time_s + lifetime_s, (hosts[instance], instance))
 
 
 def use_by_zone(nodes):

@@ -81,9 +81,9 @@ def cpus_of(amounts: Amounts) -> int:
     return amounts.get(VCPU, 0) + amounts.get(PCPU, 0)
 
 
-def is_less(some: Amounts, amounts: Amounts) -> bool:
-    """Whether some amounts do not contain others."""
-    return any(some.get(name, 0) < amount for name, amount in amounts.items())
+def is_less(available: Amounts, amounts: Amounts) -> bool:
+    """Whether the available amounts do not contain others."""
+    return any(available.get(name, 0) < amount for name, amount in amounts.items())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -686,11 +686,6 @@ class Life:
         self._chance = random.Random(f'{cloud.seed} {server.name}')
         self._requests = 0  # of users
 
-    @property
-    def _request_id(self) -> str:
-        """As in Nova, all calls for one request of a user have its ID."""
-        return f'req-{self.server.name}-{self._requests}'
-
     def run(self) -> None:
         cloud, server, chance = self.cloud, self.server, self._chance
         try:
@@ -714,10 +709,12 @@ class Life:
         """Call until it is answered. Raises what the scheduler raises, and NoAnswer."""
         cloud, server = self.cloud, self.server
         cloud.ledger.forget(server.name)
+        # As in Nova, all calls for one request of a user have its ID.
+        request_id = f'req-{server.name}-{self._requests}'
         for left in reversed(range(tries)):
             cloud.take_time(self.process, 0.001)
             try:
-                answer = cloud.bus.call(namespace, method, self._request_id, **args)
+                answer = cloud.bus.call(namespace, method, request_id, **args)
                 cloud.say(f'{server.name}: {method} is answered', server.name)
                 return answer
             except (errors.NoAnswer, errors.StoreUnavailable, errors.Outdated) as error:
