@@ -12,12 +12,14 @@
 """Decision records in the database: written in batches, read by request, deleted by age; those of
 placed requests by number, too."""
 
+import json
+import operator
 import sys
 import uuid
 
 import sqlalchemy as sa
 
-from nova_sched.db import clock, record_text
+from nova_sched.db import clock
 from nova_sched.db.tables import TRAILS
 from nova_sched.db.transactions import CHUNK, delete_in_chunks, transaction
 
@@ -70,7 +72,7 @@ class SqlDecisionLog:
                 'request_id': record['request_id'],
                 'time_s': record['time'],
                 'placed_s': None if record['outcome'] == REFUSED else record['time'],
-                'trail': record_text.dump(record),
+                'trail': dump(record),
             }
             for record in records
         ]
@@ -80,10 +82,7 @@ class SqlDecisionLog:
     def read(self, request_id):
         """The records of a request, oldest first."""
         with transaction(self._engine) as connection:
-            return [
-                record_text.load(text)
-                for text in connection.scalars(READ, {'request_id': request_id})
-            ]
+            return [load(text) for text in connection.scalars(READ, {'request_id': request_id})]
 
     def newest_first(self, since_s=0, refused=False):
         """The records from that time on, one after the other, newest first; with ``refused``, only
@@ -95,7 +94,7 @@ class SqlDecisionLog:
                 page = connection.execute(
                     query, {'since_s': since_s, 'time_s': last[0], 'uuid': last[1]}
                 ).all()
-            yield from (record_text.load(row.trail) for row in page)
+            yield from (load(row.trail) for row in page)
             if len(page) < PAGE:
                 return
             last = page[-1].time_s, page[-1].uuid
@@ -114,3 +113,75 @@ class SqlDecisionLog:
                 full_s = connection.scalar(LAST_PLACED.offset(most_placed))
             if full_s is not None:
                 delete_in_chunks(self._engine, TRAILS, PLACED_BEFORE, before_s=full_s)
+
+
+# The text of a record, without names that repeat. A filter that gave no reason is a list of its
+# name and numbers. The weights of the placed hosts are lists of numbers, and the names of the
+# weighers stand once. That halves the text, of which there may be one for each decision.
+
+FILTER = 'filter', 'seen', 'left'
+SILENT = {'why': '', 'removed': [], 'nearest': None, 'nearest_why': ''}
+FIGURES = 'raw', 'normalised', 'multiplier', 'weight'
+_numbers, _said, _figures = (operator.itemgetter(*names) for names in (FILTER, SILENT, FIGURES))
+
+
+def dump(record):
+    """Returns the text of a record, which has the form of engine.explain.decision_log.record."""
+    short = dict(record)
+    if 'filters' in short:
+        short['filters'] = [
+            step if any(_said(step)) else _numbers(step) for step in short['filters']
+        ]
+    names = next((_names(host) for host in _hosts(record) if host.get('weights')), None)
+    if names and all(_names(host) == names for host in _hosts(record) if 'weights' in host):
+        short['weighers'] = names
+        short['placed'] = [
+            _each_host(placed, lambda weights: [_figures(weight) for weight in weights])
+            for placed in record['placed']
+        ]
+    return json.dumps(short, separators=(',', ':'))
+
+
+def load(text):
+    """Returns the record of a text, of this release or of an earlier one."""
+    record = json.loads(text)
+    if 'filters' in record:
+        record['filters'] = [
+            {**dict(zip(FILTER, step, strict=True)), **SILENT} if isinstance(step, list) else step
+            for step in record['filters']
+        ]
+    names = record.pop('weighers', None)
+    if names is not None:
+
+        def named(weights):
+            return [
+                {'weigher': name, **dict(zip(FIGURES, figures, strict=True))}
+                for name, figures in zip(names, weights, strict=True)
+            ]
+
+        record['placed'] = [_each_host(placed, named) for placed in record['placed']]
+    return record
+
+
+def _hosts(record):
+    for placed in record.get('placed', ()):
+        yield placed
+        yield from placed['alternates']
+
+
+def _names(host):
+    return [weight['weigher'] for weight in host['weights']]
+
+
+def _each_host(placed, change):
+    """A placed instance with other ``weights`` of its host and of its alternates."""
+    changed = dict(placed)
+    if 'weights' in changed:
+        changed['weights'] = change(changed['weights'])
+    changed['alternates'] = [
+        {**alternate, 'weights': change(alternate['weights'])}
+        if 'weights' in alternate
+        else alternate
+        for alternate in placed['alternates']
+    ]
+    return changed

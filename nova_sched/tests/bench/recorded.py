@@ -17,7 +17,7 @@ import time
 
 from nova_sched import service
 from nova_sched.conf import CONF
-from nova_sched.db import record_text
+from nova_sched.db import decision_log
 from nova_sched.engine.cycle import Order
 from nova_sched.engine.explain import reasons
 from nova_sched.engine.explain.decision_log import PLACED, DecisionLog, record
@@ -42,7 +42,7 @@ class Records:
         self._log.put(lambda: record(order, PLACED, 0.0, reasons.placement(decision, answer)))
 
     def write(self, records):
-        self.records = [record_text.dump(one) for one in records]
+        self.records = [decision_log.dump(one) for one in records]
 
     def flush(self):
         """What the decision log's thread does."""

@@ -15,9 +15,9 @@ import json
 
 import pytest
 
-from nova_sched.db import record_text
+from nova_sched.db import decision_log
 
-SILENT = {'filter': 'A', 'seen': 9, 'left': 9, **record_text.SILENT}
+SILENT = {'filter': 'A', 'seen': 9, 'left': 9, **decision_log.SILENT}
 SAYS = {**SILENT, 'left': 0, 'why': 'full', 'removed': ['a'], 'nearest': 'a', 'nearest_why': '1'}
 
 
@@ -52,17 +52,17 @@ RECORDS = {
 @pytest.mark.parametrize('record', RECORDS.values(), ids=RECORDS)
 def test_what_is_read_is_what_was_written(record):
     before = json.dumps(record)
-    assert record_text.load(record_text.dump(record)) == record
+    assert decision_log.load(decision_log.dump(record)) == record
     assert json.dumps(record) == before
 
 
 @pytest.mark.parametrize('record', RECORDS.values(), ids=RECORDS)
 def test_the_text_of_an_earlier_release(record):
-    assert record_text.load(json.dumps(record)) == record
+    assert decision_log.load(json.dumps(record)) == record
 
 
 def test_names_stand_once():
-    text = record_text.dump(
+    text = decision_log.dump(
         {'filters': [SILENT] * 5, 'placed': [placed(*[weights('Weigher')] * 3)]}
     )
     assert (text.count('Weigher'), text.count('nearest'), text.count('normalised')) == (1, 0, 0)

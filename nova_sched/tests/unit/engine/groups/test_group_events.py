@@ -19,7 +19,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED as STATE_PLANNED
-from nova_sched.db import record_text
+from nova_sched.db import decision_log
 from nova_sched.engine.groups.group_events import (
     BUILD,
     CONFLICT,
@@ -166,7 +166,7 @@ def test_the_decision_log_keeps_refused_plans(cloud, told):
         'details': refusal.value.details,
     }
     assert kept['asked']['project_id'] == group.project_id
-    assert json.loads(record_text.dump(kept))['group'] == kept['group']
+    assert json.loads(decision_log.dump(kept))['group'] == kept['group']
 
 
 def test_a_refused_dry_run_is_not_kept(cloud, told):
