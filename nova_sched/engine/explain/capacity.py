@@ -56,10 +56,18 @@ class Capacity:
 
 def room(rules, hosts, request, default_zone):
     """Evaluate all hosts once. Runs in the loop, for as long as several decisions take."""
-    request = _one_more(rules, request)
-    rows, group = survivors(rules, hosts, request).rows(), request.group
+    group, request = request.group, judged(rules, request)
+    if group is not None:
+        # For a new instance: another such instance is in its server group already.
+        group = dataclasses.replace(group, members=group.members | {GUEST})
+    request = dataclasses.replace(request, instance_uuid=str(uuid.uuid4()), group=group)
+    rows = survivors(rules, hosts, request).rows()
     slots, firsts = np.unique(hosts.aggregate_set[rows], return_index=True)
     counts = _by_figures(rules, hosts, request, rows)
+    # Whether a claim takes more than the free amounts of resource classes show.
+    has_parts = bool(
+        request.pieces or request.groups or not hosts.child_classes.isdisjoint(request.resources)
+    )
     return Capacity(
         request=request,
         nodes=[hosts.nodes[row].uuid for row in rows.tolist()],
@@ -69,17 +77,9 @@ def room(rules, hosts, request, default_zone):
             slot: _places(hosts.aggregates.of(hosts.nodes[rows[first]].host), default_zone)
             for slot, first in zip(slots.tolist(), firsts.tolist(), strict=True)
         },
-        kinds=_kinds(hosts, request, rows, counts) if _has_parts(hosts, request) else None,
+        kinds=_kinds(hosts, request, rows, counts) if has_parts else None,
         together=group is not None and group.policy == AFFINITY and not group.hosts,
     )
-
-
-def _one_more(rules, request):
-    """The request for a new instance. Another such instance is in its server group already."""
-    group, request = request.group, judged(rules, request)
-    if group is not None:
-        group = dataclasses.replace(group, members=group.members | {GUEST})
-    return dataclasses.replace(request, instance_uuid=str(uuid.uuid4()), group=group)
 
 
 def judged(rules, request):
@@ -98,13 +98,6 @@ def judged(rules, request):
 def _places(aggregates, default_zone):
     named = [(aggregate.id, aggregate.name) for aggregate in aggregates]
     return sorted(zones(aggregates) or {default_zone}), named
-
-
-def _has_parts(hosts, request):
-    """Whether a claim takes more than the free amounts of resource classes show."""
-    return bool(
-        request.pieces or request.groups or not hosts.child_classes.isdisjoint(request.resources)
-    )
 
 
 def _kinds(hosts, request, rows, counts):

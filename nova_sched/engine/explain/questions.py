@@ -102,7 +102,14 @@ class Questions:
 
     def _node(self, hosts, request, row):
         rules = self._placer.rules
-        verdicts = _narrow(hosts, request, row)
+        narrowing = _Verdicts(len(hosts), row)
+        narrow(narrowing, hosts, request)
+        verdicts = [
+            _told(name, PASSES)
+            if passes
+            else _told(name, REFUSES, reasons.narrowed(name, hosts, request))
+            for name, passes in narrowing.told
+        ]
         chained = chain(rules, request)
         verdicts += [
             _verdict(rule, hosts, request, row) if rule in chained else _told(rule.name, SKIPPED)
@@ -190,17 +197,6 @@ class _Verdicts(CandidateSet):
 
     def keep(self, name, verdict, rows=None):
         self.told.append((name, verdict is True or bool(verdict[self.row])))
-
-
-def _narrow(hosts, request, row):
-    candidates = _Verdicts(len(hosts), row)
-    narrow(candidates, hosts, request)
-    return [
-        _told(name, PASSES)
-        if passes
-        else _told(name, REFUSES, reasons.narrowed(name, hosts, request))
-        for name, passes in candidates.told
-    ]
 
 
 def _verdict(rule, hosts, request, row):

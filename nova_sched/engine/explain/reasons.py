@@ -170,16 +170,14 @@ def reason(judged, size, with_hosts=0, instances=1, left_out=0):
     that cannot be used, and are not in ``size``.
     """
     text = _reason(judged, size, with_hosts, instances)
-    more = f' {_left_out(left_out)}' if left_out else ''
+    more = ''
+    if left_out:
+        more = (
+            f' {left_out} more {"is" if left_out == 1 else "are"} left out: '
+            'nova-sched-manage cloud status has the reasons.'
+        )
     most = MAX_REASON - len(more)
     return (text if len(text) <= most else f'{text[: most - 1]}…') + more
-
-
-def _left_out(number):
-    return (
-        f'{number} more {"is" if number == 1 else "are"} left out: '
-        'nova-sched-manage cloud status has the reasons.'
-    )
 
 
 def _reason(judged, size, with_hosts, instances):

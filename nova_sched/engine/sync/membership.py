@@ -57,7 +57,13 @@ class SchedulerMembership:
             return
         now_s = self._clock()
         if not self._heartbeats:
-            self._remove_dead(now_s)
+            # Drop the rows of processes of this host that were killed: this one may replace them.
+            # A live process whose row is dropped by mistake, because it has process IDs of its
+            # own, writes it again with its next heartbeat.
+            for row in self._store.alive(now_s - KEPT_S):
+                is_other = row.host == self._host and row.pid != self._pid
+                if is_other and not psutil.pid_exists(row.pid):
+                    self._store.remove(row.uuid)
         self._store.write(
             SchedulerFacts(self.uuid, self._host, self._pid, self._started_s, now_s, figures)
         )
@@ -75,16 +81,6 @@ class SchedulerMembership:
         self.position_and_count = (
             (alive.index(self.uuid), len(alive)) if self.uuid in alive else (0, 1)
         )
-
-    def _remove_dead(self, now_s):
-        """Drop the rows of processes of this host that were killed: this one may replace them.
-
-        A live process whose row is dropped by mistake, because it has process IDs of its own,
-        writes it again with its next heartbeat.
-        """
-        for row in self._store.alive(now_s - KEPT_S):
-            if row.host == self._host and row.pid != self._pid and not psutil.pid_exists(row.pid):
-                self._store.remove(row.uuid)
 
     def forget(self):
         """Drop the rows of processes that ended long ago. Raises StoreUnavailable."""

@@ -56,7 +56,10 @@ class NovaHosts:
         it a moment after a service is enabled.
         """
         hosts, now_s = self._cluster.hosts, self._clock()
-        self._leave_out(cell_uuid, left_out)
+        known_left_out = self._left_out.get(cell_uuid, {})
+        for uuid in known_left_out.keys() | left_out.keys():
+            self._cluster.leave_out(uuid, left_out[uuid][1] if uuid in left_out else None)
+        self._left_out[cell_uuid] = dict(left_out)
         self._oldest[cell_uuid] = oldest_version
         self._require_owner()
         not_up = {**not_up, **self._hosts_left_out(not_up, left_out)}
@@ -97,12 +100,6 @@ class NovaHosts:
         if is_owned != self._cluster.hosts.is_owned:
             self._cluster.hosts.is_owned = is_owned
             self._cluster.hosts.forget()
-
-    def _leave_out(self, cell_uuid, left_out):
-        before = self._left_out.get(cell_uuid, {})
-        for uuid in before.keys() | left_out.keys():
-            self._cluster.leave_out(uuid, left_out[uuid][1] if uuid in left_out else None)
-        self._left_out[cell_uuid] = dict(left_out)
 
     def _hosts_left_out(self, not_up, left_out):
         """The ServiceFacts of the hosts of which all nodes were always left out, by host: no
@@ -193,7 +190,11 @@ class NovaHosts:
             claims = node.claims if node is not None else {}
             if not claims:
                 usages[uuid] = {NAMELESS: used, **{instance: {} for instance in instances}}
-            elif claims.keys() == instances and all(map(_is_settled, claims.values())):
+            elif claims.keys() == instances and all(
+                # Nothing is open on the claim of a server that Nova has built.
+                claim.is_confirmed and not (claim.resizing or claim.uncounted)
+                for claim in claims.values()
+            ):
                 held = {consumer: claim.resources for consumer, claim in claims.items()}
                 total = sums(held.values())
                 if {name: some for name, some in total.items() if some} == used:
@@ -273,8 +274,3 @@ class NovaHosts:
         ended = self._store.release([claim.key], selector=ClaimSelector(row=claim)).changed
         self._state_sync.dropped(ended, 'no server will use')
         return bool(ended)
-
-
-def _is_settled(claim):
-    """Whether nothing is open on a claim of a server that Nova has built."""
-    return claim.is_confirmed and not (claim.resizing or claim.uncounted)

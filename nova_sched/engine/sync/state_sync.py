@@ -62,10 +62,10 @@ class StateSync:
     def heal(self):
         """Read some of the stale nodes."""
         self.wake.clear()
-        some = sorted(self._stale)[:MAX_STALE_NODES]
-        if some:
-            self.catch_up(some, {})
-        self._stale.difference_update(some)
+        stale = sorted(self._stale)[:MAX_STALE_NODES]
+        if stale:
+            self.catch_up(stale, {})
+        self._stale.difference_update(stale)
         self._mark_stale()
 
     def _mark_stale(self, nodes=()):
@@ -76,7 +76,10 @@ class StateSync:
     def _take_over(self, changes):
         # Nova keeps the services of its hosts: the table has none of them.
         if changes.services is not None and not self._reads_nova:
-            self._replace_services(changes.services)
+            hosts = {service.host for service in changes.services}
+            removed = self._cluster.hosts_with_settings() - hosts
+            for service in (*changes.services, *map(ServiceFacts, removed)):
+                self._cluster.set_service(**dataclasses.asdict(service))
         if changes.aggregates is not None:
             for aggregate_id, aggregate in self.changed_aggregates(changes.aggregates):
                 self._cluster.set_aggregate(aggregate_id, aggregate)
@@ -94,11 +97,6 @@ class StateSync:
             node = self._cluster.node(uuid)
             if node is not None and not self._reads_nova:
                 self._cluster.see(node.host, seen_s)
-
-    def _replace_services(self, services):
-        removed = self._cluster.hosts_with_settings() - {service.host for service in services}
-        for service in (*services, *map(ServiceFacts, removed)):
-            self._cluster.set_service(**dataclasses.asdict(service))
 
     def changed_aggregates(self, aggregates):
         """(id, aggregate) where the host state differs from all of these; None for one that is
