@@ -129,13 +129,15 @@ def _beyond_providers(report, claims):
     if not report.providers:
         return
     tree = providers.ProviderTree.from_json(report.providers, report.node_uuid)
-    held = [some for claim in claims for parts in claim.all_parts for some in parts.providers]
+    held = [
+        allotted for claim in claims for parts in claim.all_parts for allotted in parts.providers
+    ]
     for claim in claims:
         if claim.parts and report.has_used(claim):
             tree = providers.less_known(tree, claim.parts.providers)
     tree = providers.hold(tree, held)
     for uuid, name in sorted(
-        {(some.provider_uuid, name) for some in held for name in some.resources}
+        {(allotted.provider_uuid, name) for allotted in held for name in allotted.resources}
     ):
         stock = None if uuid == tree.root else tree.stock(uuid, name)
         if stock is not None and stock.free < 0:

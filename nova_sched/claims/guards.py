@@ -181,9 +181,11 @@ class Guards:
                 moves.setdefault(left, []).append((consumer, node, None))
             if entered in self.members and left != entered and node in usages:
                 moves.setdefault(entered, []).append((consumer, node, usages[node].host))
-        after = {group: self.members[group].after(some) for group, some in moves.items()}
-        for group, some in moves.items():
-            for consumer, node, host in some:
+        after = {
+            group: self.members[group].after(group_moves) for group, group_moves in moves.items()
+        }
+        for group, group_moves in moves.items():
+            for consumer, node, host in group_moves:
                 is_member = host is None or self.members[group].holds(consumer, node)
                 if not is_member and not after[group].admits(consumer, node, host):
                     return None

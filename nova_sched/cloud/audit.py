@@ -94,9 +94,9 @@ def _held(hosts, placement):
     held: dict[str, dict[str, collections.Counter]] = {}
     with concurrent.futures.ThreadPoolExecutor(READERS) as pool:
         for node, consumers in pool.map(of, pairs):
-            for consumer, some in consumers.items():
+            for consumer, resources in consumers.items():
                 by_node = held.setdefault(consumer, {})
-                by_node.setdefault(node, collections.Counter()).update(some)
+                by_node.setdefault(node, collections.Counter()).update(resources)
     return held
 
 
@@ -122,12 +122,14 @@ def _leaked(snapshot, cloud):
     known = cloud.servers | cloud.migrations.keys() | claimed
     for consumer, nodes in cloud.held.items():
         if consumer not in known:
-            for node, some in nodes.items():
+            for node, resources in nodes.items():
                 words = (
-                    f'Placement has allocations of {amounts(some)}, but no server needs '
+                    f'Placement has allocations of {amounts(resources)}, but no server needs '
                     'them, and there is no migration or claim of that UUID'
                 )
-                yield AuditFinding(LEAKED, words, dict(some), {}, **_at(cloud, node, consumer))
+                yield AuditFinding(
+                    LEAKED, words, dict(resources), {}, **_at(cloud, node, consumer)
+                )
 
 
 def _doubled(cloud):

@@ -109,7 +109,7 @@ class Survey:
         tree = self._trees.get(root_uuid)
         if not (tree and self._summaries and tree.keys() <= self._summaries.keys()):
             return None
-        return {name: some for name, some in self._summaries[root_uuid].used.items() if some}
+        return {name: units for name, units in self._summaries[root_uuid].used.items() if units}
 
     def node(self, uuid, held):
         """The NodeProviders of a compute node, with one request for each of its providers.
@@ -186,8 +186,8 @@ class NodeReader:
         run = map if alone else (self._surveys if survey else self._polls).map
         ordered, problem = sorted(uuids), None
         for begin in range(0, len(ordered), BATCH):
-            some = ordered[begin : begin + BATCH]
-            problem = self._read(view, some, survey, run) or problem
+            batch = ordered[begin : begin + BATCH]
+            problem = self._read(view, batch, survey, run) or problem
         return problem
 
     def why_not_reported(self, view, uuids):
@@ -315,11 +315,11 @@ class NodeReader:
 
     def _held(self, view, uuids, survey):
         """What consumers hold of those nodes for which the survey is enough, by node."""
-        used = {uuid: some for uuid in uuids if (some := survey.used(uuid)) is not None}
+        used = {uuid: amounts for uuid in uuids if (amounts := survey.used(uuid)) is not None}
         if not used:
             return {}
         servers = view.cell.servers_on(list(used))
-        use = {uuid: (some, frozenset(servers.get(uuid, ()))) for uuid, some in used.items()}
+        use = {uuid: (amounts, frozenset(servers.get(uuid, ()))) for uuid, amounts in used.items()}
         return self.call('explained', use)
 
     def _providers(self, uuid, survey=None, held=None):

@@ -81,7 +81,9 @@ class NodeProviders:
     @property
     def held(self):
         """What each consumer of the tree is allocated from the root, by consumer."""
-        consumers = {consumer: {} for some in self.allocations.values() for consumer in some}
+        consumers = {
+            consumer: {} for by_consumer in self.allocations.values() for consumer in by_consumer
+        }
         return consumers | self.allocations.get(self.root_uuid, {})
 
     def used(self, provider_uuid):

@@ -47,7 +47,7 @@ class CloudStatus:
         cells = [cell for cell, _ in enabled] + [
             self._left_out_cell(uuid, why, standing) for uuid, why in self._cells.left_out.items()
         ]
-        hosts = [host for _, some in enabled for host in some]
+        hosts = [host for _, without_servers in enabled for host in without_servers]
         placement_problem = None
         database_problem = self._mirror.unreadable.get(API_DATABASE)
         try:

@@ -266,5 +266,5 @@ def allocation_request(node_uuid, resources, allotted=()):
         of_group = mappings.setdefault(provider.suffix, [])
         if provider.provider_uuid not in of_group:
             of_group.append(provider.provider_uuid)
-    allocations = {uuid: {'resources': some} for uuid, some in amounts.items() if some}
+    allocations = {uuid: {'resources': units} for uuid, units in amounts.items() if units}
     return json.dumps({'allocations': allocations, 'mappings': mappings})

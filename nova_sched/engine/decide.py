@@ -296,7 +296,7 @@ class WinnerWeights:
             len(places),
             weighers,
             # One by one: for few places in a fifth of the time of ``take``.
-            [[some.item(place) for place in places] for some in raw],
+            [[weights.item(place) for place in places] for weights in raw],
             low,
             [upper - lower for lower, upper in zip(low, high, strict=True)],
             [
@@ -340,9 +340,9 @@ class WinnerWeights:
         return by_host
 
 
-def _plain(some):
+def _plain(numbers):
     """An array as Python's numbers: a list, or one number."""
-    return some.tolist() if isinstance(some, np.ndarray | np.generic) else some
+    return numbers.tolist() if isinstance(numbers, np.ndarray | np.generic) else numbers
 
 
 def _figure(number):

@@ -137,7 +137,7 @@ class RuleTimes:
     def of(self, rules):
         """The Rules, each in a MeasuredRule."""
         kinds = (rules.always, FILTER), (rules.filters, FILTER), (rules.weighers, WEIGHER)
-        return Rules(*(_measured(some, kind) for some, kind in kinds))
+        return Rules(*(_measured(chain, kind) for chain, kind in kinds))
 
 
 def _measured(rules: Any, kind: str) -> Any:

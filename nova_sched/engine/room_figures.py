@@ -44,8 +44,8 @@ def room(hosts, default_zone):
             np.maximum(column.free - capacity * shares, 0.0) if name in PLAIN else np.zeros(0)
         )
         sums = np.array([
-            np.bincount(slot_of, some, len(slots)) if len(some) else np.zeros(len(slots))
-            for some in (capacity, column.used, stranded)
+            np.bincount(slot_of, numbers, len(slots)) if len(numbers) else np.zeros(len(slots))
+            for numbers in (capacity, column.used, stranded)
         ])  # fmt: skip
         if not sums[:2].any():
             continue

@@ -197,7 +197,7 @@ class NovaHosts:
             ):
                 held = {consumer: claim.resources for consumer, claim in claims.items()}
                 total = sums(held.values())
-                if {name: some for name, some in total.items() if some} == used:
+                if {name: units for name, units in total.items() if units} == used:
                     usages[uuid] = held
         return usages
 

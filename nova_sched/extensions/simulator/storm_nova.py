@@ -111,7 +111,7 @@ class Placement:
             return None
         if parts[0] == 'allocations':
             generation, held = self.consumers.get(parts[1], (None, {}))
-            allocations = {name: {'resources': some} for name, some in held.items()}
+            allocations = {name: {'resources': amounts} for name, amounts in held.items()}
             owner = {'project_id': PROJECT, 'user_id': USER, 'consumer_generation': generation}
             return {'allocations': allocations, **(owner if held else {})}
         if len(parts) == 1:
@@ -130,7 +130,7 @@ class Placement:
             'inventories': {name: {'total': total} for name, total in TOTALS.items()},
             'traits': ['OWNER_NOVA'],
             'usages': sums(held.values()),
-            'allocations': {name: {'resources': some} for name, some in held.items()},
+            'allocations': {name: {'resources': amounts} for name, amounts in held.items()},
         }
 
     def _write(self, bodies: Mapping[str, Mapping]) -> None:
@@ -144,12 +144,14 @@ class Placement:
                     f'{body["consumer_generation"]}',
                     CONCURRENT,
                 )
-            wanted[consumer] = {provider: dict(some['resources'])
-                                for provider, some in body['allocations'].items()}  # fmt: skip
+            wanted[consumer] = {provider: dict(amounts['resources'])
+                                for provider, amounts in body['allocations'].items()}  # fmt: skip
         touched = {provider for held in wanted.values() for provider in held}
         for provider in sorted(touched):
             others = {
-                other: some for other, some in self.held(provider).items() if other not in wanted
+                other: amounts
+                for other, amounts in self.held(provider).items()
+                if other not in wanted
             }
             total = sums([*others.values(), *(held.get(provider, {}) for held in wanted.values())])
             if any(total.get(name, 0) > capacity for name, capacity in TOTALS.items()):
@@ -162,7 +164,7 @@ class Placement:
         for provider in touched:
             self.providers[provider] += 1
         names = self._cloud.name_of
-        written = {names(consumer): {names(node): some[VCPU] for node, some in held.items()}
+        written = {names(consumer): {names(node): amounts[VCPU] for node, amounts in held.items()}
                 for consumer, held in wanted.items()}  # fmt: skip
         self._cloud.say(
             f'Placement: {written}', *(names(consumer).split(' ')[0] for consumer in wanted)
@@ -726,8 +728,8 @@ class NovaClient:
             allocations = client.allocations_of(consumer)
             if provider in allocations.providers:
                 rest = {
-                    other: some
-                    for other, some in allocations.providers.items()
+                    other: amounts
+                    for other, amounts in allocations.providers.items()
                     if other != provider
                 }
                 client.write({consumer: dataclasses.replace(allocations, providers=rest)})
@@ -737,8 +739,8 @@ class NovaClient:
 
     def claim(self, consumer: str, request: str) -> bool:
         """Allocate an alternate for a server that has nothing. Returns whether there is room."""
-        wanted = {provider: some['resources']
-                  for provider, some in json.loads(request)['allocations'].items()}  # fmt: skip
+        wanted = {provider: amounts['resources']
+                  for provider, amounts in json.loads(request)['allocations'].items()}  # fmt: skip
 
         def work(client: PlacementClient) -> bool:
             allocations = client.allocations_of(consumer)
@@ -1056,10 +1058,12 @@ class NovaLedger(Ledger):
         for host in self._cloud.hosts.values():
             runs = {**host.truth, **host.strangers}
             name_of = self._cloud.name_of
-            held = {name_of(consumer): some for consumer, some in
+            held = {name_of(consumer): amounts for consumer, amounts in
                     self._cloud.placement.held(host.uuid).items()}  # fmt: skip
             rows = {
-                server: some for server, some in self._rows(host).items() if server != NAMELESS
+                server: amounts
+                for server, amounts in self._rows(host).items()
+                if server != NAMELESS
             }
             for what, amounts in (('Placement has', held), ('its rows are', rows)):
                 if amounts != runs:

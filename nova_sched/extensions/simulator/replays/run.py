@@ -87,7 +87,7 @@ def read_policy(text):
 
 def apply_options(conf, *options):
     """Set options (mappings with keys ``group.name``) of a configuration; later ones count."""
-    for name, value in [pair for some in (ALWAYS, *options) for pair in some.items()]:
+    for name, value in [pair for values in (ALWAYS, *options) for pair in values.items()]:
         group, _, option = name.partition('.')
         conf.set_override(option, value, group=None if group == 'default' else group)
 
