@@ -194,17 +194,16 @@ def moved_hosts(before, after):
 def filled(placements, nodes_of):
     """The placements, with all nodes of the domains that they close; ``nodes_of`` returns those of
     a ClosedDomain."""
-    return [
-        _filled(placement, nodes_of) if put(placement) else placement for placement in placements
-    ]
-
-
-def _filled(placement, nodes_of):
-    domains = tuple(
-        dataclasses.replace(closed, nodes=nodes_of(closed)) for closed in put(placement)
-    )
-    guard = dataclasses.replace(placement.guard, closed_domains=domains)
-    return dataclasses.replace(placement, guard=guard)
+    whole = []
+    for placement in placements:
+        if put(placement):
+            domains = tuple(
+                dataclasses.replace(closed, nodes=nodes_of(closed)) for closed in put(placement)
+            )
+            guard = dataclasses.replace(placement.guard, closed_domains=domains)
+            placement = dataclasses.replace(placement, guard=guard)
+        whole.append(placement)
+    return whole
 
 
 def put(placement):

@@ -161,7 +161,10 @@ class AllocationWrite:
                 self.is_doubtful |= step == self._write
                 done = self._no_answer(error)
             except errors.PlacementRefused as error:
-                done = self._refuse(step, error)
+                if step == self._write and error.status == NOT_VALID:
+                    done = functools.partial(self._check_providers, error)
+                else:
+                    done = _refused(str(error))
             except errors.StoreUnavailable as error:
                 done = _refused(str(error))
             if isinstance(done, WriteOutcome):
@@ -191,11 +194,6 @@ class AllocationWrite:
         LOG.info('Placement does not take the allocations: %s', error)
         self.full = self.nodes
         return WriteOutcome(won=False)
-
-    def _refuse(self, step, error):
-        if step == self._write and error.status == NOT_VALID:
-            return functools.partial(self._check_providers, error)
-        return _refused(str(error))
 
     def _no_answer(self, error):
         LOG.debug('%s', error)

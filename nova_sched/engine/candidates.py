@@ -103,7 +103,15 @@ class HostOffers:
         expires_s = self._clock() + self._settings().candidates_ttl_s
         offered = [
             [
-                _candidate(request, host, rank, expires_s)
+                OfferedHost(
+                    uuid=str(uuid.uuid4()),
+                    instance_uuid=request.instance_uuid,
+                    node_uuid=host.node_uuid,
+                    host=host.host,
+                    nodename=host.nodename,
+                    rank=rank,
+                    expires_s=expires_s,
+                )
                 for rank, host in enumerate(hosts, start=1)
             ]
             for request, hosts in zip(requests, placed, strict=True)
@@ -148,15 +156,3 @@ class HostOffers:
     def forget(self):
         """Drop the candidates that have expired. Raises StoreUnavailable."""
         self._store.forget(self._clock())
-
-
-def _candidate(request, selected, rank, expires_s):
-    return OfferedHost(
-        uuid=str(uuid.uuid4()),
-        instance_uuid=request.instance_uuid,
-        node_uuid=selected.node_uuid,
-        host=selected.host,
-        nodename=selected.nodename,
-        rank=rank,
-        expires_s=expires_s,
-    )

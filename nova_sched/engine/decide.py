@@ -257,16 +257,12 @@ def places_in_slice(weighers, hosts, rows, weights, request, settings, left):
     best_own = int(own[weights[own].argmax()])
     if np.count_nonzero(weights > weights[best_own]) > MAX_BETTER_SHARE * left:
         return None
-    return own if _alike(weighers, hosts, rows[[best_own, top]], request) else None
-
-
-def _alike(weighers, hosts, pair, request):
-    """Whether two rows differ in load only."""
+    pair = rows[[best_own, top]]
     for weigher in weighers:
         raw = None if weigher.load else weigher.raw(hosts, pair, request)
         if raw is not None and raw[0] != raw[1] and np.any(weigher.multiplier(hosts, pair)):
-            return False
-    return True
+            return None  # they differ in more than load
+    return own
 
 
 @dataclasses.dataclass(slots=True)

@@ -253,19 +253,17 @@ class Columns:
     def add(self):
         """Append an empty row and return its position."""
         if self.rows == self._capacity:
-            self._grow(2 * self._capacity)
+            capacity = 2 * self._capacity
+            self._arrays = {name: resized(array, capacity) for name, array in self._arrays.items()}
+            for resource in self.resources.values():
+                resource.resize(capacity)
+            self.trait_sets.resize(capacity)
+            self._capacity = capacity
         row, self.rows = self.rows, self.rows + 1
         for name, column in self.interned.items():
             self._arrays[name][row] = column.take(None)
         self._publish()
         return row
-
-    def _grow(self, capacity):
-        self._arrays = {name: resized(array, capacity) for name, array in self._arrays.items()}
-        for resource in self.resources.values():
-            resource.resize(capacity)
-        self.trait_sets.resize(capacity)
-        self._capacity = capacity
 
     def remove(self, row):
         """Remove a row; the last row takes its place. Returns the row that moved (or the same

@@ -149,7 +149,16 @@ def _facts(node, uuid, tree, stats, max_size, refuse):
         'providers': text if len(tree) > 1 else None,
     }
     _check_size([*facts.values(), *stats, *stats.values(), text], max_size, refuse)
-    _check_pieces(facts, refuse)
+    # Hardware facts that the host state could not read, and so would not count.
+    for field, fact, read in (
+        ('numa_topology', facts['numa_topology'], HostTopology.from_json),
+        ('pci_device_pools', facts['pci_pools'], pools_from_json),
+    ):
+        try:
+            if fact:
+                read(fact)
+        except errors.MalformedObject as error:
+            refuse(field, f'{error.why:.200}')
     return facts
 
 
@@ -161,19 +170,6 @@ def _check_size(texts, most, refuse):
     size = sum(len(text) for text in texts if text)
     if size > most:
         refuse('stats', f'its nested facts have {size} characters; at most {most} are accepted')
-
-
-def _check_pieces(facts, refuse):
-    """Refuses hardware facts that the host state could not read, and so would not count."""
-    for field, text, read in (
-        ('numa_topology', facts['numa_topology'], HostTopology.from_json),
-        ('pci_device_pools', facts['pci_pools'], pools_from_json),
-    ):
-        try:
-            if text:
-                read(text)
-        except errors.MalformedObject as error:
-            refuse(field, f'{error.why:.200}')
 
 
 def _count(stats, key, refuse):

@@ -155,7 +155,13 @@ class Replay:
         for now_s, together in itertools.groupby(arrivals, key=lambda arrival: arrival.time_s):
             tally.began_s = tally.began_s if tally.requests else now_s
             tally.now_s = now_s
-            self._depart(now_s, tally)
+            early = []
+            for host, instance in self._clock.move(now_s):
+                if not self._hosts.nodes[host].drop(instance):
+                    early.append(instance)
+                tally.left += 1
+            self._pool.each(self._conductors.abandon, early)
+            self._hosts.report()
             for arrival, zone, uuids, boot in self._arrive(together):
                 tally.add(arrival, zone, boot)
                 tally.took_s = time.monotonic() - begin_s
@@ -167,15 +173,6 @@ class Replay:
             tally.history.append((now_s, use_by_zone(self._hosts.nodes.values())))
         tally.took_s = time.monotonic() - begin_s
         return tally
-
-    def _depart(self, now_s, tally):
-        early = []
-        for host, instance in self._clock.move(now_s):
-            if not self._hosts.nodes[host].drop(instance):
-                early.append(instance)
-            tally.left += 1
-        self._pool.each(self._conductors.abandon, early)
-        self._hosts.report()
 
     def _arrive(self, together):
         """Boot all; yield each arrival with its zone, its UUIDs and its Boot as it completes."""
