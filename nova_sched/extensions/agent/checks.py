@@ -29,4 +29,4 @@ def driver(conf):
     if conf.queues.enabled:
         from nova_sched.extensions.agent import jobs  # late: it is seldom configured
 
-        yield from checks.found('driver', lambda: jobs.driver(conf, conf.host))
+        yield from checks.invalid_option('driver', lambda: jobs.driver(conf, conf.host))

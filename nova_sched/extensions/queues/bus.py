@@ -20,35 +20,19 @@ import time
 
 import oslo_messaging as messaging
 
-from nova_sched import errors, rpc
+from nova_sched import errors, rpc, words
 from nova_sched.extensions.queues.catalogue import Catalogue
-from nova_sched.extensions.queues.endpoints import CatalogueEndpoint, QueuesEndpoint
-from nova_sched.rpc import agent, servers
-from nova_sched.rpc.messages import Serializer
+from nova_sched.rpc import agent
+from nova_sched.rpc.messages import Serializer, expected
 
 LOG = logging.getLogger(__name__)
 
-TOPIC = 'nova_sched_queues'
-NEWS = 'nova_sched_catalogue'
-
-
-def manager_server(bus, host, register):
-    """The RPC server of a manager, on which it also receives the changes of other managers."""
-    return servers.server(
-        bus, host, [QueuesEndpoint(register), CatalogueEndpoint(register.hear)], TOPIC
-    )
-
-
-def router_server(bus, name, hear):
-    """An RPC server on which a router receives changes; it calls ``hear(version)`` from its
-    threads."""
-    return servers.server(bus, name, [CatalogueEndpoint(hear)], NEWS)
-
-
+TOPIC = 'nova_sched_queues'  # of managers
+NEWS = 'nova_sched_catalogue'  # of routers
 KEPT_S = 60.0  # seconds after which a copy is read again, in case a cast was lost
 RETRY_S = 2.0
 
-# Topic, namespace and version for all processes that keep a copy.
+# Topic, namespace and version of the endpoints of all processes that keep a copy.
 LISTENERS = (
     (agent.TOPIC, 'agent', '1.1'),
     (TOPIC, 'catalogue', '1.0'),
@@ -56,27 +40,94 @@ LISTENERS = (
 )
 
 
-class Announcer:
-    """Sends changes to all agents, managers and routers."""
+class QueuesEndpoint:
+    """The namespace `queues` 1.0: calls to a manager of queues."""
 
-    def __init__(self, bus):
-        self._callers = [self._caller(bus, *listener) for listener in LISTENERS]
+    target = messaging.Target(namespace='queues', version='1.0')
 
-    @staticmethod
-    def _caller(bus, topic, namespace, version):
-        target = messaging.Target(
-            exchange=rpc.EXCHANGE, topic=topic, namespace=namespace, version=version, fanout=True
-        )
-        # A cast fails at once if the bus does not answer.
-        return messaging.get_rpc_client(bus, target, serializer=Serializer()).prepare(retry=0)
+    def __init__(self, register):
+        self._register = register
 
-    def tell(self, version):
-        """Raises NoAnswer if the bus does not take it."""
-        try:
-            for caller in self._callers:
-                caller.cast({}, 'catalogue_changed', version=version)
-        except (messaging.MessagingException, OSError) as error:
-            raise errors.NoAnswer('catalogue_changed', str(error)) from None
+    @expected
+    def catalogue(self, context, host=None):
+        """A mapping of plain values, which queues.catalogue.Catalogue.from_plain reads.
+
+        In addition ``disabled``, whether the host takes no jobs, and ``aggregates``: those of the
+        host, and those that name a zone, as mappings of id, name, uuid, metadata, and hosts (that
+        host at most).
+        """
+        return self._register.plain(None if host is None else words.name(host, 'host'))
+
+    @expected
+    def flavor_create(self, context, flavor):
+        """Add a flavor: a mapping of name, vcpus, memory_mb, and flavorid, root_gb, ephemeral_gb,
+        swap (MiB), extra_specs. Returns it. An equal flavor that exists already stays. Raises
+        FlavorExists."""
+        if not isinstance(flavor, dict):
+            raise errors.InvalidRequest('flavor', f'{words.short(flavor)} is not a mapping')
+        return self._register.create(flavor)
+
+    @expected
+    def flavor_delete(self, context, name):
+        """Remove a flavor; the jobs that wait in its queues go to the scheduler. Raises
+        FlavorNotFound."""
+        self._register.delete(words.name(name, 'name'))
+
+    @expected
+    def flavor_list(self, context):
+        """All ``flavors``, by name, and the ``version`` of their catalogue."""
+        version, flavors = self._register.flavors()
+        return {'version': version, 'flavors': flavors}
+
+    @expected
+    def facts(self, context, marker=None, limit=None):
+        """Each queue as a mapping: name, queue (that on the broker), ready, consumers. The last
+        two are null if the broker does not have the queue.
+
+        Returns at most ``limit`` queues after the ``marker``, a name on the broker. Raises
+        NotFound for an unknown marker.
+        """
+        after = None if marker is None else words.name(marker, 'marker')
+        count = None if limit is None else words.number(limit, 'limit')
+        return self._register.facts(after, count)
+
+
+class CatalogueEndpoint:
+    """The namespace `catalogue` 1.0, for each process that keeps a copy; ``hear(version)`` must
+    not block."""
+
+    target = messaging.Target(namespace='catalogue', version='1.0')
+
+    def __init__(self, hear):
+        self._hear = hear
+
+    @expected
+    def catalogue_changed(self, context, version):
+        """The catalogue, or its facts about hosts, have changed. A cast: the sender does not
+        wait."""
+        if isinstance(version, int):
+            self._hear(version)
+
+
+def announce(bus, version):
+    """Tell all agents, managers and routers that the catalogue has changed to that version.
+
+    Raises NoAnswer if the bus does not take it.
+    """
+    try:
+        for topic, namespace, target_version in LISTENERS:
+            target = messaging.Target(
+                exchange=rpc.EXCHANGE,
+                topic=topic,
+                namespace=namespace,
+                version=target_version,
+                fanout=True,
+            )
+            client = messaging.get_rpc_client(bus, target, serializer=Serializer())
+            # A cast fails at once if the bus does not answer.
+            client.prepare(retry=0).cast({}, 'catalogue_changed', version=version)
+    except (messaging.MessagingException, OSError) as error:
+        raise errors.NoAnswer('catalogue_changed', str(error)) from None
 
 
 class CatalogueCopy:
@@ -114,9 +165,8 @@ class CatalogueCopy:
         return self._copy is None or self._clock() >= self._due_s
 
     def _read(self):
-        self._due_s = (
-            self._clock() + KEPT_S
-        )  # set before the read: a change during the read counts as new
+        # Before the read: a change during the read counts as new.
+        self._due_s = self._clock() + KEPT_S
         try:
             read = Catalogue.from_plain(self._queues.catalogue())
         except errors.SchedError as error:

@@ -68,10 +68,6 @@ class Special:
     def __str__(self) -> str:
         return f'{self.kind}:{self.name}'
 
-    @property
-    def word(self) -> str:
-        return f'{self.kind}:{word(self.name)}'
-
     @classmethod
     def parse(cls, text: str) -> 'Special':
         """Raises BadConfig."""
@@ -116,23 +112,17 @@ def mentions(request: Request, special: Special) -> bool:
     if special.kind == PCI:
         return any(piece.alias_name == special.name for piece in request.pieces.requests)
     if special.kind == RESOURCE:
-        within = any(special.name in group.classes for group in request.groups)
-        return (
-            within
-            or special.name in request.resources
-            or extra_spec(special)[0] in request.extra_specs
-        )
-    named = (
-        request.required_traits,
-        request.forbidden_traits,
-        request.root_required,
-        request.root_forbidden,
-        *(group.required | group.forbidden for group in request.groups),
-    )
-    return (
-        any(special.name in traits for traits in named)
-        or extra_spec(special)[0] in request.extra_specs
-    )
+        named = [request.resources.keys(), *(group.classes for group in request.groups)]
+    else:
+        named = [
+            request.required_traits,
+            request.forbidden_traits,
+            request.root_required,
+            request.root_forbidden,
+            *(group.required | group.forbidden for group in request.groups),
+        ]
+    key, _ = extra_spec(special)
+    return key in request.extra_specs or any(special.name in names for names in named)
 
 
 NUMA_POLICY = 'hw:pci_numa_affinity_policy'
@@ -156,26 +146,13 @@ class Queue:
     @classmethod
     def of(cls, flavor: MemberFlavor, special: Special | None = None) -> 'Queue':
         own = word(flavor.name or '')
-        return cls(flavor, special, own if special is None else f'{own}+{special.word}')
+        if special is None:
+            return cls(flavor, None, own)
+        return cls(flavor, special, f'{own}+{special.kind}:{word(special.name)}')
 
     def __str__(self) -> str:
         """Return its name with the operator's spelling."""
-        return (
-            f'{self.flavor.name}' if self.special is None else f'{self.flavor.name}+{self.special}'
-        )
-
-    def member(self) -> Member:
-        """Return the request of a job of this queue as a group member."""
-        flavor, special = self.flavor, self.special
-        path = f'{flavor.name}'
-        if special is None:
-            return Member(path, flavor)
-        if special.kind == ZONE:
-            return Member(path, flavor, availability_zone=special.name)
-        return Member(
-            path,
-            dataclasses.replace(flavor, extra_specs=with_special(flavor.extra_specs, special)),
-        )
+        return f'{self.flavor.name}' + (f'+{self.special}' if self.special else '')
 
 
 def flavor_of(row: Mapping[str, Any]) -> MemberFlavor:
@@ -257,15 +234,6 @@ class Catalogue:
     def __post_init__(self) -> None:
         if self.aliases is None:
             object.__setattr__(self, 'aliases', pci_aliases.configured())
-        self._check_specials()
-        bare: dict[str, Request] = {}
-        for flavor in self.flavors:
-            if flavor.name in bare:
-                raise errors.InvalidRequest(f'flavor {flavor.name}', 'there are two of this name')
-            bare[str(flavor.name)] = self._checked(flavor)
-        object.__setattr__(self, 'bare', bare)
-
-    def _check_specials(self) -> None:
         seen = set[Special]()
         for special in self.specials:
             if special in seen:
@@ -277,14 +245,17 @@ class Catalogue:
                     str(special), 'no extra spec can name an alias with a comma or a colon'
                 )
             seen.add(special)
-
-    def _checked(self, flavor: MemberFlavor) -> Request:
-        flavor_of(dataclasses.asdict(flavor))
-        request = self.request(Queue.of(flavor))
-        if request.unsupported:
-            where = f'flavor {flavor.name}, {request.unsupported[0]}'
-            raise errors.InvalidRequest(where, 'no filter supports this extra spec')
-        return request
+        bare: dict[str, Request] = {}
+        for flavor in self.flavors:
+            if flavor.name in bare:
+                raise errors.InvalidRequest(f'flavor {flavor.name}', 'there are two of this name')
+            flavor_of(dataclasses.asdict(flavor))
+            request = self.request(Queue.of(flavor))
+            if request.unsupported:
+                where = f'flavor {flavor.name}, {request.unsupported[0]}'
+                raise errors.InvalidRequest(where, 'no filter supports this extra spec')
+            bare[str(flavor.name)] = request
+        object.__setattr__(self, 'bare', bare)
 
     @classmethod
     def of(
@@ -301,14 +272,17 @@ class Catalogue:
 
         A flavor has no queue with a special thing that the flavor itself already mentions.
         """
-        return tuple(queue for flavor in self.flavors for queue in self._of(flavor))
-
-    def _of(self, flavor: MemberFlavor) -> list[Queue]:
-        request = self.bare[str(flavor.name)]
-        if request.pieces.guest is not None:
-            return []
-        more = (special for special in self.specials if not mentions(request, special))
-        return [Queue.of(flavor), *(Queue.of(flavor, special) for special in more)]
+        queues: list[Queue] = []
+        for flavor in self.flavors:
+            request = self.bare[str(flavor.name)]
+            if request.pieces.guest is None:
+                queues.append(Queue.of(flavor))
+                queues += [
+                    Queue.of(flavor, special)
+                    for special in self.specials
+                    if not mentions(request, special)
+                ]
+        return tuple(queues)
 
     @functools.cached_property
     def _by_name(self) -> Mapping[str, Queue]:
@@ -336,12 +310,18 @@ class Catalogue:
 
         Raises InvalidRequest.
         """
-        member = queue.member()
+        flavor, special, zone = queue.flavor, queue.special, None
+        if special is not None and special.kind == ZONE:
+            zone = special.name
+        elif special is not None:
+            specs = with_special(flavor.extra_specs, special)
+            flavor = dataclasses.replace(flavor, extra_specs=specs)
+        member = Member(f'{flavor.name}', flavor, availability_zone=zone)
         try:
             return member_spec.spec_of(member, project_id, user_id, instance_uuid, self.aliases)
-        except errors.InvalidRequest as refused:
-            where = str(refused.args[0]).removeprefix(f'member {member.path}').removeprefix(', ')
-            raise _bad(queue, where, refused.args[1]) from None
+        except errors.InvalidRequest as error:
+            where = str(error.args[0]).removeprefix(f'member {member.path}').removeprefix(', ')
+            raise _bad(queue, where, error.args[1]) from None
 
     def request(self, queue: Queue) -> Request:
         """Return the Request of such a job, without an instance. Raises InvalidRequest."""

@@ -23,7 +23,7 @@ def specials(conf):
     if conf.queues.specials:
         from nova_sched.extensions.queues.catalogue import Catalogue
 
-        yield from found('specials', lambda: Catalogue.of(0, (), conf.queues.specials))
+        yield from invalid_option('specials', lambda: Catalogue.of(0, (), conf.queues.specials))
 
 
 def broker(conf):
@@ -31,10 +31,12 @@ def broker(conf):
     if conf.queues.transport_url:
         from nova_sched.extensions.queues import service
 
-        yield from found('transport_url', lambda: service.close_broker(service.broker(conf)))
+        yield from invalid_option(
+            'transport_url', lambda: service.close_broker(service.broker(conf))
+        )
 
 
-def found(name, check):
+def invalid_option(name, check):
     """The ConfigFinding of an option of [queues] for which ``check()`` raises BadConfig."""
     try:
         check()

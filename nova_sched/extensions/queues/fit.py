@@ -102,20 +102,17 @@ class Fit:
             passing.narrow(left, hosts)
         return left
 
-    def priority(self, cluster: Cluster, left: np.ndarray) -> np.ndarray:
-        """Return 0 to ``steps`` - 1 for each of the queues that are ``left`` (bool), or one for
-        all.
+    def priorities(self, cluster: Cluster) -> np.ndarray:
+        """Return int16 for each queue: the priority, 0 to ``steps`` - 1, or NONE if the node does
+        not satisfy it.
 
         Raises BadConfig where the weighers do.
         """
-        return self._score.of(cluster.hosts, left)
-
-    def priorities(self, cluster: Cluster) -> np.ndarray:
-        """Return int16 for each queue: the priority, or NONE if the node does not satisfy it."""
         left = self.judge(cluster)
         priorities = np.full(len(left), NONE, np.int16)
         if left.any():
-            np.copyto(priorities, self.priority(cluster, left), where=left, casting='unsafe')
+            steps = self._score.of(cluster.hosts, left)
+            np.copyto(priorities, steps, where=left, casting='unsafe')
         return priorities
 
     def _last(self, hosts: Hosts) -> np.ndarray:
@@ -315,29 +312,21 @@ class Score:
         if self._steps == 1:
             return np.zeros((), np.int32)
         states = ends(hosts)
+        names: Names = ()  # what the weighers read; those without a multiplier here read nothing
+        for weigher in self._weighers:
+            if names is not None and np.any(weigher.multiplier(states, ROWS)):
+                read = weigher.request_facts
+                names = None if read is None else (*names, *read)
 
         def step(request: Request) -> int:
-            return self._step(weigh(self._weighers, states, ROWS, request))
+            weights = weigh(self._weighers, states, ROWS, request)
+            low, high = sorted((weights[EMPTY], weights[FULL]))
+            if high == low:
+                return self._steps - 1 if weights[NOW] >= high else 0
+            share = (weights[NOW] - low) / (high - low)
+            return int(min(max(share * self._steps, 0), self._steps - 1))
 
-        names = self._facts(states)
         return self._question.answers(step, lambda request: names, left)
-
-    def _facts(self, states: WhatIf) -> Names:
-        """What the weighers read of requests; those without a multiplier here read nothing."""
-        facts: tuple[str, ...] = ()
-        for weigher in self._weighers:
-            if np.any(weigher.multiplier(states, ROWS)):
-                if weigher.request_facts is None:
-                    return None
-                facts += weigher.request_facts
-        return facts
-
-    def _step(self, weights: np.ndarray) -> int:
-        low, high = sorted((weights[EMPTY], weights[FULL]))
-        if high == low:
-            return self._steps - 1 if weights[NOW] >= high else 0
-        share = (weights[NOW] - low) / (high - low)
-        return int(min(max(share * self._steps, 0), self._steps - 1))
 
 
 def ends(hosts: Hosts) -> WhatIf:
@@ -353,11 +342,11 @@ def ends(hosts: Hosts) -> WhatIf:
     view.failed_builds[[EMPTY, FULL]] = 0
     view.free_pci_devices[FULL] = 0
     view.exit_s[EMPTY], view.exit_s[FULL] = 0.0, np.inf
-    for column, most in (
+    for column, limit in (
         (view.num_instances, options.max_instances_per_host),
         (view.num_io_ops, options.max_io_ops_per_host),
     ):
-        column[EMPTY], column[FULL] = 0, max(most, column[NOW])
+        column[EMPTY], column[FULL] = 0, max(limit, column[NOW])
     return view
 
 
@@ -370,10 +359,14 @@ class Classes(Mapping[str, ResourceColumns]):
 
     def __getitem__(self, name: str) -> ResourceColumns:
         if name not in self._made:
-            self._made[name] = _ends(self._hosts.resources[name])
+            ends = self._hosts.resources[name].copy(np.zeros(len(ROWS), dtype=np.intp))
+            ends.take(EMPTY, -ends.used[NOW])
+            ends.take(FULL, ends.free[NOW])
+            self._made[name] = ends
         return self._made[name]
 
     def __setitem__(self, name: str, resource: ResourceColumns) -> None:
+        """Add a class that the node does not have: a weigher asks for its columns."""
         self._made[name] = resource
 
     def __iter__(self) -> Iterator[str]:
@@ -381,10 +374,3 @@ class Classes(Mapping[str, ResourceColumns]):
 
     def __len__(self) -> int:
         return len(self._hosts.resources)
-
-
-def _ends(resource: ResourceColumns) -> ResourceColumns:
-    ends = resource.copy(ROWS * 0)
-    ends.take(EMPTY, -resource.used[0])
-    ends.take(FULL, resource.free[0])
-    return ends

@@ -102,13 +102,11 @@ def _of_name(flavors, name):
 
 def _tell(args, conf, flavors):
     """Send a message that the list has changed, if the bus can be reached."""
-    from nova_sched.extensions.queues.bus import Announcer  # late, as the bus
+    from nova_sched.extensions.queues.bus import announce  # late, as the bus
 
     version, _ = flavors.list()
     try:
-        asking.ask(
-            args, conf, lambda bus, timeout_s: Announcer(bus), lambda all_: all_.tell(version)
-        )
+        asking.ask(args, conf, lambda bus, timeout_s: bus, lambda bus: announce(bus, version))
     except Exception as error:  # noqa: BLE001, each driver of the bus has other errors
         why = str(error) or type(error).__name__
         output.complain(

@@ -126,22 +126,16 @@ class Requests:
             known.setdefault(tuple(fact_of(request, name) for name in names), len(known))
             for request in self._bare
         ]
-        of_special = [0] + [
-            place + 1 if _changes(special, names) else 0
-            for place, special in enumerate(self.catalogue.specials)
-        ]
-        count = len(of_special)
+        of_special = [0]
+        for number, special in enumerate(self.catalogue.specials, 1):
+            changed = CHANGED_BY[special.kind]
+            if special.kind == RESOURCE:
+                changed = changed | {CLASSES, amount_of(special.name)}
+            of_special.append(0 if changed.isdisjoint(names) else number)
         return (
-            np.array(of_flavor, np.int64)[self.flavor] * count
+            np.array(of_flavor, np.int64)[self.flavor] * len(of_special)
             + np.array(of_special, np.int64)[self.special]
         )
-
-
-def _changes(special: Special, names: frozenset[str]) -> bool:
-    changed = CHANGED_BY[special.kind]
-    if special.kind == RESOURCE:
-        changed = changed | {CLASSES, amount_of(special.name)}
-    return not changed.isdisjoint(names)
 
 
 class QueueKinds:
@@ -204,7 +198,12 @@ class Question:
             kinds, known = self._known
             answers = np.zeros(len(kinds), np.int32)
             for kind in kinds.among(left):
-                request = known.get(kind) or self._keep(kinds, kind, known)
+                request = known.get(kind)
+                if request is None:
+                    first = int(kinds.first[kind])
+                    request = self._requests.request(first, with_message=kinds.facts is None)
+                    if len(known) < MAX_CACHED:
+                        known[kind] = request
                 more = kinds.with_facts(needs(request))
                 if more is not kinds.facts:
                     self._known = self._requests.kinds(more), {}
@@ -212,9 +211,3 @@ class Question:
                 answers[kind] = ask(request)
             else:
                 return kinds.spread(answers)
-
-    def _keep(self, kinds: QueueKinds, kind: int, known: dict[int, Request]) -> Request:
-        request = self._requests.request(int(kinds.first[kind]), kinds.facts is None)
-        if len(known) < MAX_CACHED:
-            known[kind] = request
-        return request

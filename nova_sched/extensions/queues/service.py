@@ -27,11 +27,11 @@ from nova_sched.cmd import startup
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.jobs import SqlJobTable
 from nova_sched.engine.clock import StoreClock
-from nova_sched.extensions.queues import bus as queues
+from nova_sched.extensions.queues import bus as queues_bus
 from nova_sched.extensions.queues.brokers import FALLBACK, RESULTS
 from nova_sched.extensions.queues.brokers.amqp import HEARTBEAT_S, AmqpBroker
 from nova_sched.extensions.queues.brokers.memory import MemoryBroker
-from nova_sched.extensions.queues.bus import Announcer, CatalogueCopy
+from nova_sched.extensions.queues.bus import CatalogueCopy, CatalogueEndpoint, QueuesEndpoint
 from nova_sched.extensions.queues.catalogue import Catalogue
 from nova_sched.extensions.queues.conductor import router
 from nova_sched.extensions.queues.conductor.routing import Concerns
@@ -41,7 +41,7 @@ from nova_sched.extensions.queues.messages import Sender
 from nova_sched.limits import limits
 from nova_sched.logs import Problems
 from nova_sched.measures.catalogue import JOBS, QUEUES
-from nova_sched.rpc import translate
+from nova_sched.rpc import servers, translate
 from nova_sched.rpc.client import ClaimsClient, QueuesClient, SchedulerClient
 
 LOG = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class QueueManager:
             SqlFlavors(engine),
             conf.queues.specials,
             self._broker,
-            Announcer(bus).tell,
+            functools.partial(queues_bus.announce, bus),
             lambda: store.read_nodes(()),
         )
         self.upkeep = upkeep.JobUpkeep(
@@ -241,7 +241,13 @@ class QueueService(oslo_service.ServiceBase):
             self._bus = rpc.transport(self._conf)
         self.manager = QueueManager(self._conf, self._bus, self._engine)
         self.manager.start()
-        self._server = queues.manager_server(self._bus, self._conf.host, self.manager.register)
+        register = self.manager.register
+        self._server = servers.server(
+            self._bus,
+            self._conf.host,
+            [QueuesEndpoint(register), CatalogueEndpoint(register.hear)],
+            queues_bus.TOPIC,
+        )
         self._server.start()
         self._listening.set()
         LOG.info('Managing queues on host %s', self._conf.host)
@@ -307,7 +313,9 @@ class Routing:
             clock=StoreClock(job_table.now_s, every_s=CLOCK_S),
         )
         self.router.start()
-        self._server = queues.router_server(self._bus, conf.host, copy.hear)
+        self._server = servers.server(
+            self._bus, conf.host, [CatalogueEndpoint(copy.hear)], queues_bus.NEWS
+        )
         # The thread waits for an unavailable bus; until then the catalogue is polled.
         threading.Thread(target=self._listen, name='nova-sched-catalogue', daemon=True).start()
         return self.router

@@ -34,7 +34,7 @@ from nova_sched.extensions.agent.instances import LocalInstances
 from nova_sched.extensions.agent.service import Agent
 from nova_sched.extensions.optimize.endpoints import PlansEndpoint, RebalancesEndpoint
 from nova_sched.extensions.queues.brokers.memory import MemoryBroker
-from nova_sched.extensions.queues.endpoints import CatalogueEndpoint, QueuesEndpoint
+from nova_sched.extensions.queues.bus import CatalogueEndpoint, QueuesEndpoint
 from nova_sched.extensions.queues.manager.register import Register
 from nova_sched.rpc import client, endpoints
 from nova_sched.rpc.agent import AgentEndpoint

@@ -63,28 +63,37 @@ class Register:
         return self._catalogue
 
     def refresh(self) -> None:
-        """Apply changes from the database, and send the pending change events.
+        """Apply changes from the database, send the pending change events, and delete the queues
+        that are no longer in the catalogue: their jobs go to the fallback queue.
 
         Raises StoreUnavailable, BrokerUnavailable; InvalidRequest or BadConfig for flavors that
         are no longer valid; nothing is changed then.
         """
         with self._turn:
-            self._refresh_hosts()
+            changes = self._read_changes()
+            if changes.aggregates is not None and changes.aggregates != self._aggregates:
+                self._aggregates, self._untold = changes.aggregates, True
+            if changes.services is not None:
+                disabled = frozenset(
+                    service.host for service in changes.services if service.disabled
+                )
+                self._untold |= disabled != self._disabled
+                self._disabled = disabled
             version, rows = self._flavors.list()
             if self._catalogue is None or version > self._catalogue.version:
                 self._follow(Catalogue.of(version, rows, self._specials))
+            assert self._catalogue is not None
             if self._untold:
-                self._tell()
-            self._end()
-
-    def _refresh_hosts(self) -> None:
-        changes = self._read_changes()
-        if changes.aggregates is not None and changes.aggregates != self._aggregates:
-            self._aggregates, self._untold = changes.aggregates, True
-        if changes.services is not None:
-            disabled = frozenset(service.host for service in changes.services if service.disabled)
-            self._untold |= disabled != self._disabled
-            self._disabled = disabled
+                try:
+                    self._announce(self._catalogue.version)
+                except errors.NoAnswer as error:
+                    LOG.warning('A change of the catalogue is announced later: %s', error)
+                else:
+                    self._untold = False
+            for name in sorted(self._ending):
+                moved = self._broker.drop(of_flavor(name))
+                self._ending.discard(name)
+                LOG.info('Queue %s has ended; %d jobs of it go to the scheduler', name, moved)
 
     def _follow(self, new: Catalogue) -> None:
         """Declare new queues before messages are sent to them, and record the removed ones."""
@@ -96,23 +105,6 @@ class Register:
         self._catalogue, self._untold = new, True
         self._ending = (self._ending | before) - after
         LOG.info('The catalogue is at version %d, with %d queues', new.version, len(after))
-
-    def _end(self) -> None:
-        """Delete queues that are no longer in the catalogue: their jobs go to the
-        fallback queue."""
-        for name in sorted(self._ending):
-            moved = self._broker.drop(of_flavor(name))
-            self._ending.discard(name)
-            LOG.info('Queue %s has ended; %d jobs of it go to the scheduler', name, moved)
-
-    def _tell(self) -> None:
-        assert self._catalogue is not None
-        try:
-            self._announce(self._catalogue.version)
-        except errors.NoAnswer as error:
-            LOG.warning('A change of the catalogue is announced later: %s', error)
-        else:
-            self._untold = False
 
     # Called by other components.
 
@@ -128,12 +120,17 @@ class Register:
         ``disabled`` is whether the host takes no jobs. ``aggregates`` are those of the host, and
         those that name a zone; they list no host but this one.
         """
-        shown = [
-            aggregate
+        aggregates = [
+            {
+                'id': aggregate.id,
+                'name': aggregate.name,
+                'uuid': aggregate.uuid,
+                'metadata': dict(aggregate.metadata),
+                'hosts': [host] if host in aggregate.hosts else [],
+            }
             for aggregate in self._aggregates
             if host in aggregate.hosts or aggregate.availability_zone
         ]
-        aggregates = [_plain(aggregate, host) for aggregate in shown]
         return {
             **self.catalogue.to_plain(),
             'disabled': host in self._disabled,
@@ -175,29 +172,20 @@ class Register:
         """
         flavors = [(of_flavor(queue.name), str(queue)) for queue in self.catalogue.queues]
         named = dict([(FALLBACK, FALLBACK), (RESULTS, RESULTS), *flavors])
-        known = list(named)
+        listed = list(named)
         if marker is not None:
             if marker not in named:
                 raise errors.NotFound(f'Queue {marker}')
-            known = known[known.index(marker) + 1 :]
-        return [
-            {'name': named[queue], 'queue': queue, **self._counts(queue)}
-            for queue in known[:limit]
-        ]
-
-    def _counts(self, queue: str) -> dict[str, int | None]:
-        facts = self._broker.facts(queue)
-        if facts is None:
-            return {'ready': None, 'consumers': None}
-        return {'ready': facts.ready, 'consumers': facts.consumers}
-
-
-def _plain(aggregate: HostAggregate, host: str | None) -> dict[str, Any]:
-    hosts = [host] if host in aggregate.hosts else []
-    return {
-        'id': aggregate.id,
-        'name': aggregate.name,
-        'uuid': aggregate.uuid,
-        'metadata': dict(aggregate.metadata),
-        'hosts': hosts,
-    }
+            listed = listed[listed.index(marker) + 1 :]
+        rows = []
+        for queue in listed[:limit]:
+            counts = self._broker.facts(queue)
+            rows.append(
+                {
+                    'name': named[queue],
+                    'queue': queue,
+                    'ready': counts.ready if counts else None,
+                    'consumers': counts.consumers if counts else None,
+                }
+            )
+        return rows
