@@ -67,8 +67,8 @@ class AmqpBroker(brokers.Broker):
         names = list(dict.fromkeys(queues))
         share = max(SHARE, -(-len(names) // LINKS))
         parts = [names[at : at + share] for at in range(0, len(names), share)]
-        with futures.ThreadPoolExecutor(LINKS) as several:
-            answers = several.map(
+        with futures.ThreadPoolExecutor(LINKS) as threads:
+            answers = threads.map(
                 lambda part: self._pool.run(lambda link: link.declare(part)), parts
             )
             differ = [queue for answer in answers for queue in answer]
@@ -97,10 +97,7 @@ class AmqpBroker(brokers.Broker):
     def facts(self, queue: str) -> brokers.QueueFacts | None:
         return self._pool.run(lambda link: link.facts(queue))
 
-    def publish(self, queue: str, body: bytes, tries: int = 0, expires: bool = False) -> bool:
-        return self.send(queue, body, tries, expires)
-
-    def send(
+    def publish(
         self,
         queue: str,
         body: bytes,
@@ -109,7 +106,7 @@ class AmqpBroker(brokers.Broker):
         reason: str | None = None,
         sent_ms: int | None = None,
     ) -> bool:
-        """As publish. ``sent_ms`` is when it was first sent; it keeps only the remaining time."""
+        """``sent_ms`` is when the message was first sent; it keeps only the remaining time."""
         limited = expires or (sent_ms is not None and brokers.always_expires(queue))
         ttl_s = self._fallback_after_s if limited and brokers.falls_back(queue) else None
         content = amqp_link.message(body, tries, reason, sent_ms, ttl_s)
@@ -122,7 +119,7 @@ class AmqpBroker(brokers.Broker):
     def consumer(self, deliver: Callable[[brokers.Delivery], None], name: str) -> AmqpConsumer:
         whole = self._queue_type == conf.CLASSIC
         consumer = AmqpConsumer(
-            lambda: self._connection(name, self._heartbeat_s), self.send, deliver, name, whole
+            lambda: self._connection(name, self._heartbeat_s), self.publish, deliver, name, whole
         )
         self._consumers.add(consumer)
         return consumer
@@ -138,10 +135,7 @@ class AmqpBroker(brokers.Broker):
     def _open_link(self) -> amqp_link.Link:
         connection = self._connection('sends')
         try:
-            return amqp_link.Link(connection, self._shape)
+            return amqp_link.Link(connection, self._queue_type, self._fallback_after_s)
         except rabbit.ERRORS:
             rabbit.close(connection)
             raise
-
-    def _shape(self, queue: str) -> Mapping[str, Any]:
-        return amqp_link.arguments(queue, self._queue_type, self._fallback_after_s)

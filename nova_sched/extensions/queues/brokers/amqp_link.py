@@ -19,7 +19,7 @@ arrive while it deletes a queue, so no message may be in transit to the queue by
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import amqp
@@ -157,9 +157,9 @@ class Link:
     """A connection that sends, and creates and deletes queues. One thread at a time; raises
     ERRORS."""
 
-    def __init__(self, connection: amqp.Connection, shape: Callable[[str], Mapping[str, Any]]):
+    def __init__(self, connection: amqp.Connection, queue_type: str, fallback_after_s: float):
         self._connection = connection
-        self._shape = shape
+        self._queue_type, self._fallback_after_s = queue_type, fallback_after_s
         self._channel = connection.channel()
         self._channel.exchange_declare(EXCHANGE, 'direct', durable=True, auto_delete=False)
         self._channel.confirm_select()
@@ -219,13 +219,14 @@ class Link:
     ) -> tuple[int, bool]:
         """Declare queues from ``at`` on. Returns where that stopped, and whether the next one is
         refused."""
-        some = queues[at : at + BATCH]
+        batch = queues[at : at + BATCH]
         refusal: type[AMQPError] = NotFound if passive else PreconditionFailed
-        for queue in some:
-            words = (0, on_broker(queue), passive, True, False, False, False, self._shape(queue))
+        for queue in batch:
+            features = arguments(queue, self._queue_type, self._fallback_after_s)
+            words = (0, on_broker(queue), passive, True, False, False, False, features)
             channel.send_method(spec.Queue.Declare, 'BsbbbbbF', words)
         try:
-            for _ in some:
+            for _ in batch:
                 channel.wait(spec.Queue.DeclareOk)
                 at += 1
         except refusal:
@@ -255,7 +256,9 @@ class Link:
                 time.sleep(SETTLE_S)
                 while True:
                     self._empty(channel, name, moved)
-                    if self._delete(channel, name, classic):
+                    # Refused if a consumer has returned a message in the meantime.
+                    with contextlib.suppress(PreconditionFailed):
+                        channel.queue_delete(name, if_empty=classic)
                         break
             except NotFound:
                 return
@@ -271,12 +274,3 @@ class Link:
                 raise errors.BrokerUnavailable('there is no fallback queue')
             channel.basic_ack(taken.delivery_tag)
             moved()
-
-    def _delete(self, channel: Any, name: str, classic: bool) -> bool:
-        """Return whether it was deleted; False if a consumer has returned a message in the
-        meantime."""
-        try:
-            channel.queue_delete(name, if_empty=classic)
-        except PreconditionFailed:
-            return False
-        return True

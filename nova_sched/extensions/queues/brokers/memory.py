@@ -18,7 +18,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -78,15 +78,13 @@ class Core:
         self._queues: dict[str, MemoryQueue] = {}
         self._waiting: dict[int, MemoryQueue] = {}  # by row: those with ready messages
         self._waiting_rows: np.ndarray | None = None
-        self._absent: dict[
-            str, dict[int, int]
-        ] = {}  # priorities of consumers in queues that do not exist
+        # The priorities of consumers in queues that do not exist.
+        self._absent: dict[str, dict[int, int]] = {}
         self._priority = np.zeros((16, 16), np.uint8)  # plus one; 0: no subscription
         self._open = np.zeros(16, np.uint8)
         self._receivers: list[Callable[[Delivery], None]] = []
-        self._held: list[
-            dict[int, tuple[str, StoredMessage]]
-        ] = []  # by consumer: tag: queue, message
+        # By consumer, the queue and the message of each tag.
+        self._held: list[dict[int, tuple[str, StoredMessage]]] = []
         self._windows: list[int] = []
         self._free_rows: list[int] = []
         self._free_consumers: list[int] = []
@@ -259,8 +257,12 @@ class Core:
         if queue.row not in self._waiting:
             self._waiting[queue.row] = queue
             self._waiting_rows = None
-            if (consumer := self._choose(queue)) is not None:
-                self._deliver(queue, consumer)
+            able = self._priority[queue.row] * self._open
+            top = able.max()
+            if top:  # the next one of the highest priority after the last that was served
+                ties = np.flatnonzero(able == top)
+                place = np.searchsorted(ties, queue.served, 'right') % len(ties)
+                self._deliver(queue, int(ties[place]))
 
     def _take(self, queue: MemoryQueue, number: int) -> StoredMessage | None:
         """Take a message out of the ready ones; None if it is not among them."""
@@ -272,16 +274,6 @@ class Core:
     def _rest(self, row: int) -> None:
         if self._waiting.pop(row, None) is not None:
             self._waiting_rows = None
-
-    def _choose(self, queue: MemoryQueue) -> int | None:
-        """Return the open consumer of the highest priority, the next one after the last that was
-        served."""
-        able = self._priority[queue.row] * self._open
-        top = able.max()
-        if not top:
-            return None
-        ties = np.flatnonzero(able == top)
-        return int(ties[np.searchsorted(ties, queue.served, 'right') % len(ties)])
 
     def _deliver(self, queue: MemoryQueue, consumer: int) -> None:
         number, message = next(iter(queue.ready.items()))
@@ -301,18 +293,14 @@ class Core:
         if self._receivers[consumer] is _no_receiver:
             return
         self._open[consumer] = len(self._held[consumer]) < self._windows[consumer]
-        while self._open[consumer] and (queues := list(self._within_reach(consumer))):
+        while self._open[consumer] and self._waiting:
+            if self._waiting_rows is None:
+                self._waiting_rows = np.fromiter(self._waiting, np.int64, len(self._waiting))
+            rows = self._waiting_rows
+            queues = [self._waiting[row] for row in rows[self._priority[rows, consumer] > 0]]
+            if not queues:
+                return
             self._deliver(min(queues, key=lambda queue: next(iter(queue.ready))), consumer)
-
-    def _within_reach(self, consumer: int) -> Iterator[MemoryQueue]:
-        """Yield the queues with waiting messages to which the consumer is subscribed."""
-        if not self._waiting:
-            return
-        if self._waiting_rows is None:
-            self._waiting_rows = np.fromiter(self._waiting, np.int64, len(self._waiting))
-        rows = self._waiting_rows
-        for row in rows[self._priority[rows, consumer] > 0]:
-            yield self._waiting[row]
 
 
 class MemoryBroker(brokers.Broker):
@@ -461,11 +449,11 @@ class MemoryConsumer(brokers.Consumer):
             with self._calling:
                 with self._owner.guard:
                     delivery = self._inbox.popleft() if self._inbox else None
-                if delivery is not None:
-                    self._call(delivery)
-
-    def _call(self, delivery: Delivery) -> None:
-        try:
-            self._deliver(delivery)
-        except Exception:  # an error in ``deliver`` must not end the thread
-            LOG.exception('Consumer %s failed on a message of %s', self._name, delivery.queue)
+                if delivery is None:
+                    continue
+                try:
+                    self._deliver(delivery)
+                except Exception:  # an error in ``deliver`` must not end the thread
+                    LOG.exception(
+                        'Consumer %s failed on a message of %s', self._name, delivery.queue
+                    )

@@ -227,8 +227,8 @@ def test_a_message_of_others_may_be_bare():
     assert (body(amqp.Message('')), headers(amqp.Message())) == (b'', {})
 
 
-def link(rabbit, shape=None):
-    return Link(rabbit.connect(), shape or (lambda queue: {'for': queue}))
+def link(rabbit):
+    return Link(rabbit.connect(), CLASSIC, 1.5)
 
 
 def test_a_link_makes_what_must_always_be_there():
@@ -260,8 +260,9 @@ def test_a_link_makes_and_binds_those_that_are_not_there(row):
     made = link(rabbit)
     for name in names:
         if name.startswith(('flavor.s', 'flavor.d')):
-            words = {'for': name if name.startswith('flavor.s') else 'something else'}
-            rabbit.queues[amqp_link.on_broker(name)] = Queue(arguments=words)
+            after_s = 1.5 if name.startswith('flavor.s') else 2.5
+            queue = Queue(arguments=arguments(name, CLASSIC, after_s))
+            rabbit.queues[amqp_link.on_broker(name)] = queue
     rabbit.said.clear()
     differ = made.declare(names)
     assert [name for _, name in rabbit.said] == [

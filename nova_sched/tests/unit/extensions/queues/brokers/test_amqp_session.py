@@ -13,8 +13,8 @@
 
 import pytest
 
-from nova_sched.extensions.queues.brokers import FALLBACK, amqp_link, amqp_session
-from nova_sched.extensions.queues.brokers.amqp_session import Session
+from nova_sched.extensions.queues.brokers import FALLBACK, amqp_link
+from nova_sched.extensions.queues.brokers.amqp_consumer import MAX_MISSING, Session
 from nova_sched.tests.unit.extensions.queues.brokers.rabbit import Rabbit
 
 A, B, C = 'flavor.a', 'flavor.b', 'host.c'
@@ -176,7 +176,7 @@ def test_queues_that_are_not_there_hide_none_that_is(where):
 
 
 def test_only_so_many_are_found_missing_at_a_time():
-    absent = [f'flavor.x{number}' for number in range(amqp_session.MAX_MISSING + 20)]
+    absent = [f'flavor.x{number}' for number in range(MAX_MISSING + 20)]
     rabbit = Rabbit(A, B)
     made = session(rabbit)
     made.follow(dict.fromkeys([A, *absent, B], 1))
