@@ -28,7 +28,7 @@ from nova_sched.extensions.queues import jobs
 from nova_sched.extensions.queues.brokers import Broker
 from nova_sched.extensions.queues.conductor import routing
 from nova_sched.extensions.queues.conductor.job_entries import EnteredJob, JobEntries
-from nova_sched.extensions.queues.conductor.waiting import JobEnd, Replies, Waiting
+from nova_sched.extensions.queues.conductor.waiting import JobEnd, Waiting
 from nova_sched.extensions.queues.messages import AWAY, Sender, place_of
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.state.request import Request
@@ -86,15 +86,14 @@ class Router:
         self._source, self._settings, self._read, self._clock = source, settings, read, clock
         self._entries = JobEntries(job_table, limits, claims, clock)
         self._sender = Sender(broker, claims)
-        self._replies = Replies(broker, name)
-        self._waiting = Waiting(self._replies, job_table.find)
+        self._waiting = Waiting(broker, name, job_table.find)
 
     def start(self) -> None:
         """Consume answers. Raises BrokerUnavailable."""
-        self._replies.start()
+        self._waiting.start()
 
     def stop(self) -> None:
-        self._replies.stop()
+        self._waiting.stop()
 
     # Create.
 
@@ -122,7 +121,13 @@ class Router:
             ', '.join(instance_uuids),
             f'queue {queue}' if queue else f'scheduler, {way.reason}',
         )
-        entered = self._enter(spec_obj, instance_uuids, queue, jobs.amounts(request), context)
+        caller = jobs.Caller.of(context, spec_obj, self._waiting.queue)
+
+        def make(uuid: str, number: int) -> QueueJob:
+            job_uuid = jobs.uuid_of(CREATE, uuid, number)
+            return jobs.new(CREATE, job_uuid, uuid, caller, self._clock(), spec_obj, queue=queue)
+
+        entered = self._entries.creates(make, instance_uuids, jobs.amounts(request))
         with self._waiting.expecting([job.uuid for job in entered]):
             new = [job.job for job in entered if job.is_new]
             unsent: Sends = []
@@ -137,24 +142,6 @@ class Router:
             outcomes = self._all_or_none(entered, unsent)
         kept = chosen if return_alternates else {}
         return [self._selections(spec_obj, job, outcomes[job.uuid], kept) for job in entered]
-
-    def _enter(
-        self,
-        spec: Any,
-        uuids: Sequence[str],
-        queue: str | None,
-        amounts: Mapping[str, int],
-        context: Any,
-    ) -> list[EnteredJob]:
-        caller = jobs.Caller.of(context, spec, self._replies.queue)
-
-        def make(instance_uuid: str, number: int) -> QueueJob:
-            job_uuid = jobs.uuid_of(CREATE, instance_uuid, number)
-            return jobs.new(
-                CREATE, job_uuid, instance_uuid, caller, self._clock(), spec, queue=queue
-            )
-
-        return self._entries.creates(make, uuids, amounts)
 
     def _choose(
         self, spec: Any, entered: Sequence[EnteredJob], new: Sequence[QueueJob], context: Any
@@ -230,15 +217,24 @@ class Router:
         for number, selection in enumerate(offered):
             if selection.service_host == outcome.host:
                 return list(offered[number:])
-        zone = spec.availability_zone if 'availability_zone' in spec else None
-        claim = outcome.claim or self._claim_on(entered.instance_uuid, outcome.host)
-        return [_selection(claim, self._settings().cell_uuid, zone)]
-
-    def _claim_on(self, instance_uuid: str, host: str | None) -> Any:
-        for claim in self._claims.show(instance_uuid):
-            if claim.host == host:
-                return claim
-        raise errors.NoValidHost(f'Instance {instance_uuid} was built, and is deleted already.')
+        uuid = entered.instance_uuid
+        claim = outcome.claim
+        if claim is None:
+            claims = self._claims.show(uuid)
+            claim = next((known for known in claims if known.host == outcome.host), None)
+        if claim is None:
+            raise errors.NoValidHost(f'Instance {uuid} was built, and is deleted already.')
+        selection = objects.Selection(
+            compute_node_uuid=claim.compute_node_uuid,
+            service_host=claim.host,
+            nodename=claim.nodename,
+            cell_uuid=self._settings().cell_uuid,
+            limits=objects.SchedulerLimits(**dict.fromkeys(objects.SchedulerLimits.fields)),
+            allocation_request=claim.allocation_request,
+            allocation_request_version=ALLOCATION_VERSION,
+            availability_zone=spec.availability_zone if 'availability_zone' in spec else None,
+        )
+        return [selection]
 
     # Delete.
 
@@ -264,7 +260,7 @@ class Router:
         is_built = any(claim.state == CONFIRMED for claim in claims)
         if creates and creates[-1].state == CANCELLED and not is_built:
             return  # a worker that builds it is told to delete it
-        caller = jobs.Caller.of(context, next(iter(claims), None), self._replies.queue)
+        caller = jobs.Caller.of(context, next(iter(claims), None), self._waiting.queue)
         job, host = self._delete_job(instance_uuid, claims, entries, caller)
         if job is None:
             # It has failed, or the instance or its node is gone; unless it was just requested
@@ -323,7 +319,7 @@ class Router:
             entry for entry in self._job_table.of_instance(instance_uuid) if entry.kind == kind
         ]
         uuid = jobs.uuid_of(kind, instance_uuid, sum(entry.state != QUEUED for entry in earlier))
-        caller = jobs.Caller.of(context, spec, self._replies.queue)
+        caller = jobs.Caller.of(context, spec, self._waiting.queue)
         job = jobs.new(kind, uuid, instance_uuid, caller, self._clock(), spec, source=host)
         entered = self._entries.enter(job, host, jobs.amounts(self._read(spec, instance_uuid)))
         with self._waiting.expecting([entered.uuid]):
@@ -366,20 +362,6 @@ def _home(claims: Sequence[Any]) -> Any:
     """Return the claim on the instance's current host; during a move it has another on the
     target."""
     return min(claims, key=lambda claim: (claim.state != CONFIRMED, bool(claim.move)))
-
-
-def _selection(claim: Any, cell_uuid: str, availability_zone: str | None) -> Any:
-    """Return a Selection of a server that runs already."""
-    return objects.Selection(
-        compute_node_uuid=claim.compute_node_uuid,
-        service_host=claim.host,
-        nodename=claim.nodename,
-        cell_uuid=cell_uuid,
-        limits=objects.SchedulerLimits(**dict.fromkeys(objects.SchedulerLimits.fields)),
-        allocation_request=claim.allocation_request,
-        allocation_request_version=ALLOCATION_VERSION,
-        availability_zone=availability_zone,
-    )
 
 
 def failure(entry: JobEntry, outcome: JobEnd, tell: str) -> errors.SchedError:

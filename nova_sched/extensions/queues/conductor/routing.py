@@ -32,7 +32,6 @@ from nova_sched.extensions.queues.catalogue import (
 from nova_sched.extensions.queues.requests import fact
 from nova_sched.filters.image_traits import OF_PROPERTIES
 from nova_sched.groups.members.member_spec import DECISIVE, IDLE
-from nova_sched.hardware import pci
 from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.state import groups
 from nova_sched.state.fields import read
@@ -101,12 +100,7 @@ NOTHING = Concerns()
 
 def route(request: Request, spec: Any, catalogue: Catalogue, concerns: Concerns = NOTHING) -> Way:
     """Return the queue whose Request is equal in all facts for placement; else the scheduler."""
-    ruled_out = [
-        *_of_others(request),
-        *_of_pieces(request, spec),
-        *_of_configuration(request, concerns),
-    ]
-    if ruled_out:
+    if ruled_out := [*_ruled_out(request, spec, concerns)]:
         return Way(None, '; '.join(ruled_out))
     bare = catalogue.bare.get(request.flavor_name or '')
     if bare is None:
@@ -116,27 +110,23 @@ def route(request: Request, spec: Any, catalogue: Catalogue, concerns: Concerns 
     things = [*_things(request, bare)]
     if len(things) > 1:
         return Way(None, f'{len(things)} special things: {", ".join(map(str, things))}')
-    return _to_queue(request, catalogue, things[0] if things else None)
-
-
-def _to_queue(request: Request, catalogue: Catalogue, thing: Special | str | None) -> Way:
+    thing = things[0] if things else None
     if isinstance(thing, str):
         return Way(None, f'{thing}: a job may have one special thing, by its name')
     queue = catalogue.queue(request.flavor_name, thing)
     if queue is None:
         about = f' with {thing}' if thing else ''
         return Way(None, f'flavor {request.flavor_name}{about} has no queue')
-    wanted = fact(catalogue, queue.flavor, queue.special, 'pieces')
-    if wanted.key != _devices(request).key:
+    # The devices alone, without networks, which only add NUMA cells.
+    devices = HardwareRequest(requests=request.pieces.requests)
+    if devices.key != fact(catalogue, queue.flavor, queue.special, 'pieces').key:
         return Way(None, f'{queue} has other PCI devices in the catalogue')
     return Way(queue, str(queue))
 
 
-# Independent of the catalogue.
-
-
-def _of_others(request: Request) -> Iterator[str]:
-    """Yield reasons that concern other servers, or hosts by their names."""
+def _ruled_out(request: Request, spec: Any, concerns: Concerns) -> Iterator[str]:
+    """Yield the reasons why it has no queue, whatever the catalogue is."""
+    # Other servers, or hosts by their names.
     if request.member_placement is not None or request.fences or 'top_group' in request.hints:
         yield 'it is a member of a placement group'
     if request.group is not None or 'group' in request.hints:
@@ -156,10 +146,7 @@ def _of_others(request: Request) -> Iterator[str]:
         yield 'hosts are to be ignored'
     if request.retry_hosts:
         yield 'it was sent to hosts before'
-
-
-def _of_pieces(request: Request, spec: Any) -> Iterator[str]:
-    """Yield reasons that concern parts of a node."""
+    # Parts of a node.
     guest = request.pieces.guest
     if guest is not None:
         cpus = any(cell.pcpuset for cell in guest.cells)
@@ -170,10 +157,7 @@ def _of_pieces(request: Request, spec: Any) -> Iterator[str]:
         )
     if read(spec, 'requested_resources'):
         yield 'its ports or devices ask for groups of resources'
-
-
-def _of_configuration(request: Request, concerns: Concerns) -> Iterator[str]:
-    """Yield reasons why its image or its project matters."""
+    # Its image and its project.
     names = {name for name, value in request.image_properties.items() if value not in (False, [])}
     if properties := sorted(
         name for name in names if name in OF_IMAGE or name.startswith(concerns.properties)
@@ -185,9 +169,6 @@ def _of_configuration(request: Request, concerns: Concerns) -> Iterator[str]:
         yield 'its image is limited to isolated hosts'
     if concerns.projects:
         yield 'hosts are limited to projects'
-
-
-# By the catalogue.
 
 
 def _unlike(request: Request, bare: Request) -> Iterator[str]:
@@ -262,9 +243,3 @@ def _aliases(pieces: HardwareRequest) -> collections.Counter[str | None]:
     for pci_request in pieces.requests:
         counts[pci_request.alias_name] += pci_request.count
     return counts
-
-
-def _devices(request: Request) -> HardwareRequest:
-    """Return the devices alone, without networks, which only add NUMA cells."""
-    requests: tuple[pci.PciRequest, ...] = request.pieces.requests
-    return HardwareRequest(requests=requests)

@@ -23,7 +23,6 @@ from nova_sched import errors
 from nova_sched.db.jobs import DONE, QUEUED, JobEntry
 from nova_sched.extensions.queues import messages
 from nova_sched.extensions.queues.brokers import Broker, Delivery, of_reply
-from nova_sched.objects.job import QueueResult
 
 LOG = logging.getLogger(__name__)
 
@@ -49,22 +48,22 @@ class JobEnd:
         return self.state == DONE
 
     @classmethod
-    def of_result(cls, result: QueueResult) -> 'JobEnd':
-        return cls(
-            result.job.uuid, result.outcome, result.host, result.tries, result.why, result.claim
-        )
-
-    @classmethod
     def of_entry(cls, entry: JobEntry) -> 'JobEnd':
         return cls(entry.uuid, entry.state, entry.host, entry.tries, entry.why)
 
 
-class Replies:
-    """The reply queue of this process, and its waiting threads."""
+class Waiting:
+    """The reply queue of this process, and the callers that wait for answers.
 
-    def __init__(self, broker: Broker, name: str):
+    ``find`` returns the entry of a job in the job table. It is called at growing intervals while
+    no answer arrives.
+    """
+
+    MAX_PAUSE_S = 15.0
+
+    def __init__(self, broker: Broker, name: str, find: Callable[[str], JobEntry | None]):
         self.queue = of_reply(name)
-        self._broker = broker
+        self._broker, self._find = broker, find
         self._changed = threading.Condition()
         self._awaited: dict[str, int] = {}  # waiting calls by job
         self._outcomes: dict[str, JobEnd] = {}
@@ -81,74 +80,36 @@ class Replies:
 
     def _take(self, delivery: Delivery) -> None:
         try:
-            outcome = JobEnd.of_result(messages.read_result(delivery.body))
+            result = messages.read_result(delivery.body)
         except errors.Invalid as error:
             LOG.warning('An answer cannot be read, and is ignored: %s', error)
         else:
+            uuid = result.job.uuid
             with self._changed:
-                if outcome.job_uuid in self._awaited:
-                    self._outcomes[outcome.job_uuid] = outcome
+                if uuid in self._awaited:
+                    self._outcomes[uuid] = JobEnd(
+                        uuid, result.outcome, result.host, result.tries, result.why, result.claim
+                    )
                     self._changed.notify_all()
         with contextlib.suppress(errors.BrokerUnavailable):
             self._consumer.ack(delivery)
 
-    def expect(self, job_uuids: Iterable[str]) -> None:
-        """Store answers to these jobs from now on, until ``forget``."""
+    @contextlib.contextmanager
+    def expecting(self, job_uuids: Collection[str]) -> Iterator[None]:
+        """Keep the answers to these jobs, also those that arrive before a caller waits for
+        them."""
         with self._changed:
             for job_uuid in job_uuids:
                 self._awaited[job_uuid] = self._awaited.get(job_uuid, 0) + 1
-
-    def forget(self, job_uuids: Iterable[str]) -> None:
-        with self._changed:
-            for job_uuid in job_uuids:
-                self._awaited[job_uuid] -= 1
-                if not self._awaited[job_uuid]:
-                    del self._awaited[job_uuid]
-                    self._outcomes.pop(job_uuid, None)
-
-    def drop(self, job_uuid: str) -> None:
-        """Forget an answer, and wait for another one."""
-        with self._changed:
-            self._outcomes.pop(job_uuid, None)
-
-    def wait(self, job_uuids: Collection[str], seconds: float) -> dict[str, JobEnd]:
-        """Return the received outcomes of those jobs, as soon as there is one; none after
-        ``seconds``."""
-        until = time.monotonic() + seconds
-        with self._changed:
-            while not (
-                received := {
-                    job_uuid: self._outcomes[job_uuid]
-                    for job_uuid in job_uuids
-                    if job_uuid in self._outcomes
-                }
-            ):
-                left = until - time.monotonic()
-                if left <= 0 or not self._changed.wait(left):
-                    break
-        return received
-
-
-class Waiting:
-    """Waiting callers.
-
-    ``find`` returns the Entry of a job in the job table. It is called at growing intervals while
-    no answer arrives.
-    """
-
-    MAX_PAUSE_S = 15.0
-
-    def __init__(self, replies: Replies, find: Callable[[str], JobEntry | None]):
-        self._replies, self._find = replies, find
-
-    @contextlib.contextmanager
-    def expecting(self, job_uuids: Collection[str]) -> Iterator[None]:
-        """Keeps answers that arrive before a caller waits for them."""
-        self._replies.expect(job_uuids)
         try:
             yield
         finally:
-            self._replies.forget(job_uuids)
+            with self._changed:
+                for job_uuid in job_uuids:
+                    self._awaited[job_uuid] -= 1
+                    if not self._awaited[job_uuid]:
+                        del self._awaited[job_uuid]
+                        self._outcomes.pop(job_uuid, None)
 
     def each(
         self,
@@ -168,7 +129,7 @@ class Waiting:
             remaining_s = until - time.monotonic()
             if remaining_s <= 0:
                 raise errors.NoAnswer('jobs', f'after {timeout_s:g} s, {len(left)} of them go on')
-            outcomes = self._by_rows(self._replies.wait(left, min(query_s, remaining_s)))
+            outcomes = self._by_rows(self._received(left, min(query_s, remaining_s)))
             if not outcomes:
                 query_s = min(1.5 * query_s, self.MAX_PAUSE_S)
                 outcomes = self._query(left, unsent)
@@ -176,22 +137,29 @@ class Waiting:
                 left.discard(job_uuid)
                 yield outcome
 
+    def _received(self, job_uuids: Collection[str], seconds: float) -> dict[str, JobEnd]:
+        """Return the answers to those jobs, as soon as there is one; none after ``seconds``."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._outcomes.keys().isdisjoint(job_uuids), seconds
+            )
+            return {uuid: self._outcomes[uuid] for uuid in job_uuids if uuid in self._outcomes}
+
     def _by_rows(self, outcomes: dict[str, JobEnd]) -> dict[str, JobEnd]:
-        """The outcomes, of the jobs that are denied only those that their rows have: an answer may
-        be late, or of anybody. A job whose row cannot be read is waited for."""
+        """Return the outcomes. A failure counts only if the job's row has it: an answer may be
+        late, or from anybody. Otherwise it is dropped, and the caller waits for another answer."""
         known = {}
         for job_uuid, outcome in outcomes.items():
             try:
                 entry = None if outcome.is_done else self._find(job_uuid)
+                is_queued = entry is not None and entry.state == QUEUED
             except errors.StoreUnavailable:
-                self._replies.drop(job_uuid)
-                continue
-            if entry is None:
-                known[job_uuid] = outcome
-            elif entry.state == QUEUED:
-                self._replies.drop(job_uuid)
+                is_queued = True  # perhaps
+            if is_queued:
+                with self._changed:
+                    self._outcomes.pop(job_uuid, None)
             else:
-                known[job_uuid] = JobEnd.of_entry(entry)
+                known[job_uuid] = JobEnd.of_entry(entry) if entry is not None else outcome
         return known
 
     def _query(

@@ -116,12 +116,21 @@ class Exec(Driver):
 
     def _run(self, kind: str, instance_uuid: str, job: QueueJob | None) -> None:
         with tempfile.TemporaryFile() as stdin, CommandOutput() as out, CommandOutput() as err:
-            stdin.write(_words(kind, instance_uuid, job, self.host))
+            fields = job.obj_to_primitive()['nova_object.data'] if job is not None else {}
+            fields |= {'kind': kind, 'instance_uuid': instance_uuid, 'host': self.host}
+            stdin.write(json.dumps(fields).encode())
             stdin.seek(0)
             process = self._start([*self._command, kind, instance_uuid], stdin, out, err)
             try:
                 self._wait(process, out, err)
-                why = _last_line(err.text) or _how(process.returncode, kind)
+                status = process.returncode
+                lines = [line.strip() for line in err.text.split('\n') if line.strip()]
+                if lines:
+                    why = lines[-1][:MAX_REASON]
+                elif status < 0:
+                    why = f'{kind} was ended by signal {-status}'
+                else:
+                    why = f'{kind} ended with status {status}'
             except subprocess.TimeoutExpired:
                 _kill(process)
                 process.wait()
@@ -182,33 +191,11 @@ def _split(command: str | None) -> list[str]:
     return [os.path.abspath(program), *words[1:]]
 
 
-def _words(kind: str, instance_uuid: str, job: QueueJob | None, host: str) -> bytes:
-    """Return the command's input: the fields of the job, and the fields that a job may lack."""
-    fields = job.obj_to_primitive()['nova_object.data'] if job is not None else {}
-    return json.dumps(
-        fields | {'kind': kind, 'instance_uuid': instance_uuid, 'host': host}
-    ).encode()
-
-
 def _kill(process: subprocess.Popen) -> None:
     """Kill a process and its group; after a wait, its process ID may belong to another process."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def _last_line(said: str) -> str:
-    """Return the last line of a text that is not empty, '' if there is none."""
-    lines = reversed(said.split('\n'))
-    return next((line.strip()[:MAX_REASON] for line in lines if line.strip()), '')
-
-
-def _how(status: int, kind: str) -> str:
-    return (
-        f'{kind} was ended by signal {-status}'
-        if status < 0
-        else f'{kind} ended with status {status}'
-    )
 
 
 def user_options(name: str | None, program: str) -> dict[str, Any]:

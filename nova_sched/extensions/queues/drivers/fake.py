@@ -56,7 +56,9 @@ class Fake(Driver):
 
     def _work(self, kind: str, instance_uuid: str) -> None:
         self._wait()
-        if self._draw(kind, instance_uuid) < self.settings.fake_failures:
+        text = f'{self.settings.seed} {self.host} {kind} {instance_uuid}'
+        number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:DIGITS])
+        if number / 256**DIGITS < self.settings.fake_failures:
             raise errors.BuildFailed(
                 self.host, f'the driver fake was told to fail: {kind} {instance_uuid}'
             )
@@ -64,9 +66,3 @@ class Fake(Driver):
     def _wait(self) -> None:
         if self.settings.fake_seconds:
             self._ended.wait(self.settings.fake_seconds)
-
-    def _draw(self, kind: str, instance_uuid: str) -> float:
-        """Return a number from 0 to 1, excluding 1."""
-        text = f'{self.settings.seed} {self.host} {kind} {instance_uuid}'
-        number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:DIGITS])
-        return number / 256**DIGITS

@@ -70,9 +70,8 @@ class QueueReader:
     def _run(self) -> None:
         while (delivery := self._waiting.get()) is not None and not self._leaving.is_set():
             if self.take(delivery):
-                with contextlib.suppress(
-                    errors.BrokerUnavailable
-                ):  # it is redelivered, and found done
+                # Without the acknowledgement it is redelivered, and is done already.
+                with contextlib.suppress(errors.BrokerUnavailable):
                     self._consumer.ack(delivery)
 
     def take(self, delivery: Delivery) -> bool:

@@ -179,7 +179,26 @@ class Fallback:
                 return
             job.kind = MIGRATE
         self._note(job, open_moves)
-        self._away(job)
+        entry = self._job_table.find(job.uuid)  # the job itself may be a migration by now
+        move = RESIZE_MOVE if entry is not None and entry.kind == RESIZE else MIGRATION
+        while True:
+            places = self._places(job, [job.source, *job.tried])
+            try:
+                self._claims.resize_claim(
+                    job.spec, job.instance_uuid, *places[0], move, context=_context(job)
+                )
+            except NO_ROOM as short:
+                LOG.info('Job %s is not for host %s any more: %s', job.uuid, places[0][0], short)
+                self._note(job, [places[0][0]])
+            else:
+                # After the claim: whoever gives the job up takes it back, or finds this attempt.
+                if not self._job_table.attempt(job.uuid):
+                    messages.take_back(self._claims, job.instance_uuid)
+                    return
+                if at := self._sender.to_first(job, places, _context(job)):
+                    LOG.info('Job %s goes from host %s to host %s', job.uuid, job.source, at[0])
+                    return
+            messages.take_back(self._claims, job.instance_uuid)
 
     def _resize_in_place(self, job: Any) -> bool:
         """Send the resize to the instance's host, if it is allowed and passes the filters in the
@@ -202,28 +221,6 @@ class Fallback:
             return True
         messages.take_back(self._claims, job.instance_uuid)
         return False
-
-    def _away(self, job: QueueJob) -> None:
-        entry = self._job_table.find(job.uuid)  # the job itself may be a migration by now
-        move = RESIZE_MOVE if entry is not None and entry.kind == RESIZE else MIGRATION
-        while True:
-            places = self._places(job, [job.source, *job.tried])
-            try:
-                self._claims.resize_claim(
-                    job.spec, job.instance_uuid, *places[0], move, context=_context(job)
-                )
-            except NO_ROOM as short:
-                LOG.info('Job %s is not for host %s any more: %s', job.uuid, places[0][0], short)
-                self._note(job, [places[0][0]])
-            else:
-                # After the claim: whoever gives the job up takes it back, or finds this attempt.
-                if not self._job_table.attempt(job.uuid):
-                    messages.take_back(self._claims, job.instance_uuid)
-                    return
-                if at := self._sender.to_first(job, places, _context(job)):
-                    LOG.info('Job %s goes from host %s to host %s', job.uuid, job.source, at[0])
-                    return
-            messages.take_back(self._claims, job.instance_uuid)
 
 
 def _context(job: QueueJob) -> RequestContext:

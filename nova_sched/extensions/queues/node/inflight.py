@@ -171,9 +171,8 @@ class InflightJobs:
     """May be used from any thread; it makes no calls."""
 
     def __init__(self) -> None:
-        self._chains: dict[
-            str, collections.deque[Task]
-        ] = {}  # by instance, the job in progress first
+        # By instance, the job in progress first.
+        self._chains: dict[str, collections.deque[Task]] = {}
         self._idle = threading.Condition()
         self._is_closed = False
 
@@ -311,25 +310,21 @@ class MessageCompletion:
             if task.job.kind != DELETE:
                 consumer.put_back(delivery, FALLBACK)
                 return
-            ending = self._given_up(task)  # no other host can do it
+            # No other host can do it.
+            why = f'it was put back {delivery.tries} times'
+            where = self._node_api.host, self._node_api.nodename
+            result = messages.result(task.job, FAILED, delivery.tries, why, *where)
+            ending = SendOn(RESULTS, result)
         if isinstance(ending, Drop):
             self._figures.dropped += 1
         else:
-            self._send(ending, delivery.tries)
+            body, queue = messages.to_bytes(ending.message), ending.queue
+            exists = self._broker.publish(queue, body, delivery.tries, expires=falls_back(queue))
+            if not exists and queue != RESULTS:
+                self._broker.publish(FALLBACK, body, delivery.tries)
+            if isinstance(ending.message, QueueResult):
+                self._figures.done += ending.message.outcome == DONE
+                self._figures.failed += ending.message.outcome == FAILED
+            else:
+                self._figures.passed += 1
         self.forget(consumer, delivery)
-
-    def _send(self, ending: SendOn, tries: int) -> None:
-        body, queue = messages.to_bytes(ending.message), ending.queue
-        is_there = self._broker.publish(queue, body, tries, expires=falls_back(queue))
-        if not is_there and queue != RESULTS:
-            self._broker.publish(FALLBACK, body, tries)
-        if isinstance(ending.message, QueueResult):
-            self._figures.done += ending.message.outcome == DONE
-            self._figures.failed += ending.message.outcome == FAILED
-        else:
-            self._figures.passed += 1
-
-    def _given_up(self, task: Task) -> SendOn:
-        node_api, tries = self._node_api, task.delivery.tries
-        why, where = f'it was put back {tries} times', (node_api.host, node_api.nodename)
-        return SendOn(RESULTS, messages.result(task.job, FAILED, tries, why, *where))

@@ -127,20 +127,16 @@ class SubscriptionSync:
         elif self.view is None:
             self._figures.changes += self._subscription.follow((), np.empty(0, np.int16))
         else:
-            names = self.view.names
-            wanted = self._without_shunned(names, self.view.judge(self._node_api.facts()))
-            self._figures.changes += self._subscription.follow(names, wanted)
-
-    def _without_shunned(self, names: Sequence[str], wanted: np.ndarray) -> np.ndarray:
-        now_s = self._clock()
-        self._shunned = {
-            name: until_s for name, until_s in self._shunned.items() if until_s > now_s
-        }
-        places = [names.index(name) for name in self._shunned if name in names]
-        if places:
-            wanted = wanted.copy()
-            wanted[places] = NONE
-        return wanted
+            names, priorities = self.view.names, self.view.judge(self._node_api.facts())
+            now_s = self._clock()
+            self._shunned = {
+                name: until_s for name, until_s in self._shunned.items() if until_s > now_s
+            }
+            places = [names.index(name) for name in self._shunned if name in names]
+            if places:
+                priorities = priorities.copy()
+                priorities[places] = NONE
+            self._figures.changes += self._subscription.follow(names, priorities)
 
     def _open(self) -> None:
         """Open the window for one more job, after the node has left the queues that no
@@ -157,10 +153,8 @@ class SubscriptionSync:
             self.stale = True
 
 
-NONE, UNSURE = (
-    -1,
-    -2,
-)  # instead of a priority: not subscribed; the broker was called, and did not answer
+# Instead of a priority: not subscribed; the broker was called, and did not answer.
+NONE, UNSURE = -1, -2
 
 
 class Subscriptions:
@@ -176,9 +170,8 @@ class Subscriptions:
         self._own, self._own_priority = own, own_priority
         self._names: Sequence[str] = ()
         self._now = np.empty(0, np.int16)
-        self._gone: dict[
-            str, None
-        ] = {}  # queues that it may be subscribed to, and that are not in the catalogue any more
+        # Queues that it may be subscribed to, and that are not in the catalogue any more.
+        self._gone: dict[str, None] = {}
         self._has_own = False
 
     def __len__(self) -> int:

@@ -70,7 +70,7 @@ class JobSteps:
         threads: JobThreads,
     ):
         self._node_api, self._claims, self._driver = node_api, claims, driver
-        self._ask = JobCalls(claims, driver, node_api.host, threads)
+        self._ask = JobCalls(claims, node_api.host, threads)
         self._read, self._takes, self._took = read, takes, took
         self._kinds = {
             CREATE: self._arrive,
@@ -140,8 +140,11 @@ class JobSteps:
             return Drop()
 
     def _claim(self, task: Task, move: str | None) -> None:
-        """Claim the node, or find the claim of a job that was claimed before. Raises ClaimNotFound
-        if that one has none here any more."""
+        """Claim the node, or find the claim of a job that was claimed before.
+
+        Raises ClaimNotFound if that job has no claim here any more, and AlreadyPlaced if another
+        worker has built or moved the instance.
+        """
         if task.job.claimed:
             # Without a claim here, its message is late or was delivered twice, and the instance is
             # elsewhere or deleted: it would be built, and removed when it cannot be confirmed.
@@ -155,17 +158,11 @@ class JobSteps:
         # A new node is unknown before its first report was accepted.
         held = self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
         task.claim = held.name
-        if move is not None:
-            self._check_source(task)
-
-    def _check_source(self, task: Task) -> None:
-        """Raise AlreadyPlaced if another worker has moved the instance meanwhile.
-
-        This is checked late: that worker's claim has ended with this one, unless it was confirmed
-        before.
-        """
-        claims = self._ask.claims(lambda: self._claims.show(task.uuid), TIMEOUT_S)
-        for held in claims:
+        if move is None:
+            return
+        # Another worker may have moved it meanwhile. This is checked late: that worker's claim has
+        # ended with this one, unless it was confirmed before.
+        for held in self._ask.claims(lambda: self._claims.show(task.uuid), TIMEOUT_S):
             if held.state == CONFIRMED and held.host not in (task.job.source, self._node_api.host):
                 self._ask.abort(task)
                 raise errors.AlreadyPlaced(task.uuid, held.host)
@@ -182,9 +179,12 @@ class JobSteps:
                 self._ask.driver(driver.migrate, job, job.spec, job.source)
             self._node_api.built(task.uuid)
             return self._ask.confirm(task)
-        except Exception as found:
-            error = found
-            self._ask.clean(task)
+        except Exception as raised:
+            error = raised
+            try:
+                self._ask.driver(driver.destroy, job, task.uuid)
+            except errors.BuildFailed as failed:
+                LOG.error('The remains of instance %s cannot be removed: %s', task.uuid, failed)
             raise
         finally:
             if trace is not None:
@@ -349,8 +349,8 @@ NO_ANSWER = (errors.NoAnswer, errors.StoreUnavailable, errors.StoreFull)
 class JobCalls:
     """The calls of the jobs on one host to other components."""
 
-    def __init__(self, claims: NodeClaims, driver: Driver, host: str, threads: JobThreads):
-        self._claims, self._driver, self._host, self._threads = claims, driver, host, threads
+    def __init__(self, claims: NodeClaims, host: str, threads: JobThreads):
+        self._claims, self._host, self._threads = claims, host, threads
 
     def claims(
         self,
@@ -427,10 +427,3 @@ class JobCalls:
         except Exception as error:
             LOG.exception('The driver has failed with an unexpected error')
             raise errors.BuildFailed(self._host, f'{type(error).__name__}: {error}') from error
-
-    def clean(self, task: Task) -> None:
-        """Have the driver remove a complete or partial build."""
-        try:
-            self.driver(self._driver.destroy, task.job, task.uuid)
-        except errors.BuildFailed as error:
-            LOG.error('The remains of instance %s cannot be removed: %s', task.uuid, error)

@@ -212,18 +212,14 @@ class Worker:
             subscriptions.stale = True
             self._evaluate_due_s = self._clock() + self._settings.evaluate_s()
         self._evaluate()
-        self._log_counts(len(subscriptions))
-        due_s = min(self._catalogue_due_s, self._evaluate_due_s)
-        self._threads.later(max(0.0, due_s - self._clock()), self._tick)
-
-    def _log_counts(self, subscribed: int) -> None:
-        """Log the counts of the last minute, if any but ``evaluations`` has changed."""
         new = self._minute.take(self._clock())
         for event in JOB_EVENTS:
             NODE_JOBS.add(event, by=new[event] if new else 0)
         if new and any(count for name, count in new.items() if name != 'evaluations'):
             counts = ', '.join(f'{count} {name.replace("_", " ")}' for name, count in new.items())
-            LOG.info('Subscribed to %d queues; in the last minute: %s', subscribed, counts)
+            LOG.info('Subscribed to %d queues; in the last minute: %s', len(subscriptions), counts)
+        due_s = min(self._catalogue_due_s, self._evaluate_due_s)
+        self._threads.later(max(0.0, due_s - self._clock()), self._tick)
 
     def _learn(self) -> None:
         subscriptions = self._subscriptions

@@ -17,7 +17,7 @@ from nova_sched import errors
 from nova_sched.db.jobs import DONE
 from nova_sched.extensions.queues import jobs, messages
 from nova_sched.extensions.queues.brokers.memory import MemoryBroker
-from nova_sched.extensions.queues.conductor.waiting import Replies, Waiting
+from nova_sched.extensions.queues.conductor.waiting import Waiting
 from nova_sched.tests.builders import NOW
 from nova_sched.tests.unit.extensions.queues.managed_queues import job, result
 
@@ -33,8 +33,8 @@ def broker():
 
 
 @pytest.fixture
-def replies(broker):
-    made = Replies(broker, 'me')
+def waiting(broker):
+    made = Waiting(broker, 'me', lambda uuid: None)
     made.start()
     yield made
     made.stop()
@@ -45,45 +45,43 @@ def done(of=JOB, host='a'):
     return type(row)(**{name: getattr(row, name) for name in row.__slots__} | {'state': DONE})
 
 
-def answer(broker, replies, of=JOB, **fields):
-    broker.publish(replies.queue, messages.to_bytes(result(of, **fields)))
+def answer(broker, waiting, of=JOB, **fields):
+    broker.publish(waiting.queue, messages.to_bytes(result(of, **fields)))
 
 
-def outcomes(replies, find=lambda uuid: None, unsent=(), timeout_s=LONG_S, query_s=LONG_S):
-    waiting, unsent = Waiting(replies, find), list(unsent)
+def outcomes(waiting, find=lambda uuid: None, unsent=(), timeout_s=LONG_S, query_s=LONG_S):
+    waiting._find, unsent = find, list(unsent)
     with waiting.expecting([JOB.uuid]):
         found = list(waiting.each([JOB.uuid], unsent, timeout_s, query_s))
     return [(one.job_uuid, one.is_done, one.host) for one in found], unsent
 
 
-def test_an_answer_that_comes_before_the_wait(broker, replies):
-    waiting = Waiting(replies, lambda uuid: None)
+def test_an_answer_that_comes_before_the_wait(broker, waiting):
     with waiting.expecting([JOB.uuid]):
-        answer(broker, replies, host='b')
+        answer(broker, waiting, host='b')
         (found,) = waiting.each([JOB.uuid], [], LONG_S, LONG_S)
     assert (found.host, found.is_done) == ('b', True)
 
 
-def test_an_answer_is_forgotten_when_its_last_caller_leaves(broker, replies):
-    waiting = Waiting(replies, lambda uuid: None)
+def test_an_answer_is_forgotten_when_its_last_caller_leaves(broker, waiting):
     with waiting.expecting([JOB.uuid]):
         with waiting.expecting([JOB.uuid]):
-            answer(broker, replies)
+            answer(broker, waiting)
             assert len(list(waiting.each([JOB.uuid], [], LONG_S, LONG_S))) == 1
         assert len(list(waiting.each([JOB.uuid], [], LONG_S, LONG_S))) == 1
-    assert replies.wait([JOB.uuid], 0) == {}
+    assert waiting._received([JOB.uuid], 0) == {}
 
 
-def test_an_answer_that_is_not_awaited_or_cannot_be_read_is_ignored(broker, replies):
-    answer(broker, replies, of=job(name='other'))
-    broker.publish(replies.queue, b'no JSON')
-    answer(broker, replies)
-    found, _ = outcomes(replies, lambda uuid: done(), query_s=SHORT_S)
+def test_an_answer_that_is_not_awaited_or_cannot_be_read_is_ignored(broker, waiting):
+    answer(broker, waiting, of=job(name='other'))
+    broker.publish(waiting.queue, b'no JSON')
+    answer(broker, waiting)
+    found, _ = outcomes(waiting, lambda uuid: done(), query_s=SHORT_S)
     assert found == [(JOB.uuid, True, 'a')]
 
 
-def test_without_an_answer_the_row_has_the_outcome(replies):
-    found, _ = outcomes(replies, lambda uuid: done(host='c'), query_s=SHORT_S)
+def test_without_an_answer_the_row_has_the_outcome(waiting):
+    found, _ = outcomes(waiting, lambda uuid: done(host='c'), query_s=SHORT_S)
     assert found == [(JOB.uuid, True, 'c')]
 
 
@@ -102,7 +100,7 @@ def test_without_an_answer_the_row_has_the_outcome(replies):
         ),
     ],
 )
-def test_only_the_row_denies_a_job(broker, replies, rows, expected):
+def test_only_the_row_denies_a_job(broker, waiting, rows, expected):
     rows = list(rows)
 
     def find(uuid):
@@ -112,14 +110,14 @@ def test_only_the_row_denies_a_job(broker, replies, rows, expected):
             raise found
         return found
 
-    answer(broker, replies, outcome='failed', why='no')
-    with Waiting(replies, find).expecting([JOB.uuid]):
-        answer(broker, replies, outcome='failed', why='no')
-        found, _ = outcomes(replies, find, query_s=SHORT_S)
+    answer(broker, waiting, outcome='failed', why='no')
+    with waiting.expecting([JOB.uuid]):
+        answer(broker, waiting, outcome='failed', why='no')
+        found, _ = outcomes(waiting, find, query_s=SHORT_S)
     assert (found, len(rows)) == (expected, 1)
 
 
-def test_a_table_that_is_away_is_read_again(replies):
+def test_a_table_that_is_away_is_read_again(waiting):
     script = [errors.StoreUnavailable('away'), jobs.entry(JOB, NOW), done()]
 
     def find(uuid):
@@ -128,23 +126,23 @@ def test_a_table_that_is_away_is_read_again(replies):
             raise found
         return found
 
-    found, _ = outcomes(replies, find, query_s=SHORT_S)
+    found, _ = outcomes(waiting, find, query_s=SHORT_S)
     assert (found, script) == ([(JOB.uuid, True, 'a')], [])
 
 
-def test_what_was_not_sent_is_sent_again(broker, replies):
+def test_what_was_not_sent_is_sent_again(broker, waiting):
     script = [errors.BrokerUnavailable('away'), None]
 
     def send():
         error = script.pop(0)
         if error is not None:
             raise error
-        answer(broker, replies)
+        answer(broker, waiting)
 
-    found, unsent = outcomes(replies, unsent=[send], query_s=SHORT_S)
+    found, unsent = outcomes(waiting, unsent=[send], query_s=SHORT_S)
     assert (found, unsent, script) == ([(JOB.uuid, True, 'a')], [], [])
 
 
-def test_a_caller_does_not_wait_for_ever(replies):
+def test_a_caller_does_not_wait_for_ever(waiting):
     with pytest.raises(errors.NoAnswer, match='1 of them go on'):
-        outcomes(replies, timeout_s=SHORT_S)
+        outcomes(waiting, timeout_s=SHORT_S)
