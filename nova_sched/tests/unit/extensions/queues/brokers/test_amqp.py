@@ -9,21 +9,370 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The broker that is a RabbitMQ, as far as it needs none, and its consumer's thread."""
+"""The broker on RabbitMQ: its connections, and the queues and messages there."""
 
-import logging
-import threading
 import time
 
+import amqp
 import pytest
-from amqp.exceptions import AccessRefused, ConnectionForced
+from amqp.exceptions import AMQPNotImplementedError
 
 from nova_sched import errors
-from nova_sched.extensions.queues.brokers import DROPPED, FALLBACK, Delivery
+from nova_sched.extensions.queues.brokers import (
+    DROPPED,
+    FALLBACK,
+    RESULTS,
+    QueueFacts,
+    amqp_link,
+    of_flavor,
+    of_host,
+    of_reply,
+)
 from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
-from nova_sched.extensions.queues.brokers.amqp_consumer import AmqpConsumer
+from nova_sched.extensions.queues.brokers.amqp_link import Link, LinkPool, arguments, message
+from nova_sched.extensions.queues.conf import CLASSIC, QUORUM
+from nova_sched.rpc.rabbit import ERRORS, Host, body, cluster, headers
 from nova_sched.tests.fixtures import process
-from nova_sched.tests.unit.extensions.queues.brokers.rabbit import WHOLE_NOT_QUORUM, Rabbit
+from nova_sched.tests.unit.extensions.queues.brokers.rabbit import Queue, Rabbit
+
+
+@pytest.mark.parametrize(
+    'url, hosts, virtual_host',
+    [
+        pytest.param('rabbit://', [Host('localhost', None, None, None)], '/', id='nothing'),
+        pytest.param(
+            'rabbit://me:pw@mq:5673/cloud', [Host('mq', 5673, 'me', 'pw')], 'cloud', id='all'
+        ),
+        pytest.param(
+            'rabbit://me:pw@mq//', [Host('mq', None, 'me', 'pw')], '/', id='root as it is'
+        ),
+        pytest.param(
+            'rabbit://me:pw@mq/', [Host('mq', None, 'me', 'pw')], '/', id='root left out'
+        ),
+        pytest.param(
+            'rabbit://a:b@one:1,c:d@two:2/v',
+            [Host('one', 1, 'a', 'b'), Host('two', 2, 'c', 'd')],
+            'v',
+            id='two hosts',
+        ),
+        pytest.param(
+            'rabbit://m%40e:p%3A%2F%2Cw@mq/a%2Fb',
+            [Host('mq', None, 'm@e', 'p:/,w')],
+            'a/b',
+            id='quoted',
+        ),
+        pytest.param('kombu://me:pw@[::1]:5672', [Host('::1', 5672, 'me', 'pw')], '/', id='IPv6'),
+    ],
+)
+def test_urls(url, hosts, virtual_host):
+    found = cluster(url)
+    assert (list(found.hosts), found.virtual_host, found.tls) == (hosts, virtual_host, False)
+
+
+def test_passwords_are_not_shown():
+    assert 'secret' not in repr(cluster('rabbit://me:secret@mq'))
+
+
+@pytest.mark.parametrize(
+    'url', ['', 'fake://', 'http://mq', 'rabbit://me:secret@mq:port', 'rabbit://[::1']
+)
+def test_a_bad_url_is_refused_without_its_password(url):
+    with pytest.raises(errors.BadConfig) as refused:
+        cluster(url)
+    assert 'secret' not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    'query, options, tls',
+    [
+        pytest.param('', {'ssl': False, 'ssl_ca_file': 'ca'}, False, id='off'),
+        pytest.param('', {'ssl': True, 'ssl_ca_file': ''}, True, id='on'),
+        pytest.param('?ssl=1', {'ssl': False}, True, id='the URL is stronger'),
+        pytest.param('?ssl=0', {'ssl': True}, False, id='the URL turns it off'),
+        pytest.param(
+            '',
+            {'ssl': True, 'ssl_ca_file': 'ca', 'ssl_cert_file': 'crt', 'ssl_key_file': 'key'},
+            {'ca_certs': 'ca', 'certfile': 'crt', 'keyfile': 'key'},
+            id='files',
+        ),
+        pytest.param(
+            '?ssl=true&ssl_ca_file=ca',
+            {'ssl_server_hostname': 'mq'},
+            {'ca_certs': 'ca', 'server_hostname': 'mq'},
+            id='name of the host',
+        ),
+    ],
+)
+def test_tls(query, options, tls):
+    assert cluster(f'rabbit://mq/{query}', options).tls == tls
+
+
+class PooledLink:
+    """Fails so often."""
+
+    def __init__(self, fails):
+        self.fails, self.closed = fails, False
+
+    def work(self):
+        if self.fails:
+            raise ConnectionResetError('reset')
+        return 'done'
+
+    def close(self):
+        self.closed = True
+
+
+def pool(*fails):
+    made = [PooledLink(fail) for fail in fails]
+    left = iter(made)
+    return LinkPool(lambda: next(left), size=2), made
+
+
+def test_a_link_is_used_again():
+    shared, made = pool(False, False)
+    assert [shared.run(PooledLink.work), shared.run(PooledLink.work)] == ['done', 'done']
+    shared.close()
+    assert [link.closed for link in made] == [True, False]  # there was no need of the second one
+
+
+def test_a_link_that_has_failed_is_replaced_once():
+    shared, made = pool(False, False, True, True, False)
+    shared.run(PooledLink.work)
+    made[0].fails = True
+    assert shared.run(PooledLink.work) == 'done'
+    assert made[0].closed
+    made[1].fails = True
+    with pytest.raises(errors.BrokerUnavailable, match='reset'):
+        shared.run(PooledLink.work)
+    with pytest.raises(errors.BrokerUnavailable, match='reset'):
+        pool(True, True)[0].run(PooledLink.work)
+
+
+def test_what_is_no_fault_of_the_link_is_not_tried_again():
+    shared, made = pool(False, False)
+
+    def refuse(_):
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        shared.run(refuse)
+    assert made[0].closed
+
+
+def test_nothing_is_done_after_the_end():
+    shared, made = pool(False)
+    shared.close()
+    with pytest.raises(errors.BrokerUnavailable, match='closed'):
+        shared.run(PooledLink.work)
+    assert made[0].closed is False
+
+
+TINY, HERE = of_flavor('tiny'), of_host('a')
+TO_FALLBACK = {'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'nova_sched.fallback'}
+SAFELY = {'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish'}
+
+
+@pytest.mark.parametrize(
+    'queue, queue_type, found',
+    [
+        pytest.param(TINY, CLASSIC, {'x-message-ttl': 1500, **TO_FALLBACK}, id='flavor'),
+        pytest.param(
+            TINY, QUORUM, {'x-message-ttl': 1500, **TO_FALLBACK, **SAFELY}, id='flavor, quorum'
+        ),
+        pytest.param(HERE, CLASSIC, TO_FALLBACK, id='host'),
+        pytest.param(HERE, QUORUM, TO_FALLBACK | SAFELY, id='host, quorum'),
+        pytest.param(RESULTS, CLASSIC, {}, id='results'),
+        pytest.param(FALLBACK, QUORUM, {}, id='fallback, quorum'),
+        pytest.param(of_reply('me'), CLASSIC, {'x-expires': 3_600_000}, id='reply'),
+    ],
+)
+def test_what_rabbitmq_knows_of_a_queue(queue, queue_type, found):
+    assert arguments(queue, queue_type, 1.5) == {'x-queue-type': queue_type, **found}
+
+
+def test_a_queue_of_replies_is_classic_always():
+    assert arguments(of_reply('me'), QUORUM, 1.5)['x-queue-type'] == CLASSIC
+
+
+@pytest.mark.parametrize('seconds, found', [(1.5, 1500), (0.0001, 1), (0, 1), (-3, 1)])
+def test_milliseconds_are_never_none(seconds, found):
+    assert amqp_link.milliseconds(seconds) == found
+
+
+def test_a_message_outlives_a_restart_and_says_what_it_is():
+    before_ms = int(time.time() * 1000)
+    made = message(b'\xff', tries=2, reason=DROPPED)
+    said = dict(headers(made))
+    assert before_ms <= said.pop('sent_ms') <= time.time() * 1000
+    assert said == {'tries': 2, 'reason': DROPPED}
+    assert (made.properties['delivery_mode'], 'expiration' in made.properties) == (2, False)
+    assert body(made) == b'\xff'
+
+
+@pytest.mark.parametrize(
+    'ago_s, least, most',
+    [
+        pytest.param(None, 30_000, 30_000, id='new'),
+        pytest.param(10, 10_000, 20_000, id='some time is left'),
+        pytest.param(31, 1, 1, id='no time is left'),
+        pytest.param(-60, 30_000, 30_000, id='a clock that is ahead'),
+    ],
+)
+def test_a_message_has_the_time_that_is_left_to_it(ago_s, least, most):
+    sent_ms = None if ago_s is None else int((time.time() - ago_s) * 1000)
+    made = message(b'', sent_ms=sent_ms, ttl_s=30.0)
+    assert least <= int(made.properties['expiration']) <= most
+    assert sent_ms in (None, headers(made)['sent_ms'])
+
+
+def test_a_message_of_others_may_be_bare():
+    assert (body(amqp.Message('')), headers(amqp.Message())) == (b'', {})
+
+
+def link(rabbit):
+    return Link(rabbit.connect(), CLASSIC, 1.5)
+
+
+def test_a_link_makes_what_must_always_be_there():
+    rabbit = Rabbit()
+    made = link(rabbit)
+    assert made.send(FALLBACK, message(b'1'))
+    assert made.send(RESULTS, message(b'2'))
+    assert not made.send(TINY, message(b'3'))
+    assert made.send(RESULTS, message(b'4'))
+    assert (rabbit.bodies(FALLBACK), rabbit.bodies(RESULTS)) == ([b'1'], [b'2', b'4'])
+
+
+@pytest.mark.parametrize(
+    'row',
+    [
+        pytest.param('', id='none'),
+        pytest.param('nnn', id='new ones'),
+        pytest.param('sss', id='the same ones'),
+        pytest.param('ddd', id='others'),
+        pytest.param('nsdnsd', id='all kinds'),
+        pytest.param('dnndds', id='new ones after others'),
+        pytest.param('sddddn', id='a new one at the end'),
+        pytest.param('n' * 700 + 'd' * 700 + 'n' * 3, id='more than a batch'),
+    ],
+)
+def test_a_link_makes_and_binds_those_that_are_not_there(row):
+    names = [f'flavor.{kind}{number}' for number, kind in enumerate(row)]
+    rabbit = Rabbit()
+    made = link(rabbit)
+    for name in names:
+        if name.startswith(('flavor.s', 'flavor.d')):
+            after_s = 1.5 if name.startswith('flavor.s') else 2.5
+            queue = Queue(arguments=arguments(name, CLASSIC, after_s))
+            rabbit.queues[amqp_link.on_broker(name)] = queue
+    rabbit.said.clear()
+    differ = made.declare(names)
+    assert [name for _, name in rabbit.said] == [
+        name for name in names if name.startswith('flavor.n')
+    ]
+    assert all(made.send(name, message(b'')) for name in names)
+    others = [name for name in names if name.startswith('flavor.d')]
+    assert set(differ) <= set(others)
+    assert bool(differ) == bool(others)
+
+
+def test_facts():
+    rabbit = Rabbit()
+    made = link(rabbit)
+    assert made.facts(TINY) is None
+    made.declare([TINY])
+    made.send(TINY, message(b''))
+    assert made.facts(TINY) == QueueFacts(TINY, ready=1, consumers=0)
+
+
+@pytest.mark.parametrize('classic', [True, False], ids=['classic', 'quorum'])
+def test_what_waits_in_a_queue_that_ends_is_moved(classic):
+    rabbit = Rabbit()
+    made = link(rabbit)
+    made.declare([TINY])
+    for number in range(3):
+        made.send(TINY, message(b'%d' % number, tries=number))
+    moved = []
+    made.drop(TINY, classic, lambda: moved.append(None))
+    assert len(moved) == 3
+    assert amqp_link.on_broker(TINY) not in rabbit.queues
+    assert rabbit.bodies(FALLBACK) == [b'0', b'1', b'2']
+    said = [headers(content) for content, _ in rabbit.queues['nova_sched.fallback'].ready]
+    assert [(one['tries'], one['reason']) for one in said] == [
+        (0, DROPPED),
+        (1, DROPPED),
+        (2, DROPPED),
+    ]
+    made.drop(TINY, classic, lambda: moved.append(None))
+    assert len(moved) == 3
+
+
+def test_what_is_given_back_while_a_queue_ends_is_moved_too():
+    class Slow(Rabbit):
+        """A consumer gives a message back just before the queue is deleted for the first time."""
+
+        given = False
+
+        def connect(self):
+            made = super().connect()
+            channel, rabbit = made.channel, self
+
+            def late():
+                found = channel()
+                delete = found.queue_delete
+
+                def first(name, if_empty):
+                    if not rabbit.given:
+                        rabbit.given = True
+                        rabbit.queues[name].ready.append((message(b'late'), True))
+                    delete(name, if_empty)
+
+                found.queue_delete = first
+                return found
+
+            made.channel = late
+            return made
+
+    rabbit = Slow()
+    made = link(rabbit)
+    made.declare([TINY])
+    moved = []
+    made.drop(TINY, True, lambda: moved.append(None))
+    assert (len(moved), rabbit.bodies(FALLBACK)) == (1, [b'late'])
+    assert amqp_link.on_broker(TINY) not in rabbit.queues
+
+
+def test_a_quorum_queue_is_not_deleted_as_a_classic_one():
+    rabbit = Rabbit(quorum=[TINY])
+    with pytest.raises(AMQPNotImplementedError):
+        link(rabbit).drop(TINY, True, lambda: None)
+    assert amqp_link.on_broker(TINY) in rabbit.queues
+    link(rabbit).drop(TINY, False, lambda: None)
+    assert amqp_link.on_broker(TINY) not in rabbit.queues
+
+
+def test_nothing_is_taken_from_a_queue_if_it_can_go_nowhere():
+    rabbit = Rabbit()
+    made = link(rabbit)
+    made.declare([TINY])
+    made.send(TINY, message(b'1'))
+    rabbit.drop(FALLBACK)
+    with pytest.raises(errors.BrokerUnavailable, match='fallback'):
+        made.drop(TINY, True, lambda: None)
+    made.close()
+    assert rabbit.bodies(TINY) == [b'1']
+
+
+def test_a_link_that_is_closed_sends_nothing():
+    rabbit = Rabbit()
+    made = link(rabbit)
+    made.close()
+    assert rabbit.connections[0].lost
+    with pytest.raises(ERRORS):
+        made.declare([TINY])
+
+
+# The broker without a RabbitMQ.
 
 
 @pytest.fixture
@@ -64,382 +413,3 @@ def test_after_the_end_nothing_is_sent(nowhere):
     nowhere.close()
     with pytest.raises(errors.BrokerUnavailable, match='closed'):
         nowhere.publish('flavor.tiny', b'')
-
-
-# The consumer's thread: connections that are lost, orders of other threads, and what is put back.
-
-
-A, B = 'flavor.a', 'host.b'
-TIMEOUT_S = 90.0
-
-
-class World:
-    """A consumer of a RabbitMQ that may be away; ``sent`` is what the consumer sends to other
-    queues."""
-
-    def __init__(self, *queues, quorum=(), whole=True, deliver=None, heartbeat_s=0):
-        self.rabbit = Rabbit(*queues, quorum=quorum, heartbeat_s=heartbeat_s)
-        self.away, self.sending = None, True
-        self.found, self.sent = [], []
-        self.tries = 0
-        self.consumer = AmqpConsumer(
-            self.connect, self.send, deliver or self.found.append, 'test', whole
-        )
-
-    def connect(self):
-        self.tries += 1
-        if self.away:
-            raise errors.BrokerUnavailable(self.away)
-        return self.rabbit.connect()
-
-    def send(self, queue, body, tries=0, expires=False, reason=None, sent_ms=None):
-        if not self.sending:
-            raise errors.BrokerUnavailable('away')
-        self.sent.append((queue, body, tries, expires, reason, sent_ms))
-        return f'nova_sched.{queue}' in self.rabbit.queues
-
-    def give(self, queue, body=b'', **headers):
-        """Send it from the consumer's thread, to which RabbitMQ's double belongs."""
-        self.order(lambda: self.rabbit.send(queue, body, **headers))
-
-    def order(self, work):
-        self.consumer._order(work).result()
-
-    def next(self, count=1):
-        """The last of so many that have come."""
-        self.until(lambda: len(self.found) >= count)
-        assert len(self.found) == count
-        return self.found[-1]
-
-    def until(self, holds):
-        end_s = time.monotonic() + TIMEOUT_S
-        while not holds():
-            assert time.monotonic() < end_s, 'it does not become true'
-            time.sleep(0.002)
-
-    def said(self, what):
-        """How often the consumer has said so."""
-        self.consumer.follow({})  # after all orders that were given before
-        return [one[1] for one in self.rabbit.said if one[0] == what]
-
-
-@pytest.fixture
-def world():
-    made = World(A, B, FALLBACK)
-    yield made
-    made.consumer.stop()
-
-
-def test_it_is_not_made_without_a_broker():
-    with pytest.raises(errors.BrokerUnavailable, match='nobody'):
-        AmqpConsumer(
-            lambda: (_ for _ in ()).throw(errors.BrokerUnavailable('nobody')),
-            None,
-            None,
-            'test',
-            True,
-        )
-
-
-def test_what_comes_is_given_and_acknowledged(world):
-    world.consumer.follow({A: 1})
-    world.give(A, b'1')
-    found = world.next()
-    assert (found.queue, found.body) == (A, b'1')
-    world.consumer.ack(found)
-    world.consumer.ack(found)
-    world.consumer.put_back(found)
-    assert world.said('ack') == [A]
-    assert world.sent == []
-
-
-@pytest.mark.parametrize(
-    'strange', [Delivery(A, b''), Delivery(A, b'', tag=17)], ids=['none', 'number']
-)
-def test_what_is_not_its_own_is_left_alone(world, strange):
-    world.consumer.ack(strange)
-    world.consumer.put_back(strange)
-    assert world.said('ack') == []
-    assert world.sent == []
-
-
-@pytest.mark.parametrize(
-    'headers, to, sent',
-    [
-        pytest.param({}, None, (A, b'1', 1, False, None, None), id='its queue'),
-        pytest.param({'tries': 2}, B, (B, b'1', 3, False, None, None), id='another queue'),
-        pytest.param(
-            {'expiration': '9'}, None, (A, b'1', 1, True, None, None), id='will expire, its queue'
-        ),
-        pytest.param(
-            {'expiration': '9'},
-            B,
-            (B, b'1', 1, False, None, None),
-            id='will expire, another queue',
-        ),
-        pytest.param(
-            {'sent_ms': 5}, None, (A, b'1', 1, False, None, None), id='has its time anew'
-        ),
-    ],
-)
-def test_what_is_put_back_is_sent_and_counted(world, headers, to, sent):
-    world.consumer.follow({A: 1})
-    world.give(A, b'1', **headers)
-    world.consumer.put_back(world.next(), to)
-    assert world.said('ack') == [A]
-    assert world.sent == [sent]
-
-
-def test_what_has_no_queue_any_more_goes_to_the_fallback_queue(world):
-    world.consumer.follow({A: 1})
-    world.give(A, b'1')
-    world.consumer.put_back(world.next(), 'host.gone')
-    assert world.said('ack') == [A]
-    assert world.sent[1] == (FALLBACK, b'1', 1, False, DROPPED, None)
-
-
-def test_what_cannot_be_sent_is_given_back_as_it_is(world, caplog):
-    world.consumer.follow({A: 1})
-    world.give(A, b'1')
-    found = world.next()
-    world.sending = False
-    world.consumer.put_back(found)
-    again = world.next(2)
-    assert world.said('reject') == [A]
-    assert (again.redelivered, again.tries) == (True, 0)
-    assert 'Consumer test could not put a message back' in caplog.text
-
-
-def test_what_is_too_much_is_sent_again_with_its_time_and_not_counted():
-    world = World(quorum=[A, B], whole=False)
-    world.consumer.follow({A: 1, B: 1})
-    # Both are on their way before the first one is read.
-    world.order(
-        lambda: (world.rabbit.send(A, b'1'), world.rabbit.send(B, b'2', tries=4, sent_ms=17))
-    )
-    assert world.next().body == b'1'
-    world.until(lambda: world.sent)
-    assert world.sent == [(B, b'2', 4, False, None, 17)]
-    assert world.said('ack') == [B]
-    world.consumer.stop()
-    assert len(world.found) == 1
-
-
-def test_the_next_one_comes_when_there_is_room_again():
-    world = World(quorum=[A], whole=False)
-    world.consumer.follow({A: 1})
-    for count in (1, 2, 3):
-        world.give(A, b'%d' % count)
-        found = world.next(count)
-        assert found.body == b'%d' % count
-        world.consumer.ack(found)
-    world.consumer.stop()
-
-
-def test_what_had_come_from_a_queue_that_is_ended_is_sent_again():
-    world = World(A)
-    world.consumer.follow({A: 1})
-    world.order(lambda: (world.rabbit.send(A, b'1', sent_ms=17), world.consumer.follow({A: None})))
-    world.until(lambda: world.sent)
-    assert world.sent == [(A, b'1', 0, False, None, 17)]
-    assert world.said('ack') == [A]
-    assert world.found == []
-    world.consumer.stop()
-
-
-@pytest.mark.parametrize('count', [0, -1])
-def test_a_window_without_room_is_refused(world, count):
-    with pytest.raises(ValueError, match='window'):
-        world.consumer.window(count)
-
-
-def test_a_window_is_told(world):
-    world.consumer.follow({A: 1})
-    world.give(A, b'1')
-    world.next()
-    world.give(A, b'2')
-    world.consumer.follow({})
-    assert len(world.found) == 1
-    world.consumer.window(2)
-    assert world.next(2).body == b'2'
-
-
-def test_a_lost_connection_is_made_again_with_all_that_is_wanted(world, caplog):
-    world.consumer.follow({A: 1, B: 2})
-    world.consumer.window(2)
-    world.give(A, b'1')
-    before = world.next()
-    world.rabbit.connections[0].lose()
-    world.consumer.follow({B: 7})  # whether it has noticed that or not
-    again = world.next(2)
-    assert (again.body, again.redelivered) == (b'1', True)
-    assert (world.rabbit.consumers(A), world.rabbit.consumers(B)) == ([1], [7])
-    world.consumer.put_back(before)
-    world.consumer.ack(before)
-    assert (world.said('ack'), world.sent) == ([], [])
-    world.give(A, b'2')
-    world.next(3)
-    world.consumer.ack(again)
-    assert world.said('ack') == [A]
-    assert 'Consumer test has lost its connection' in caplog.text
-
-
-def test_what_is_put_back_while_the_connection_is_lost_is_not_settled_on_the_next_one():
-    class Slow(World):
-        def send(self, *message, **how):
-            self.rabbit.connections[0].lose()
-            self.until(lambda: len(self.found) == 2)
-            return super().send(*message, **how)
-
-    world = Slow(A)
-    world.consumer.follow({A: 1})
-    world.give(A, b'1')
-    world.consumer.put_back(world.next(), A)
-    assert world.said('ack') == []
-    world.consumer.ack(world.next(2))
-    assert world.said('ack') == [A]
-    world.consumer.stop()
-
-
-def test_what_was_ended_before_is_not_wanted_on_a_new_connection(world):
-    world.consumer.follow({A: 1, B: 2})
-    world.consumer.follow({A: None})
-    world.rabbit.connections[0].lose()
-    world.until(lambda: len(world.rabbit.connections) == 2 and world.rabbit.consumers(B) == [2])
-    assert world.rabbit.consumers(A) == []
-
-
-def test_it_tries_until_the_broker_is_back(world, caplog):
-    world.away = 'away'
-    tries = world.tries
-    world.rabbit.connections[0].lose()
-    world.until(lambda: world.tries >= tries + 2)
-    world.consumer.follow({A: 3})
-    world.consumer.window(2)
-    world.away = None
-    world.until(lambda: world.rabbit.consumers(A) == [3])
-    assert 'Consumer test cannot connect' in caplog.text
-
-
-def test_it_may_be_stopped_while_the_broker_is_away(world):
-    world.away = 'away'
-    world.rabbit.connections[0].lose()
-    world.consumer.stop()
-    assert world.consumer._over.is_set()
-
-
-def test_a_broker_that_keeps_no_window_over_all_is_asked_for_one_no_more(caplog):
-    world = World(quorum=[A])
-    world.consumer.follow({A: 1})
-    world.until(lambda: world.rabbit.consumers(A) == [1])
-    world.give(A, b'1')
-    assert world.next().body == b'1'
-    assert len(world.rabbit.connections) == 2
-    assert WHOLE_NOT_QUORUM in caplog.text
-    world.rabbit.connections[1].lose()
-    world.next(2)
-    assert len(world.rabbit.connections) == 3
-    world.consumer.stop()
-
-
-def test_an_error_at_the_first_word_is_told():
-    rabbit = Rabbit()
-
-    class Refuses:
-        def __init__(self):
-            self.inner = rabbit.connect()
-            self.sock = self.inner.sock
-            self.heartbeat, self.connected, self.closed = 0, True, False
-            self.transport = None
-
-        def channel(self):
-            raise AccessRefused('not you')
-
-        def close(self):
-            self.closed = True
-
-        def collect(self):
-            self.inner.collect()
-
-    made = Refuses()
-    with pytest.raises(errors.BrokerUnavailable, match='not you'):
-        AmqpConsumer(lambda: made, None, None, 'test', True)
-    assert made.closed
-
-
-def test_heartbeats_that_are_missing_end_the_connection():
-    world = World(A, heartbeat_s=0.02)
-    first = world.rabbit.connections[0]
-
-    def missing(rate):
-        raise ConnectionForced('too many heartbeats missed')
-
-    world.consumer.follow({A: 1})
-    world.order(lambda: setattr(first, 'heartbeat_tick', missing))
-    world.until(lambda: len(world.rabbit.connections) == 2 and world.rabbit.consumers(A) == [1])
-    world.consumer.stop()
-
-
-def test_heartbeats_go_on_while_nothing_comes():
-    world = World(A, heartbeat_s=0.02)
-    first = world.rabbit.connections[0]
-    world.until(lambda: first.beats > 5)
-    world.consumer.stop()
-
-
-def test_a_fault_of_a_callback_ends_nothing(caplog):
-    world = World(A, deliver=lambda found: world.found.append(found) or 1 / 0)
-    world.consumer.follow({A: 1})
-    world.give(A, b'1')
-    with caplog.at_level(logging.ERROR):
-        world.consumer.ack(world.next())
-        world.give(A, b'2')
-        world.next(2)
-    assert 'Consumer test failed on a message of flavor.a' in caplog.text
-    world.consumer.stop()
-
-
-def test_a_callback_may_call_the_consumer():
-    threads = []
-
-    def deliver(found):
-        threads.append(threading.current_thread())
-        world.consumer.follow({A: None, B: 1})
-        world.consumer.ack(found)
-        world.found.append(found)
-        if found.queue == B:
-            world.consumer.stop()
-
-    world = World(A, B, deliver=deliver)
-    world.consumer.follow({A: 1})
-    world.give(A, b'1')
-    world.next()
-    world.give(B, b'2')
-    world.next(2)
-    assert set(threads) == {world.consumer._bus._thread}
-    world.until(lambda: world.consumer._over.is_set())
-    assert world.said('ack') == [A, B]
-
-
-def test_what_comes_after_the_end_does_nothing(world):
-    world.consumer.window(2)
-    world.consumer.follow({A: 1})
-    world.give(A, b'1')
-    found = world.next()
-    world.consumer.stop()
-    assert world.rabbit.bodies(A) == [b'1']
-    world.consumer.stop()
-    world.consumer.follow({B: 1})
-    world.consumer.window(3)
-    world.consumer.ack(found)
-    assert world.said('ack') == []
-    assert world.rabbit.consumers(A) == world.rabbit.consumers(B) == []
-    assert world.rabbit.connections[0].lost
-
-
-def test_missing_queues_are_looked_for():
-    world = World(A)
-    world.consumer.follow({A: 1, B: 2})
-    world.order(lambda: world.rabbit.queues.update(Rabbit(B).queues))
-    world.until(lambda: world.rabbit.consumers(B) == [2])
-    world.consumer.stop()
