@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova_sched import errors, words
-from nova_sched.db.jobs import CANCELLED, FAILED, QUEUED, JobEntry
+from nova_sched.db.jobs import DONE, FAILED, JobEntry
 from nova_sched.extensions.queues import messages
 from nova_sched.objects.job import CREATE, DELETE, MIGRATE, RESIZE, QueueJob
 from nova_sched.state.request import Request
@@ -134,10 +134,9 @@ def as_stored(stored_entry: JobEntry, message_job: QueueJob) -> QueueJob:
         'project_id': (stored_entry.project_id,),
     }
     for name, stored in {**facts, 'kind': kinds}.items():
-        if getattr(message_job, name) not in stored:
-            why = (
-                f'{words.short(getattr(message_job, name))} is not that of job {stored_entry.uuid}'
-            )
+        value = getattr(message_job, name)
+        if value not in stored:
+            why = f'{words.short(value)} is not that of job {stored_entry.uuid}'
             raise errors.MalformedObject(f'QueueJob.{name}', why)
     job: Any = of_entry(stored_entry)
     for name in ('kind', 'claimed', 'alternates', 'tried', 'failures'):
@@ -177,10 +176,7 @@ def amounts(request: Request) -> dict[str, int]:
 
     Dedicated CPUs are `class:PCPU` alone, regardless of how they are requested.
     """
-    sums = {
-        SERVERS: 1,
-        **{f'class:{name}': units for name, units in request.resources.items() if units},
-    }
+    sums = amounts_of_claim(request.resources)
     for group in request.groups:
         for name, units in group.resources:
             sums[f'class:{name}'] = sums.get(f'class:{name}', 0) + units
@@ -197,9 +193,5 @@ def last_size(entries: Iterable[JobEntry]) -> Any:
 
     None if it is unknown.
     """
-    known = [
-        entry
-        for entry in entries
-        if entry.kind != DELETE and entry.state not in (QUEUED, FAILED, CANCELLED)
-    ]
-    return of_entry(known[-1]).spec if known else None
+    sized = [entry for entry in entries if entry.kind != DELETE and entry.state == DONE]
+    return of_entry(sized[-1]).spec if sized else None

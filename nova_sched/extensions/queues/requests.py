@@ -98,10 +98,13 @@ class Requests:
 
     def kinds(self, names: Facts) -> 'QueueKinds':
         """Return the kinds of queues that are equal in these facts."""
-        kinds = self._kinds.get(names)
-        if kinds is None:
-            kinds = self._kinds[names] = QueueKinds(self, names)
-        return kinds
+        if names not in self._kinds:
+            numbers = self._numbers(names)
+            _, first, of = np.unique(numbers, return_index=True, return_inverse=True)
+            self._kinds[names] = QueueKinds(
+                names, first, of.astype(np.int32) if len(first) > 1 else None
+            )
+        return self._kinds[names]
 
     def request(self, place: int, with_message: bool = False) -> Request:
         """Return the Request of a queue; with its message for rules that may read everything."""
@@ -117,7 +120,7 @@ class Requests:
             **{name: fact(catalogue, flavor, special, name) for name in changed},
         )
 
-    def numbers(self, names: Facts) -> np.ndarray:
+    def _numbers(self, names: Facts) -> np.ndarray:
         """Return int64 for each queue, which differ where one of the facts differs."""
         if names is None:
             return np.arange(len(self), dtype=np.int64)
@@ -138,6 +141,7 @@ class Requests:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class QueueKinds:
     """Queues that are equal in all of the ``facts`` are of one kind; ``of`` has its number by
     queue.
@@ -145,12 +149,9 @@ class QueueKinds:
     With one kind only, ``of`` is None. ``first`` has the first queue of each kind.
     """
 
-    def __init__(self, requests: Requests, names: Facts):
-        self.facts = names
-        _, self.first, of = np.unique(
-            requests.numbers(names), return_index=True, return_inverse=True
-        )
-        self.of = of.astype(np.int32) if len(self.first) > 1 else None
+    facts: Facts
+    first: np.ndarray
+    of: np.ndarray | None
 
     def __len__(self) -> int:
         return len(self.first)

@@ -48,6 +48,8 @@ from nova_sched.tracing import TRACER
 LOG = logging.getLogger(__name__)
 
 TIMEOUT_S = 60.0  # for an answer of the claims before the build; then another worker may try
+RETRY_S = 2.0  # seconds before a call to the claims without an answer is repeated
+NO_ANSWER = (errors.NoAnswer, errors.StoreUnavailable, errors.StoreFull)
 
 
 class JobSteps:
@@ -70,7 +72,7 @@ class JobSteps:
         threads: JobThreads,
     ):
         self._node_api, self._claims, self._driver = node_api, claims, driver
-        self._ask = JobCalls(claims, node_api.host, threads)
+        self._threads = threads
         self._read, self._takes, self._took = read, takes, took
         self._kinds = {
             CREATE: self._arrive,
@@ -91,7 +93,7 @@ class JobSteps:
 
         It was built, or its job is delivered again. Raises BuildFailed if it cannot be removed.
         """
-        claims = self._ask.claims(lambda: self._claims.show(instance_uuid))
+        claims = self._ask_claims(lambda: self._claims.show(instance_uuid))
         if any(held.state == CONFIRMED and held.host == self._node_api.host for held in claims):
             LOG.info(
                 'Instance %s was built before the end of the last process: it is kept',
@@ -102,7 +104,7 @@ class JobSteps:
         LOG.info(
             'Instance %s was not built before the end of the last process: removed', instance_uuid
         )
-        self._ask.driver(self._driver.destroy, None, instance_uuid)
+        self._drive(self._driver.destroy, None, instance_uuid)
         self._node_api.undo(instance_uuid)
 
     # An instance that arrives: new, or from another host.
@@ -134,7 +136,7 @@ class JobSteps:
         """The message was delivered again: only the answer or the acknowledgement was missing."""
         self._took(task)
         try:
-            return self._done(task, self._ask.confirm(task))
+            return self._done(task, self._confirm(task))
         except (errors.ClaimNotFound, errors.Outdated) as error:
             LOG.warning('Job %s is dropped, its instance is here: %s', task.job.uuid, error)
             return Drop()
@@ -148,7 +150,7 @@ class JobSteps:
         if task.job.claimed:
             # Without a claim here, its message is late or was delivered twice, and the instance is
             # elsewhere or deleted: it would be built, and removed when it cannot be confirmed.
-            task.claim = self._ask.there(task).name
+            task.claim = self._claim_here(task).name
             return
         wanted = task.job.spec, task.uuid, self._node_api.host, self._node_api.nodename
         if move is None:
@@ -156,15 +158,15 @@ class JobSteps:
         else:
             claim = functools.partial(self._claims.resize_claim, *wanted, move)
         # A new node is unknown before its first report was accepted.
-        held = self._ask.claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
+        held = self._ask_claims(claim, TIMEOUT_S, (*NO_ANSWER, errors.NodeNotFound))
         task.claim = held.name
         if move is None:
             return
         # Another worker may have moved it meanwhile. This is checked late: that worker's claim has
         # ended with this one, unless it was confirmed before.
-        for held in self._ask.claims(lambda: self._claims.show(task.uuid), TIMEOUT_S):
+        for held in self._ask_claims(lambda: self._claims.show(task.uuid), TIMEOUT_S):
             if held.state == CONFIRMED and held.host not in (task.job.source, self._node_api.host):
-                self._ask.abort(task)
+                self._abort(task)
                 raise errors.AlreadyPlaced(task.uuid, held.host)
 
     def _build(self, task: Task) -> list[Any]:
@@ -174,15 +176,15 @@ class JobSteps:
         error: BaseException | None = None
         try:
             if job.kind == CREATE:
-                self._ask.driver(driver.create, job, job.spec)
+                self._drive(driver.create, job, job.spec)
             else:
-                self._ask.driver(driver.migrate, job, job.spec, job.source)
+                self._drive(driver.migrate, job, job.spec, job.source)
             self._node_api.built(task.uuid)
-            return self._ask.confirm(task)
+            return self._confirm(task)
         except Exception as raised:
             error = raised
             try:
-                self._ask.driver(driver.destroy, job, task.uuid)
+                self._drive(driver.destroy, job, task.uuid)
             except errors.BuildFailed as failed:
                 LOG.error('The remains of instance %s cannot be removed: %s', task.uuid, failed)
             raise
@@ -228,12 +230,12 @@ class JobSteps:
         job.tried = [*job.tried, host]
         left = _alternates(job) if job.claimed else []
         if left and task.claim is None:
-            task.claim = self._ask.name(task)
+            task.claim = self._claim_name(task)
         while left:
             (other, nodename), *left = left
             moved = job.spec, task.uuid, host, other, nodename
             try:
-                self._ask.claims(
+                self._ask_claims(
                     functools.partial(self._claims.claim_alternate, *moved, claim=task.claim)
                 )
             except NO_ROOM as short:
@@ -244,7 +246,7 @@ class JobSteps:
                 break
             job.alternates = json.dumps(left)
             return SendOn(of_host(other), job)
-        self._ask.abort(task)
+        self._abort(task)
         job.claimed, job.alternates = False, None
         return SendOn(FALLBACK, job)
 
@@ -262,11 +264,11 @@ class JobSteps:
             self._took(task)
             if not job.claimed:
                 wanted = job.spec, task.uuid, self._node_api.host, self._node_api.nodename
-                resized = self._ask.claims(lambda: self._claims.resize_claim(*wanted))
+                resized = self._ask_claims(lambda: self._claims.resize_claim(*wanted))
                 task.claim = resized.name
-            self._ask.driver(self._driver.resize, job, job.spec)
+            self._drive(self._driver.resize, job, job.spec)
             self._node_api.built(task.uuid)
-            claims = self._ask.confirm(task)
+            claims = self._confirm(task)
         except NO_ROOM as short:
             self._node_api.revert_resize(task.uuid)
             return self._away(task, short)
@@ -275,7 +277,11 @@ class JobSteps:
             return self._failed(task, str(error))
         except errors.BuildFailed as error:
             self._node_api.revert_resize(task.uuid)
-            self._ask.revert(task)
+            if (name := self._claim_name(task)) is not None:
+                try:
+                    self._ask_claims(lambda: self._claims.revert_claim(task.uuid, claim=name))
+                except (errors.ClaimNotFound, errors.Outdated) as gone:
+                    LOG.debug('Instance %s has no claim of two sizes: %s', task.uuid, gone)
             _keep(task, error)
             return self._failed(task, error.why)
         self._node_api.confirm_resize(task.uuid)
@@ -294,15 +300,15 @@ class JobSteps:
     def _delete(self, task: Task) -> Ending:
         self._took(task)
         # Before it is destroyed: a claim that is made here later is of another server.
-        task.claim = self._ask.name(task)
+        task.claim = self._claim_name(task)
         try:
-            self._ask.driver(self._driver.destroy, task.job, task.uuid)
+            self._drive(self._driver.destroy, task.job, task.uuid)
         except errors.BuildFailed as error:
             _keep(task, error)
             return self._failed(task, error.why)
         self._node_api.destroy(task.uuid)
         if task.claim is not None:
-            self._ask.abort(task, confirmed=True)
+            self._abort(task, confirmed=True)
         return self._done(task, [])
 
     # Answers.
@@ -324,35 +330,9 @@ class JobSteps:
         where = self._node_api.host, self._node_api.nodename
         return SendOn(RESULTS, messages.result(task.job, FAILED, task.delivery.tries, why, *where))
 
+    # Calls to the claims and to the driver.
 
-def _keep(task: Task, error: errors.BuildFailed) -> None:
-    """Keep what the driver has said with the job."""
-    job: Any = task.job
-    job.failures = messages.with_failure(job.failures if 'failures' in job else None, error)
-
-
-def _alternates(job: QueueJob) -> list[tuple[str, str]]:
-    """Return (host, nodename) of the remaining alternates; none if they cannot be read."""
-    try:
-        return [
-            (str(host), str(nodename)) for host, nodename in json.loads(job.alternates or '[]')
-        ]
-    except (ValueError, TypeError, RecursionError):
-        LOG.warning('The alternates of job %s cannot be read: %.200s', job.uuid, job.alternates)
-        return []
-
-
-RETRY_S = 2.0  # seconds before a call to the claims without an answer is repeated
-NO_ANSWER = (errors.NoAnswer, errors.StoreUnavailable, errors.StoreFull)
-
-
-class JobCalls:
-    """The calls of the jobs on one host to other components."""
-
-    def __init__(self, claims: NodeClaims, host: str, threads: JobThreads):
-        self._claims, self._host, self._threads = claims, host, threads
-
-    def claims(
+    def _ask_claims(
         self,
         call: Callable[[], Any],
         timeout_s: float = math.inf,
@@ -376,49 +356,40 @@ class JobCalls:
             self._threads.pause(RETRY_S)
             waited_s += RETRY_S
 
-    def there(self, task: Task) -> Any:
+    def _claim_here(self, task: Task) -> Any:
         """Return the instance's claim on this host. Raises ClaimNotFound."""
-        for claim in self.claims(lambda: self._claims.show(task.uuid)):
-            if claim.host == self._host:
+        for claim in self._ask_claims(lambda: self._claims.show(task.uuid)):
+            if claim.host == self._node_api.host:
                 return claim
-        raise errors.ClaimNotFound(f'instance {task.uuid} on host {self._host}')
+        raise errors.ClaimNotFound(f'instance {task.uuid} on host {self._node_api.host}')
 
-    def name(self, task: Task) -> str | None:
+    def _claim_name(self, task: Task) -> str | None:
         """Return the name of the job's claim, or of the one that is here; None without one."""
         try:
-            return task.claim or self.there(task).name
+            return task.claim or self._claim_here(task).name
         except errors.ClaimNotFound:
             return None
 
-    def confirm(self, task: Task) -> list[Any]:
+    def _confirm(self, task: Task) -> list[Any]:
         """Confirm the instance's claim here, which decides which worker has built it.
 
         Raises ClaimNotFound and Outdated.
         """
-        name = task.claim or self.there(task).name
+        name = task.claim or self._claim_here(task).name
         confirm = self._claims.confirm_claim
-        return self.claims(lambda: confirm(task.uuid, self._host, claim=name))
+        return self._ask_claims(lambda: confirm(task.uuid, self._node_api.host, claim=name))
 
-    def abort(self, task: Task, confirmed: bool = False) -> None:
+    def _abort(self, task: Task, confirmed: bool = False) -> None:
         """End its claim on this host, if there is one. ``confirmed``: also a confirmed one."""
-        if (name := self.name(task)) is None:
+        if (name := self._claim_name(task)) is None:
             return
-        abort, uuid, host = self._claims.abort_claim, task.uuid, self._host
+        abort, uuid, host = self._claims.abort_claim, task.uuid, self._node_api.host
         try:
-            self.claims(lambda: abort(uuid, host, claim=name, confirmed=confirmed))
+            self._ask_claims(lambda: abort(uuid, host, claim=name, confirmed=confirmed))
         except (errors.ClaimNotFound, errors.Outdated) as error:
             LOG.debug('Instance %s has no such claim here: %s', task.uuid, error)
 
-    def revert(self, task: Task) -> None:
-        """End its claim of another size, if there is one."""
-        if (name := self.name(task)) is None:
-            return
-        try:
-            self.claims(lambda: self._claims.revert_claim(task.uuid, claim=name))
-        except (errors.ClaimNotFound, errors.Outdated) as error:
-            LOG.debug('Instance %s has no claim of two sizes: %s', task.uuid, error)
-
-    def driver(self, call: Callable[..., None], *args: Any) -> None:
+    def _drive(self, call: Callable[..., None], *args: Any) -> None:
         """Call a method of the driver. Raises BuildFailed for each error of the driver."""
         try:
             self._threads.call(call, *args)
@@ -426,4 +397,23 @@ class JobCalls:
             raise
         except Exception as error:
             LOG.exception('The driver has failed with an unexpected error')
-            raise errors.BuildFailed(self._host, f'{type(error).__name__}: {error}') from error
+            raise errors.BuildFailed(
+                self._node_api.host, f'{type(error).__name__}: {error}'
+            ) from error
+
+
+def _keep(task: Task, error: errors.BuildFailed) -> None:
+    """Keep what the driver has said with the job."""
+    job: Any = task.job
+    job.failures = messages.with_failure(job.failures if 'failures' in job else None, error)
+
+
+def _alternates(job: QueueJob) -> list[tuple[str, str]]:
+    """Return (host, nodename) of the remaining alternates; none if they cannot be read."""
+    try:
+        return [
+            (str(host), str(nodename)) for host, nodename in json.loads(job.alternates or '[]')
+        ]
+    except (ValueError, TypeError, RecursionError):
+        LOG.warning('The alternates of job %s cannot be read: %.200s', job.uuid, job.alternates)
+        return []
