@@ -31,80 +31,10 @@ from nova_sched.extensions.queues.brokers import (
 from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
 from nova_sched.extensions.queues.brokers.amqp_link import Link, LinkPool, arguments, message
 from nova_sched.extensions.queues.conf import CLASSIC, QUORUM
-from nova_sched.rpc.rabbit import ERRORS, Host, body, cluster, headers
+from nova_sched.rpc.rabbit import ERRORS, body, headers
 from nova_sched.tests.fixtures import process
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.queues.brokers.rabbit import Queue, Rabbit
-
-
-@pytest.mark.parametrize(
-    'url, hosts, virtual_host',
-    [
-        pytest.param('rabbit://', [Host('localhost', None, None, None)], '/', id='nothing'),
-        pytest.param(
-            'rabbit://me:pw@mq:5673/cloud', [Host('mq', 5673, 'me', 'pw')], 'cloud', id='all'
-        ),
-        pytest.param(
-            'rabbit://me:pw@mq//', [Host('mq', None, 'me', 'pw')], '/', id='root as it is'
-        ),
-        pytest.param(
-            'rabbit://me:pw@mq/', [Host('mq', None, 'me', 'pw')], '/', id='root left out'
-        ),
-        pytest.param(
-            'rabbit://a:b@one:1,c:d@two:2/v',
-            [Host('one', 1, 'a', 'b'), Host('two', 2, 'c', 'd')],
-            'v',
-            id='two hosts',
-        ),
-        pytest.param(
-            'rabbit://m%40e:p%3A%2F%2Cw@mq/a%2Fb',
-            [Host('mq', None, 'm@e', 'p:/,w')],
-            'a/b',
-            id='quoted',
-        ),
-        pytest.param('kombu://me:pw@[::1]:5672', [Host('::1', 5672, 'me', 'pw')], '/', id='IPv6'),
-    ],
-)
-def test_urls(url, hosts, virtual_host):
-    found = cluster(url)
-    assert (list(found.hosts), found.virtual_host, found.tls) == (hosts, virtual_host, False)
-
-
-def test_passwords_are_not_shown():
-    assert 'secret' not in repr(cluster('rabbit://me:secret@mq'))
-
-
-@pytest.mark.parametrize(
-    'url', ['', 'fake://', 'http://mq', 'rabbit://me:secret@mq:port', 'rabbit://[::1']
-)
-def test_a_bad_url_is_refused_without_its_password(url):
-    with pytest.raises(errors.BadConfig) as refused:
-        cluster(url)
-    assert 'secret' not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    'query, options, tls',
-    [
-        pytest.param('', {'ssl': False, 'ssl_ca_file': 'ca'}, False, id='off'),
-        pytest.param('', {'ssl': True, 'ssl_ca_file': ''}, True, id='on'),
-        pytest.param('?ssl=1', {'ssl': False}, True, id='the URL is stronger'),
-        pytest.param('?ssl=0', {'ssl': True}, False, id='the URL turns it off'),
-        pytest.param(
-            '',
-            {'ssl': True, 'ssl_ca_file': 'ca', 'ssl_cert_file': 'crt', 'ssl_key_file': 'key'},
-            {'ca_certs': 'ca', 'certfile': 'crt', 'keyfile': 'key'},
-            id='files',
-        ),
-        pytest.param(
-            '?ssl=true&ssl_ca_file=ca',
-            {'ssl_server_hostname': 'mq'},
-            {'ca_certs': 'ca', 'server_hostname': 'mq'},
-            id='name of the host',
-        ),
-    ],
-)
-def test_tls(query, options, tls):
-    assert cluster(f'rabbit://mq/{query}', options).tls == tls
 
 
 class PooledLink:
@@ -172,7 +102,7 @@ TO_FALLBACK = {'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'nova_
 SAFELY = {'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish'}
 
 
-@pytest.mark.parametrize(
+@each(
     'queue, queue_type, found',
     [
         pytest.param(TINY, CLASSIC, {'x-message-ttl': 1500, **TO_FALLBACK}, id='flavor'),
@@ -194,7 +124,7 @@ def test_a_queue_of_replies_is_classic_always():
     assert arguments(of_reply('me'), QUORUM, 1.5)['x-queue-type'] == CLASSIC
 
 
-@pytest.mark.parametrize('seconds, found', [(1.5, 1500), (0.0001, 1), (0, 1), (-3, 1)])
+@each('seconds, found', [(1.5, 1500), (0.0001, 1), (0, 1), (-3, 1)])
 def test_milliseconds_are_never_none(seconds, found):
     assert amqp_link.milliseconds(seconds) == found
 
@@ -209,7 +139,7 @@ def test_a_message_outlives_a_restart_and_says_what_it_is():
     assert body(made) == b'\xff'
 
 
-@pytest.mark.parametrize(
+@each(
     'ago_s, least, most',
     [
         pytest.param(None, 30_000, 30_000, id='new'),
