@@ -31,6 +31,7 @@ from nova_sched.groups.definition import MemberFlavor
 from nova_sched.objects import RequestSpec
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.queues.catalogues import (
     ALIASES,
     FLAVORS,
@@ -54,7 +55,7 @@ def texts(found):
     return [str(queue) for queue in found.queues]
 
 
-@pytest.mark.parametrize(
+@each(
     'flavors, specials, queues',
     [
         pytest.param([], ['zone:a'], [], id='no flavors'),
@@ -117,7 +118,7 @@ def test_the_queues_of_a_catalogue(flavors, specials, queues):
     assert texts(catalogue(*flavors, specials=specials)) == queues
 
 
-@pytest.mark.parametrize(
+@each(
     'row, where',
     [
         pytest.param({'name': ''}, 'flavor name', id='no name'),
@@ -169,7 +170,7 @@ def test_two_flavors_of_one_name_are_refused():
         Catalogue.of(1, [ROW, {**ROW, 'vcpus': 2}])
 
 
-@pytest.mark.parametrize(
+@each(
     'specials',
     [
         pytest.param(['gpu'], id='no kind'),
@@ -200,7 +201,7 @@ def test_an_alias_that_no_extra_spec_can_name_is_refused():
 anything = st.text(st.characters(exclude_categories=['Cs']), min_size=1, max_size=255)
 
 
-@pytest.mark.parametrize(
+@each(
     'name, special, queue',
     [
         pytest.param('m1.small', None, 'm1.small', id='readable'),
@@ -305,7 +306,7 @@ def test_who_reads_it_needs_no_aliases_in_its_configuration():
         Catalogue.of(1, [ROW], ['pci:gpu'])
 
 
-@pytest.mark.parametrize(
+@each(
     'change, error',
     [
         pytest.param({'form': 2}, errors.IncompatibleObject, id='of a later release'),
@@ -325,7 +326,7 @@ def test_plain_values_that_are_no_catalogue(change, error):
         Catalogue.from_plain(plain)
 
 
-@pytest.mark.parametrize('field', ['form', 'version', 'flavors', 'specials', 'aliases'])
+@each('field', ['form', 'version', 'flavors', 'specials', 'aliases'])
 def test_plain_values_that_lack_something(field):
     plain = catalogue('tiny').to_plain()
     del plain[field]
@@ -339,7 +340,7 @@ def test_the_flavor_of_a_row():
     assert flavor_of(dataclasses.asdict(made)) == made
 
 
-@pytest.mark.parametrize(
+@each(
     'fields',
     [
         pytest.param({'vcpus': 0}, id='no CPUs'),

@@ -19,6 +19,7 @@ from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
 from nova_sched.extensions.queues import jobs
 from nova_sched.state.report import MAX_AMOUNT
 from nova_sched.tests.builders import NOW, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.queues.managed_queues import CATALOGUE, TINY, job, spec
 
 
@@ -44,7 +45,7 @@ def test_a_row_keeps_the_job():
     assert jobs.of_entry(row).obj_to_primitive() == made.obj_to_primitive()
 
 
-@pytest.mark.parametrize(
+@each(
     'context, project_id',
     [
         pytest.param(None, 'p', id='of the request'),
@@ -66,7 +67,7 @@ def test_the_quota_of_a_request():
     assert jobs.amounts(CATALOGUE.bare['tiny']) == TINY
 
 
-@pytest.mark.parametrize(
+@each(
     'resources, amounts',
     [
         pytest.param({'VCPU': 2, 'DISK_GB': 0}, {'servers': 1, 'class:VCPU': 2}, id='some'),
@@ -78,7 +79,7 @@ def test_the_quota_of_a_claim(resources, amounts):
     assert jobs.amounts_of_claim(resources) == amounts
 
 
-@pytest.mark.parametrize(
+@each(
     'later, is_deleted',
     [
         pytest.param([], False, id='nothing else'),
@@ -94,7 +95,7 @@ def test_a_job_whose_instance_was_deleted(later, is_deleted):
     assert jobs.is_deleted([first, *later], since=first) == is_deleted
 
 
-@pytest.mark.parametrize(
+@each(
     'later, is_wanted',
     [
         pytest.param([], False, id='nothing else'),
@@ -108,7 +109,7 @@ def test_an_instance_that_is_wanted_again(later, is_wanted):
     assert jobs.is_wanted_again([first, *later], since=first) == is_wanted
 
 
-@pytest.mark.parametrize(
+@each(
     'entries, flavor',
     [
         pytest.param([], None, id='unknown'),

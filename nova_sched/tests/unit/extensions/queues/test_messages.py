@@ -15,6 +15,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.extensions.queues import messages
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.queues.node.doubles import job
 
 
@@ -23,7 +24,7 @@ def result(**fields):
     return objects.QueueResult(**{'job': job(), 'outcome': 'done', **usual, **fields})
 
 
-@pytest.mark.parametrize('kind', ['create', 'delete', 'resize', 'migrate'])
+@each('kind', ['create', 'delete', 'resize', 'migrate'])
 def test_a_job_comes_back_as_it_was(kind):
     sent = job(kind=kind, tried=['a', 'b'], alternates='[["c", "c"]]', claimed=True)
     read = messages.read_job(messages.to_bytes(sent))
@@ -62,7 +63,7 @@ def test_a_create_needs_a_spec():
         messages.read_job(messages.to_bytes(sent))
 
 
-@pytest.mark.parametrize(
+@each(
     'count, kept',
     [
         pytest.param(0, [], id='none'),

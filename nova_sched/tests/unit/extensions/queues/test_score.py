@@ -28,6 +28,7 @@ from nova_sched.state.cluster import Cluster
 from nova_sched.tests import options
 from nova_sched.tests.builders import NOW, aggregate, cluster, put, request, uuid_of
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import each
 from nova_sched.tests.rules import WEIGHERS
 from nova_sched.tests.unit.extensions.queues.catalogues import aggregates, catalogue, flavor, nodes
 from nova_sched.weighers import Weigher
@@ -49,7 +50,7 @@ def score(made, steps=10, weighers=ALL, wanted=None):
     return Score(weighers, requests, steps).of(made.hosts, np.ones(len(requests), bool)).tolist()
 
 
-@pytest.mark.parametrize(
+@each(
     'values, node, step',
     [
         pytest.param({}, {}, 9, id='empty'),
@@ -110,7 +111,7 @@ def test_the_step_of_a_node(values, node, step):
         assert score(cluster(1, **node)) == step
 
 
-@pytest.mark.parametrize('steps', [1, 2, 10, 255])
+@each('steps', [1, 2, 10, 255])
 def test_steps_fill_their_scale(steps):
     used = [round(65536 * share / (2 * steps)) for share in range(2 * steps + 1)]
     with options.settings(RAM):
@@ -170,9 +171,9 @@ def three(found, one):
         if name != 'now':
             fields |= {'instances': None, 'failed_builds': 0}
         put(made, dataclasses.replace(one, **fields))
-    for each in found:
-        hosts = frozenset(['empty', 'now', 'full'] if 'host-0' in each.hosts else [])
-        made.set_aggregate(each.id, dataclasses.replace(each, hosts=hosts))
+    for group in found:
+        hosts = frozenset(['empty', 'now', 'full'] if 'host-0' in group.hosts else [])
+        made.set_aggregate(group.id, dataclasses.replace(group, hosts=hosts))
     return made
 
 
@@ -183,8 +184,8 @@ def test_the_three_are_what_reports_would_tell(weigher, found, node, multiplier)
     one = node[0]
     made = Cluster()
     put(made, one)
-    for each in found:
-        made.set_aggregate(each.id, each)
+    for group in found:
+        made.set_aggregate(group.id, group)
     made.hosts.now_s = NOW
     with options.settings({f'{weigher.group}.{weigher.option}': multiplier}):
         expected = weigh([weigher], three(found, one).hosts, ROWS, request())

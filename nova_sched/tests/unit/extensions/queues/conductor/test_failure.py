@@ -71,18 +71,18 @@ def test_a_job_without_a_request_id():
     assert error.reason == errors.NOT_ENOUGH
 
 
-@pytest.mark.parametrize('tell, tried', [('rules', 'as many as allowed'), ('all', 'cmp-1, cmp-2')])
+@each('tell, tried', [('rules', 'as many as allowed'), ('all', 'cmp-1, cmp-2')])
 def test_every_host_has_failed(tell, tried):
     error = told(f'{jobs.EXHAUSTED}cmp-1, cmp-2', tell)
     assert (type(error), error.args) == (errors.MaxRetriesExceeded, (SERVER, tried))
 
 
-@pytest.mark.parametrize('tell', ['rules', 'all'])
+@each('tell', ['rules', 'all'])
 def test_a_cancelled_create(tell):
     assert told('anything', tell, state='cancelled').reason == jobs.DELETED
 
 
-@pytest.mark.parametrize('tell', ['rules', 'all'])
+@each('tell', ['rules', 'all'])
 def test_a_delete_names_its_node(tell):
     error = told('busy', tell, kind='delete')
     assert (type(error), error.args) == (errors.BuildFailed, ('cmp-1', 'busy'))

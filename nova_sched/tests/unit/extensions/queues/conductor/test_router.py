@@ -120,19 +120,20 @@ def test_by_the_queue_of_its_flavor(make_routed):
     assert (entry.queue, entry.host, entry.state) == ('tiny', 'a', 'done')
 
 
-def test_by_the_scheduler(make_routed):
-    routed = make_routed(script=[('b', 'c')])
-    routed.add_worker('b')
-    assert hosts(routed.router.place(grouped(), [SERVER])) == [['b', 'c']]
-    (entry,) = routed.job_table.of_instance(SERVER)
-    assert (entry.queue, entry.host, routed.used) == (None, 'b', TINY)
-
-
-@pytest.mark.parametrize('alternates, found', [(True, [['c', 'd']]), (False, [['c']])])
-def test_by_the_scheduler_and_on_an_alternate(make_routed, alternates, found):
+@pytest.mark.parametrize(
+    'host, alternates, offered',
+    [
+        pytest.param('b', True, [['b', 'c', 'd']], id='on the first host'),
+        pytest.param('c', True, [['c', 'd']], id='on an alternate'),
+        pytest.param('c', False, [['c']], id='without alternates'),
+    ],
+)
+def test_by_the_scheduler(make_routed, host, alternates, offered):
     routed = make_routed(script=[('b', 'c', 'd')])
-    routed.add_worker('c')
-    assert hosts(routed.router.place(grouped(), [SERVER], alternates)) == found
+    routed.add_worker(host)
+    assert hosts(routed.router.place(grouped(), [SERVER], alternates)) == offered
+    (entry,) = routed.job_table.of_instance(SERVER)
+    assert (entry.queue, entry.host, routed.used) == (None, host, TINY)
 
 
 def test_without_queues_the_scheduler_is_asked_and_nothing_else_is_done(make_routed):
@@ -152,7 +153,6 @@ def test_beyond_the_quota_nothing_is_sent(make_routed):
 
 def test_the_quota_of_several_is_that_of_all(make_routed):
     routed = make_routed(limits={'servers': 1})
-    routed.add_worker('a', 'flavor.tiny')
     assert refusal(routed.router.place, spec(), [SERVER, OTHER]).args[2] == 2
     assert (routed.used, routed.job_table.list()) == (NOTHING, [])
 
@@ -296,10 +296,14 @@ def test_what_is_beyond_the_quota_the_second_time_leaves_nothing(make_routed):
 
 
 def test_what_was_deleted_before_it_was_built_is_not_built_any_more(make_routed):
+    """Nor is the other server of the same request."""
     routed = make_routed()
     routed.add_job(job())
     routed.router.delete(SERVER)
-    assert 'deleted before it was built' in refusal(routed.router.place, spec(), [SERVER]).reason
+    error = refusal(routed.router.place, spec(), [OTHER, SERVER])
+    assert 'deleted before it was built' in error.reason
+    (entry,) = routed.job_table.of_instance(OTHER)
+    assert (entry.state, routed.used, routed.queues.all_jobs()) == ('failed', TINY, {})
 
 
 # Lost on the way.
@@ -429,13 +433,6 @@ def test_delete_of_what_comes_back_meanwhile(make_routed):
     assert (routed.state(again), routed.used) == ('queued', TINY)
 
 
-def test_delete_of_what_has_failed(make_routed):
-    routed = make_routed()
-    routed.report_result(result(routed.add_job(job()), outcome='failed', why='no'))
-    routed.router.delete(SERVER)
-    assert routed.used == NOTHING
-
-
 def test_delete_of_what_its_node_took_along(make_routed):
     """The node was removed, and all its claims with it."""
     routed = make_routed()
@@ -489,13 +486,6 @@ def running(routed):
     routed.read_fallback()
 
 
-def test_resize_in_place(make_routed):
-    routed = make_routed(script=[('a',)])
-    running(routed)
-    assert [one.service_host for one in routed.router.resize(spec('large'), SERVER)] == ['a']
-    assert routed.used == LARGE
-
-
 def test_resize_elsewhere(make_routed):
     routed = make_routed(script=[errors.NoValidHost('full'), ('b',)])
     running(routed)
@@ -530,12 +520,12 @@ def test_resize_beyond_the_quota(make_routed):
     assert routed.used == TINY
 
 
-def test_resize_up_and_down_again(make_routed):
+def test_resize_in_place_up_and_down_again(make_routed):
     routed = make_routed(script=[('a',), ('a',)])
     running(routed)
-    routed.router.resize(spec('large'), SERVER)
-    routed.router.resize(spec('tiny'), SERVER)
-    assert routed.used == TINY
+    for flavor, amounts in (('large', LARGE), ('tiny', TINY)):
+        placed = routed.router.resize(spec(flavor), SERVER)
+        assert ([one.service_host for one in placed], routed.used) == (['a'], amounts)
 
 
 def test_migrate(make_routed):

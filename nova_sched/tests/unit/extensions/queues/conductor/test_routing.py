@@ -79,7 +79,7 @@ def test_what_a_queue_is_for_goes_there(queue):
     assert (found.queue, found.reason) == (queue, str(queue))
 
 
-@pytest.mark.parametrize(
+@each(
     'spec, queue',
     [
         pytest.param(
@@ -319,7 +319,7 @@ def test_what_goes_to_the_scheduler_and_why(spec, reason):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'facts',
     [
         pytest.param({'fences': frozenset([ME])}, id='fences'),
@@ -371,7 +371,7 @@ UBUNTU = asked(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     'values, reason',
     [
         pytest.param({}, None, id='defaults'),

@@ -102,18 +102,15 @@ def test_the_fuller_node_is_served_first(cloud):
 # A node that does not take it.
 
 
-def test_what_the_node_itself_refuses_another_node_does(cloud):
+@pytest.mark.parametrize('by', ['the node', 'the store', 'the rules'])
+def test_what_one_node_refuses_another_node_does(cloud, by):
     full, free = cloud.start('full', vcpus=4), cloud.start('free', vcpus=8)
-    full.node_api.unknown = 4
-    cloud.send(job())
-    cloud.run()
-    assert cloud.results() == [('create', 'done', 'free')]
-    assert (full.figures.put_backs, free.figures.done) == (1, 1)
-    assert full.node_api.used == 0
-
-
-def test_what_the_store_refuses_another_node_does(cloud):
-    full, free = cloud.start('full', vcpus=4, shared=0), cloud.start('free', vcpus=8)
+    if by == 'the node':
+        full.node_api.unknown = 4
+    elif by == 'the store':
+        cloud.claims.vcpus['full'] = 0
+    else:
+        cloud.view.refused.add(('full', uuid_of('server')))
     cloud.send(job())
     cloud.run()
     assert cloud.results() == [('create', 'done', 'free')]
@@ -121,15 +118,6 @@ def test_what_the_store_refuses_another_node_does(cloud):
     assert full.node_api.used == 0
     assert cloud.claims.states('server') == {'free': CONFIRMED}
     assert cloud.kinds() == [('create', 'free')]
-
-
-def test_what_the_rules_refuse_another_node_does(cloud):
-    full, free = cloud.start('full', vcpus=4), cloud.start('free', vcpus=8)
-    cloud.view.refused.add(('full', uuid_of('server')))
-    cloud.send(job())
-    cloud.run()
-    assert cloud.results() == [('create', 'done', 'free')]
-    assert (full.figures.put_backs, free.figures.done) == (1, 1)
 
 
 def test_a_node_that_put_a_job_back_keeps_off_its_queue_for_some_seconds(cloud):
@@ -206,16 +194,6 @@ def test_a_job_that_another_host_has_done_is_answered_for_it(cloud):
     assert (a.node_api.used, cloud.kinds()) == (0, [])
 
 
-def test_a_job_that_is_done_here_is_answered_again(cloud):
-    a = cloud.start('a')
-    cloud.claims.put('server', 'a', CONFIRMED)
-    a.node_api.put('server')
-    cloud.send(job())
-    cloud.run()
-    assert (cloud.result().outcome, cloud.kinds()) == ('done', [])
-    assert (a.node_api.used, a.node_api.size('server')) == (1, 1)
-
-
 def test_a_job_whose_instance_is_here_without_a_claim_is_dropped(cloud):
     a = cloud.start('a')
     a.node_api.put('server')
@@ -287,22 +265,25 @@ def test_what_the_drivers_said_stays_with_the_job(cloud):
     ]
 
 
-def test_a_driver_that_breaks_has_failed(cloud):
+@pytest.mark.parametrize(
+    'error, remains',
+    [
+        pytest.param(RuntimeError('boom'), None, id='the driver breaks'),
+        pytest.param(
+            errors.BuildFailed('a', 'no image'),
+            errors.BuildFailed('a', 'it is stuck'),
+            id='the remains stay',
+        ),
+    ],
+)
+def test_a_driver_that_cannot_build_has_failed(cloud, error, remains):
     a = cloud.start('a')
-    a.driver.script.add('create', RuntimeError('boom'))
+    a.driver.script.add('create', error)
+    a.driver.script.add('destroy', remains)
     cloud.send(job())
     cloud.run()
     assert [one.tried for one in cloud.fallen()] == [['a']]
     assert a.node_api.used == 0
-
-
-def test_what_cannot_be_cleaned_up_does_not_keep_the_job(cloud):
-    a = cloud.start('a')
-    a.driver.script.add('create', errors.BuildFailed('a', 'no image'))
-    a.driver.script.add('destroy', errors.BuildFailed('a', 'it is stuck'))
-    cloud.send(job())
-    cloud.run()
-    assert [one.tried for one in cloud.fallen()] == [['a']]
 
 
 @pytest.mark.parametrize(
@@ -342,16 +323,6 @@ def test_a_job_goes_on_from_alternate_to_alternate(cloud):
     assert cloud.claims.states('server') == {'c': CONFIRMED}
 
 
-def test_an_alternate_without_a_queue_is_for_the_scheduler(cloud):
-    a = cloud.start('a')
-    cloud.claims.vcpus['b'] = 8
-    cloud.claims.put('server', 'a')
-    a.driver.script.add('create', errors.BuildFailed('a', 'no image'))
-    cloud.send(job(claimed=True, alternates=ALTERNATES), of_host('a'))
-    cloud.run()
-    assert [one.tried for one in cloud.fallen()] == [['a']]
-
-
 def test_a_claimed_job_without_room_goes_to_its_alternate(cloud):
     a, b = cloud.start('a'), cloud.start('b')
     a.node_api.unknown = 8
@@ -371,9 +342,10 @@ def test_a_claimed_job_is_not_claimed_again(cloud):
     assert [call[0] for call in cloud.claims.calls] == ['show', 'confirm_claim']
 
 
-@pytest.mark.parametrize('text', ['{', '5', '[["b"]]', '[5]', 'null'])
-def test_alternates_that_make_no_sense_are_none(cloud, text):
+@pytest.mark.parametrize('text', [ALTERNATES, '{', '5', '[["b"]]', '[5]', 'null'])
+def test_alternates_that_have_no_queue_or_make_no_sense_are_none(cloud, text):
     a = cloud.start('a')
+    cloud.claims.vcpus['b'] = 8
     cloud.claims.put('server', 'a')
     a.driver.script.add('create', errors.BuildFailed('a', 'no image'))
     cloud.send(job(claimed=True, alternates=text), of_host('a'))
