@@ -58,14 +58,14 @@ class QueueCloud(Cloud):
         self.engine.dispose()
 
     def worker(self, *hosts, **options):
-        """Agents with workers; they have reported, and are subscribed to the queue of the larger
-        flavor."""
+        """Start agents with workers. They have reported, and are subscribed to the queue of the
+        larger flavor."""
         before = self.consumers()['large']
-        for host in hosts:
-            self.agent(host, **options)
+        agents = [self.agent(host, **options) for host in hosts]
         until(self.takes)
         until(lambda: set(hosts) <= set(self.ranking()))
         until(lambda: self.consumers()['large'] == before + len(hosts))
+        return agents
 
     def consumers(self):
         return {one['name']: one['consumers'] for one in self.queues.facts()}

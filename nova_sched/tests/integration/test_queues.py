@@ -49,27 +49,6 @@ def test_servers_come_and_go(cloud):
     assert (cloud.used, cloud.instances('a'), cloud.instances('b')) == ({}, [], [])
 
 
-def test_by_the_scheduler_and_elsewhere(cloud):
-    cloud.worker('a')
-    ((found,),) = cloud.router.place(cloud.grouped(), [uuid_of('server')])
-    assert found.service_host == 'a'
-    cloud.worker('b')
-    (found,) = cloud.router.migrate(cloud.spec(), uuid_of('server'))
-    assert found.service_host == 'b'
-    until(lambda: (cloud.instances('a'), cloud.instances('b')) == ([], [uuid_of('server')]))
-    assert cloud.held('server') == [('b', 'confirmed', 2)]
-
-
-@pytest.mark.parametrize('cloud', [60], indirect=True)  # it shall not expire before
-def test_a_flavor_that_is_dropped_while_a_job_waits_for_it(cloud):
-    with concurrent.futures.ThreadPoolExecutor() as callers:
-        met = callers.submit(refused, cloud.place, 'server')
-        until(lambda: cloud.jobs('server') == [('create', 'queued')])
-        cloud.queues.flavor_delete('small')
-        assert met.result().reason.startswith('its flavor is not offered any more; ')
-    assert (cloud.used, set(cloud.consumers())) == ({}, {'fallback', 'results', 'large'})
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     'cloud', [60], indirect=True
