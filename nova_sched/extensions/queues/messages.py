@@ -79,8 +79,15 @@ class Sender:
         """
         job.claimed, at = True, places[0][0]
         for number, (host, nodename) in enumerate(places):
-            if number and not self._move_claim(job, at, (host, nodename), context):
-                continue
+            if number:
+                claims = self._claims.show(job.instance_uuid, context=context)
+                name = next((claim.name for claim in claims if claim.host == at), None)
+                moved = job.spec, job.instance_uuid, at, host, nodename
+                try:
+                    self._claims.claim_alternate(*moved, context=context, claim=name)
+                except (*NO_ROOM, errors.ClaimNotFound, errors.Outdated) as short:
+                    LOG.info('Job %s is not for host %s: %s', job.uuid, host, short)
+                    continue
             at = host
             job.alternates = json.dumps(places[number + 1 :])
             if self.to_node(job, host):
@@ -88,18 +95,6 @@ class Sender:
             LOG.warning('Job %s: host %s was chosen and has no worker', job.uuid, host)
             job.tried = [*job.tried, host]
         return None
-
-    def _move_claim(self, job: QueueJob, failed_host: str, place: Place, context: Any) -> bool:
-        claims = self._claims.show(job.instance_uuid, context=context)
-        name = next((claim.name for claim in claims if claim.host == failed_host), None)
-        try:
-            self._claims.claim_alternate(
-                job.spec, job.instance_uuid, failed_host, *place, context=context, claim=name
-            )
-        except (*NO_ROOM, errors.ClaimNotFound, errors.Outdated) as short:
-            LOG.info('Job %s is not for host %s: %s', job.uuid, place[0], short)
-            return False
-        return True
 
     def answer(self, result: QueueResult) -> None:
         """Send the result to the waiting caller; does nothing if the reply queue is gone."""
@@ -233,11 +228,7 @@ def failures(known: str | None) -> list[dict[str, Any]]:
         listed = json.loads(known) if known else []
     except (ValueError, RecursionError):
         return []
-    given = (
-        [failure for failure in listed if isinstance(failure, dict)]
-        if isinstance(listed, list)
-        else []
-    )
-    return [
-        {name: failure.get(name) for name in FAILURE_FIELDS} for failure in given[-MAX_FAILURES:]
-    ]
+    if not isinstance(listed, list):
+        return []
+    latest = [failure for failure in listed if isinstance(failure, dict)][-MAX_FAILURES:]
+    return [{name: failure.get(name) for name in FAILURE_FIELDS} for failure in latest]

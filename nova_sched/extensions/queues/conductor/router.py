@@ -221,7 +221,8 @@ class Router:
         claim = outcome.claim
         if claim is None:
             claims = self._claims.show(uuid)
-            claim = next((known for known in claims if known.host == outcome.host), None)
+            on_host = (claim for claim in claims if claim.host == outcome.host)
+            claim = next(on_host, None)
         if claim is None:
             raise errors.NoValidHost(f'Instance {uuid} was built, and is deleted already.')
         selection = objects.Selection(

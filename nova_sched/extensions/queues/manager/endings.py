@@ -114,9 +114,9 @@ def _deletes(
         yield FollowUp(host)
     elif entry.state != QUEUED:
         # It was given up; or it was done before, and a redelivered job has built it again.
-        known = entries()
-        is_unwanted = entry.state == FAILED or jobs.is_deleted(known, since=entry)
-        if is_unwanted and not jobs.is_wanted_again(known, since=entry):
+        of_instance = entries()
+        is_unwanted = entry.state == FAILED or jobs.is_deleted(of_instance, since=entry)
+        if is_unwanted and not jobs.is_wanted_again(of_instance, since=entry):
             yield FollowUp(host, keeps_quota=True)
 
 
@@ -298,23 +298,19 @@ class Endings:
         if then.ends_quota:
             self._job_table.end_hold(job.instance_uuid, known=self._creates(job))
         if entry.kind == DELETE and entry.state == DONE and job.source is None:
-            self._delete_elsewhere(entry, job)
+            # It may have moved while its delete was on its way to the source.
+            entries = self._entries(job)
+            has_moved = any(other.kind in jobs.MOVES and other.state == DONE for other in entries)
+            if has_moved and not jobs.is_wanted_again(entries, since=entry):
+                for claim in self._claims.show(job.instance_uuid):
+                    if claim.state == CONFIRMED and claim.host != entry.host:
+                        self._send_delete(job, FollowUp(claim.host))
         if entry.state == result.outcome:
             self._sender.answer(result)
         elif then.answer == DONE:
             self._sender.answer(messages.result(job, DONE, 0, host=entry.host))
         else:
             self._sender.deny(job, jobs.DELETED if entry.state == CANCELLED else entry.why or '')
-
-    def _delete_elsewhere(self, entry: JobEntry, job: QueueJob) -> None:
-        """Delete an instance that was moved while its delete was on its way to the source."""
-        entries = self._entries(job)
-        if any(other.kind in jobs.MOVES and other.state == DONE for other in entries) and (
-            not jobs.is_wanted_again(entries, since=entry)
-        ):
-            for claim in self._claims.show(job.instance_uuid):
-                if claim.state == CONFIRMED and claim.host != entry.host:
-                    self._send_delete(job, FollowUp(claim.host))
 
     def _delete(self, job: QueueJob, follow_up: FollowUp, number: int = 0) -> QueueJob:
         caller = jobs.Caller(

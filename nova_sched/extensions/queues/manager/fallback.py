@@ -151,8 +151,8 @@ class Fallback:
         if len(tried) >= self._settings().max_attempts:
             raise errors.MaxRetriesExceeded(job.instance_uuid, ', '.join(tried))
         spec = copy.deepcopy(job.spec) if spec is None else spec
-        known = spec.ignore_hosts if 'ignore_hosts' in spec else None
-        spec.ignore_hosts = [*(known or []), *without]
+        ignored = spec.ignore_hosts if 'ignore_hosts' in spec else None
+        spec.ignore_hosts = [*(ignored or []), *without]
         (selections,) = self._scheduler.select_destinations(
             spec, [job.instance_uuid], context=_context(job)
         )
