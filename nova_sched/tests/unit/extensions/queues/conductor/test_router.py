@@ -475,6 +475,8 @@ def test_a_node_that_has_never_had_a_worker_is_waited_for(make_routed):
     routed.claims.put('z', CONFIRMED)
     routed.router.delete(SERVER, wait=False)
     assert routed.queues.all_jobs() == {'host.z': ['delete']}
+    (entry,) = routed.job_table.of_instance(SERVER)
+    assert (entry.host, entry.state) == ('z', 'queued')
 
 
 # Move.
