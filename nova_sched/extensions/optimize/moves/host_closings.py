@@ -41,17 +41,14 @@ class HostClosings:
         for host, is_over in self._rebalances.closed_hosts():
             reason = reasons.pop(host.host, None)
             if is_over:
-                self._end(host, reason)
+                # False: another rebalance has closed the host for longer.
+                is_own = self._rebalances.set_closed(host, closed=False)
+                if is_own and self._open(host.host, reason):
+                    self._rebalances.drop_closed(host)
             elif not host.closed and self._services.close(host.host, _reason(host)):
                 self._rebalances.set_closed(host)
         for name, reason in reasons.items():
             self._open(name, reason)
-
-    def _end(self, host, reason):
-        """The time of a host is over, unless another rebalance has closed it for longer."""
-        is_mine = self._rebalances.set_closed(host, closed=False)
-        if is_mine and self._open(host.host, reason):
-            self._rebalances.drop_closed(host)
 
     def _open(self, name, reason):
         """Enable the service of a host. Return whether that is done.

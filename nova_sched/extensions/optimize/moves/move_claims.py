@@ -16,7 +16,6 @@ Nova cloud, Nova's own call makes that on the destination. Methods run in the lo
 """
 
 import contextlib
-import dataclasses
 
 from nova_sched import errors
 from nova_sched.claim import LIVE_MIGRATION
@@ -41,7 +40,20 @@ class MoveClaims:
             self._node(uuid, which)
         names = self.names(entry)
         self._check_claims(entry, claims)
-        self._check_protection(entry, claims, [host for host, _ in names])
+        settings, project = self._settings(), claims[0].project_id
+        if entry.server in settings.immovable_servers:
+            raise errors.MoveRefused('[rebalance] immovable_servers names the server')
+        if project in settings.protected_projects:
+            raise errors.MoveRefused(f'[rebalance] protected_projects names project {project}')
+        for aggregate in self._cluster.hosts.aggregates:
+            if settings.protected_aggregates.isdisjoint((aggregate.name, aggregate.uuid)):
+                continue
+            for host, _ in names:
+                if host in aggregate.hosts:
+                    raise errors.MoveRefused(
+                        f'host {host} is in aggregate {aggregate.name}, which [rebalance] '
+                        'protected_aggregates names'
+                    )
         return names
 
     def names(self, entry):
@@ -51,11 +63,12 @@ class MoveClaims:
         handed by the move's UUID, and the server may have left the source before the node was
         removed.
         """
-        return tuple(map(self._names, (entry.source, entry.destination)))
+        nodes = [(uuid, self._find(uuid)) for uuid in (entry.source, entry.destination)]
+        return tuple((node.host, node.nodename) if node else (uuid, uuid) for uuid, node in nodes)
 
     def hold(self, entry, request, has_moved=False):
-        """Claim on the destination. Return the claim; the one that was made before, if there is
-        one and it has not expired. Raises MoveRefused, with the shortages.
+        """Claim on the destination. Return the UUID of the claim; of the one that was made before,
+        if there is one and it has not expired. Raises MoveRefused, with the shortages.
 
         ``has_moved``: the server is there already, so it may have no claim on the source.
         """
@@ -64,10 +77,10 @@ class MoveClaims:
             self._check_claims(entry, claims)
         held = _made(entry, claims)
         if held and (held.is_confirmed or self._claim_service.renew_claim(held)):
-            return held
+            return held.uuid
         node = self._node(entry.destination, 'destination')
         try:
-            return self._claim_service.claim(
+            claim = self._claim_service.claim(
                 request,
                 node.host,
                 node.nodename,
@@ -81,6 +94,7 @@ class MoveClaims:
             raise errors.MoveRefused(f'host {node.host}: {error.shortages}') from None
         except errors.NoValidHost as error:
             raise errors.MoveRefused(error.reason) from None
+        return claim.uuid
 
     def renew(self, entry):
         """The move runs: its claim on the destination lives on. Return whether it exists."""
@@ -134,10 +148,6 @@ class MoveClaims:
         with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
             method(*args)
 
-    def _names(self, uuid):
-        node = self._find(uuid)
-        return (node.host, node.nodename) if node else (uuid, uuid)
-
     def _find(self, uuid):
         node = self._cluster.node(uuid)
         if node is None and self._state_sync.poll_again():
@@ -167,33 +177,10 @@ class MoveClaims:
         if any(claim.node_uuid != entry.destination for claim in claims if claim not in others):
             raise errors.MoveRefused(f'the claim of move {entry.uuid} is on another host')
 
-    def _check_protection(self, entry, claims, hosts):
-        settings, project = self._settings(), claims[0].project_id
-        if entry.server in settings.immovable_servers:
-            raise errors.MoveRefused('[rebalance] immovable_servers names the server')
-        if project in settings.protected_projects:
-            raise errors.MoveRefused(f'[rebalance] protected_projects names project {project}')
-        for aggregate in self._cluster.hosts.aggregates:
-            if settings.protected_aggregates.isdisjoint((aggregate.name, aggregate.uuid)):
-                continue
-            for host in hosts:
-                if host in aggregate.hosts:
-                    raise errors.MoveRefused(
-                        f'host {host} is in aggregate {aggregate.name}, which [rebalance] '
-                        'protected_aggregates names'
-                    )
-
 
 def _made(entry, claims):
     """The move's own claim on the destination, or None."""
     return next((claim for claim in claims if claim.request_id == entry.uuid), None)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NoClaim:
-    """What a move has in place of a claim."""
-
-    uuid: None = None
 
 
 class NovaMoveClaims(MoveClaims):
@@ -204,9 +191,8 @@ class NovaMoveClaims(MoveClaims):
     """
 
     def hold(self, entry, request, has_moved=False):
-        """Check the claims once more. Raises MoveRefused."""
+        """Check the claims once more; there is no claim to return. Raises MoveRefused."""
         self._check_claims(entry, self._state_sync.claims_of(entry.server))
-        return NoClaim()
 
     def renew(self, entry):
         """The claim on the destination lives as long as its allocation."""

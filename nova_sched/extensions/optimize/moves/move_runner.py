@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Carries out moves, a pass after the other, in a thread of one of the schedulers."""
+"""Carries out moves, a pass after the other, in a thread of one of the schedulers; what a
+conductor tells of a move settles its claims, once."""
 
 import dataclasses
 import logging
@@ -17,11 +18,18 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.db.rebalances import AGAIN_S, HELD, IN_FLIGHT, REFUSED
+from nova_sched.db.rebalances import (
+    AGAIN_S,
+    CONFIRMED,
+    HANDED_OVER,
+    HELD,
+    IN_FLIGHT,
+    REFUSED,
+    REVERTED,
+)
 from nova_sched.extensions.optimize.moves import DONE, FAILED, RUNNING
 from nova_sched.extensions.optimize.moves.host_closings import HostClosings, OwnServices
 from nova_sched.extensions.optimize.moves.move_claims import MoveClaims, NovaMoveClaims
-from nova_sched.extensions.optimize.moves.move_endings import MoveEndings
 from nova_sched.state.request import RequestedDestination
 
 LOG = logging.getLogger(__name__)
@@ -32,6 +40,7 @@ FORGET_S = 3600.0  # interval at which old rebalances are deleted
 JOIN_S = 5.0
 RENEWALS = 4  # attempts to renew a claim before it expires
 KEPT_S = 7 * 86400.0  # a rebalance is kept for this time after it was created
+UNCLAIMED = 'the server is on the destination without a claim there: {}'
 
 # The state of the move is not known: it is read again later.
 UNKNOWN = (
@@ -69,7 +78,6 @@ class MoveRunner:
             context.cluster, scheduler.state_sync, scheduler.claim_service, settings
         )
         self._call = scheduler.call
-        self.endings = MoveEndings(rebalances, self._claims, self._call)
         self._closings = HostClosings(
             rebalances,
             context.cluster,
@@ -96,8 +104,12 @@ class MoveRunner:
             self._thread.join(JOIN_S)
 
     def tell(self, move_uuid, outcome, why=None):
-        """As MoveEndings.tell, for a message of a conductor."""
-        self.endings.tell(move_uuid, outcome, why)
+        """Settle a move as a conductor tells. A late or doubled message changes nothing. Raises
+        MoveNotFound."""
+        entry = self._rebalances.find(move_uuid)
+        if entry is None:
+            raise errors.MoveNotFound(move_uuid)
+        self.settle(entry, outcome, why)
         self._wake.set()
 
     def _run(self):
@@ -120,57 +132,54 @@ class MoveRunner:
         open."""
         self._closings.turn()
         self._plan()
-        self._forget()
+        if time.monotonic() >= self._next_forget_s:
+            self._next_forget_s = time.monotonic() + FORGET_S
+            self._rebalances.forget(KEPT_S)
         self._is_busy = self._rebalances.has_open()
         if not self._is_busy:
             return False
-        while not self._leaving.is_set() and (entry := self._rebalances.take_due(self._again_s())):
-            self._resume(entry)
+        # Often enough to renew the claim of a move in flight before it expires.
+        lifetime_s = self._context.settings().pending_ttl_s
+        again_s = AGAIN_S if lifetime_s is None else min(AGAIN_S, lifetime_s / RENEWALS)
+        while not self._leaving.is_set() and (entry := self._rebalances.take_due(again_s)):
+            if entry.state == HELD:
+                self._begin(entry)
+            elif self._call(self._claims.is_on, entry, entry.destination):
+                self.settle(entry, DONE)
+            else:
+                self._ask(entry, *self._call(self._claims.names, entry))
         settings = self._settings()
-        while not self._leaving.is_set() and (entry := self._take(settings)):
+        while not self._leaving.is_set():
+            most_an_hour = settings.most_an_hour(self._rebalances.now_s())
+            entry = self._rebalances.take(settings.in_flight, most_an_hour)
+            if entry is None:
+                break
             self._begin(entry)
         return True
-
-    def _again_s(self):
-        """Seconds after which a move that was handed over is asked for: often enough to renew its
-        claim before it expires."""
-        lifetime_s = self._context.settings().pending_ttl_s
-        return AGAIN_S if lifetime_s is None else min(AGAIN_S, lifetime_s / RENEWALS)
-
-    def _take(self, settings):
-        most_an_hour = settings.most_an_hour(self._rebalances.now_s())
-        return self._rebalances.take(settings.in_flight, most_an_hour)
 
     # One move.
 
     def _begin(self, entry):
         """Check a move that is held, claim on its destination, and hand it over."""
         try:
-            names = self._call(self._claims.check, entry)
+            source, destination = self._call(self._claims.check, entry)
             request = self._conductors.request(entry.server)
-            self._decide(request, *names)
-            claim = self._call(self._claims.hold, entry, request)
+            self._check_rules(request, source, destination)
+            claim_uuid = self._call(self._claims.hold, entry, request)
         except UNKNOWN as error:
             self._warn(error)
             return
         except errors.SchedError as error:
-            self._refuse(entry, error)
-            return
-        handed = self._hand_over(entry, claim)
-        if handed is not None:
-            self._ask(handed, *names)
-
-    def _hand_over(self, entry, claim):
-        """The move with this claim; None if another scheduler has it, or it has ended meanwhile:
-        then the claim ends, too."""
-        handed = self._rebalances.hand_over(entry, claim.uuid)
-        if handed is None:
-            now = self._rebalances.find(entry.uuid)
-            if now is None or now.state not in IN_FLIGHT:
+            why = _why(error)
+            if self._rebalances.end(entry, REFUSED, why):
+                LOG.info('Move %s of server %s is refused: %s', entry.uuid, entry.server, why)
                 self._call(self._claims.drop, entry)
-        return handed
+            return
+        handed = self._hand_over(entry, claim_uuid)
+        if handed is not None:
+            self._ask(handed, source, destination)
 
-    def _decide(self, request, source, destination):
+    def _check_rules(self, request, source, destination):
         """Raise NoValidHost unless all rules allow the server on the destination."""
         host, nodename = destination
         wanted = dataclasses.replace(
@@ -185,61 +194,64 @@ class MoveRunner:
         )
         self._scheduler.place([moved], claim=False)
 
-    def _refuse(self, entry, error):
-        why = _why(error)
-        if self._rebalances.end(entry, REFUSED, why):
-            LOG.info('Move %s of server %s is refused: %s', entry.uuid, entry.server, why)
-            self._call(self._claims.drop, entry)
-
-    def _resume(self, entry):
-        """Go on with a move that nothing was heard of for some time."""
-        if entry.state == HELD:
-            self._begin(entry)
-        elif self._call(self._claims.is_on, entry, entry.destination):
-            self.endings.settle(entry, DONE)
-        else:
-            self._ask(entry, *self._call(self._claims.names, entry))
+    def _hand_over(self, entry, claim_uuid):
+        """The move with this claim; None if another scheduler has it, or it has ended meanwhile:
+        then the claim ends, too."""
+        handed = self._rebalances.hand_over(entry, claim_uuid)
+        if handed is None:
+            now = self._rebalances.find(entry.uuid)
+            if now is None or now.state not in IN_FLIGHT:
+                self._call(self._claims.drop, entry)
+        return handed
 
     def _ask(self, entry, source, destination):
-        """Hand a move to a conductor, or ask for its outcome."""
+        """Hand a move to a conductor, or ask for its outcome, and do what the answer calls for.
+
+        The claim on the destination may have ended before: no scheduler or no conductor was there
+        to renew it. Then it is made again.
+        """
         try:
             outcome, why = self._conductors.start(entry, source, destination)
         except STAYS as error:
-            self.endings.settle(entry, FAILED, _why(error))
+            self.settle(entry, FAILED, _why(error))
+            return
         except errors.SchedError as error:
             self._warn(error)  # the migration may run
-        else:
-            self._follow(entry, outcome, why)
-
-    def _follow(self, entry, outcome, why):
-        """Do what the answer of a conductor asks for. The claim on the destination may have ended
-        before: no scheduler or no conductor was there to renew it."""
+            return
         if outcome == RUNNING:
             if self._call(self._claims.renew, entry):
                 return
-        elif self.endings.settle(entry, outcome, why):
+        elif self.settle(entry, outcome, why):
             return
         has_moved = outcome == DONE
         try:
             request = self._conductors.request(entry.server)
-            claim = self._call(self._claims.hold, entry, request, has_moved)
+            claim_uuid = self._call(self._claims.hold, entry, request, has_moved)
         except UNKNOWN as error:
             self._warn(error)
         except errors.SchedError as error:
-            self._tell_unclaimed(entry, has_moved, _why(error))
+            self._go_on_unclaimed(entry, has_moved, _why(error))
         else:
-            again = self._hand_over(entry, claim)
+            again = self._hand_over(entry, claim_uuid)
             if again is not None:
                 LOG.warning(
                     'Move %s of server %s had lost its claim on the destination and has it again',
                     entry.uuid,
                     entry.server,
                 )
-                self.endings.settle(again, outcome)
+                self.settle(again, outcome)
 
-    def _tell_unclaimed(self, entry, has_moved, why):
+    def _go_on_unclaimed(self, entry, has_moved, why):
+        """A move has no claim on its destination, and cannot have one: the operator is told
+        once."""
         if has_moved:
-            self.endings.give_up(entry, why)
+            if self._rebalances.end(entry, CONFIRMED, UNCLAIMED.format(why)):
+                LOG.warning(
+                    'Server %s has been moved to node %s, and has no claim there: %s',
+                    entry.server,
+                    entry.destination,
+                    why,
+                )
         elif self._rebalances.note(entry, f'no claim on the destination: {why}'):
             LOG.warning(
                 'Move %s of server %s runs without a claim on the destination: %s',
@@ -247,6 +259,36 @@ class MoveRunner:
                 entry.server,
                 why,
             )
+
+    def settle(self, entry, outcome, why=None):
+        """Settle a move that was handed over: first its claims, then its row. So a move that is
+        interrupted in between is settled again; and so is one that another scheduler has handed
+        over again meanwhile, perhaps with a new claim.
+
+        Return False for a server that is on the destination and has no claim there: its move is
+        not settled.
+        """
+        while entry is not None and entry.state == HANDED_OVER:
+            reason = None
+            if outcome == DONE:
+                if not self._call(self._claims.finish, entry):
+                    return False
+            elif outcome != FAILED:
+                return True
+            elif self._call(self._claims.revert, entry):
+                reason = why or 'the conductor gives no reason'
+            elif not self._call(self._claims.is_on, entry, entry.destination):
+                return True
+            if self._rebalances.end(entry, CONFIRMED if reason is None else REVERTED, reason):
+                if reason is None:
+                    LOG.info('Move %s of server %s is confirmed', entry.uuid, entry.server)
+                else:
+                    LOG.info(
+                        'Move %s of server %s is reverted: %s', entry.uuid, entry.server, reason
+                    )
+                return True
+            entry = self._rebalances.find(entry.uuid)
+        return True
 
     def _warn(self, error):
         """Log once that moves wait; while there are none, another part of the scheduler tells."""
@@ -280,11 +322,6 @@ class MoveRunner:
                 raise
             if uuid is not None:
                 LOG.info('Periodic rebalance %s has %d moves', uuid, len(moves))
-
-    def _forget(self):
-        if time.monotonic() >= self._next_forget_s:
-            self._next_forget_s = time.monotonic() + FORGET_S
-            self._rebalances.forget(KEPT_S)
 
 
 def _why(error):

@@ -187,7 +187,7 @@ class TestContradictions:
         end(moving, made, first)
         state, hosts = ENDS[first]
         moving.runner.tell(before.uuid, second, 'late')
-        moving.runner.endings.settle(before, second, 'late')
+        moving.runner.settle(before, second, 'late')
         assert (moving.states(made), moving.hosts(ONE)) == ([state], hosts)
         assert entry(moving, made).why == (None if first == DONE else 'too busy')
 
@@ -219,7 +219,8 @@ class TestContradictions:
         moving.runner.turn()
         before = entry(moving, made)
         end(moving, made, FAILED)
-        moving.runner._follow(before, RUNNING, None)
+        moving.conductors.answers[ONE] = RUNNING, None
+        moving.runner._ask(before, ('host-0', 'host-0'), ('host-1', 'host-1'))
         assert moving.states(made) == [REVERTED]
         assert moving.hosts(ONE) == [STAYS]
 
