@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Compares a decision of the shadow with what the cloud did."""
+"""What the scheduler of the cloud did with a request, as Placement and Nova show it later, and the
+comparison of the shadow's decision with it."""
 
 import collections
 import dataclasses
@@ -17,7 +18,9 @@ import datetime
 from collections.abc import Mapping, Sequence
 
 from nova_sched.engine.explain.standings import Standings
-from nova_sched.extensions.shadow.choices import PLACED, REFUSED, UNKNOWN, Choice
+
+PLACED, REFUSED, UNKNOWN = 'placed', 'refused', 'unknown'
+FAILED = 'error'  # the vm_state of a server whose builds have failed
 
 # Outcomes of a comparison, in order: that of a call is the last of its servers'.
 SAME, BOTH_REFUSED = 'same', 'both_refused'
@@ -39,6 +42,54 @@ OUTCOMES = (
     LEFT_OUT,
     SHADOW_REFUSED,
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """PLACED on a node; REFUSED; or UNKNOWN. ``host`` is None if the mirror does not know it."""
+
+    outcome: str
+    node_uuid: str | None = None
+    host: str | None = None
+
+
+class Choices:
+    """Finds the choices of the cloud's scheduler. It only reads; raises a SchedError if Nova or
+    Placement does not answer."""
+
+    def __init__(self, cells, placement, mirror):
+        self._cells, self._placement, self._mirror = cells, placement, mirror
+
+    def find(self, instance_uuid, ignored=frozenset()):
+        """Return the Choice for an instance, or None while Nova still waits for one.
+
+        ``ignored`` are the hosts that the request leaves out: what a server that moves has there
+        is older than the choice.
+        """
+        # Before the allocations: a call that has ended by then has written its allocations.
+        is_waiting = self._mirror.waits_for_host([instance_uuid])
+        providers = self._placement.allocations_of(instance_uuid).providers
+        nodes = dict.fromkeys(
+            uuid if self._mirror.host_of(uuid) is not None else self._placement.root_of(uuid)
+            for uuid in providers
+        )
+        for node_uuid in nodes:
+            if node_uuid is None:
+                continue
+            host = self._mirror.host_of(node_uuid)
+            if host not in ignored:
+                return Choice(PLACED, node_uuid, host)
+        if is_waiting:
+            return None
+        # Nova makes the server in its cell once a host is chosen; a server that moves was there
+        # before.
+        rows = (cell.instance(instance_uuid) for cell in self._cells)
+        row = next((row for row in rows if row is not None), None)
+        if row is None or row.host in ignored:
+            return Choice(REFUSED)
+        if row.host is not None:  # its allocations have gone since, for example with the server
+            return Choice(PLACED, None, row.host)
+        return Choice(UNKNOWN if row.deleted or row.vm_state == FAILED else REFUSED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,7 +183,7 @@ def _server(ours, own, choice, left_out):
 
 def _difference(ours, own, choice, left_out):
     """How the cloud's host stood, and what made the difference: a filter or a weigher."""
-    if ours.standings is None or choice.outcome != PLACED or choice.node_uuid is None:
+    if ours.standings is None or choice.node_uuid is None:
         return NOT_KNOWN, {}
     standing = ours.standings.of(choice.node_uuid)
     if standing is None or (standing.filter and choice.host in left_out):

@@ -61,8 +61,13 @@ class Journal:
 def lines(folder, since: str) -> Iterator[dict[str, Any]]:
     """Return the lines from a time on (ISO 8601 in UTC), oldest first. A line that was cut off is
     skipped."""
-    number = {path: path.name.removeprefix(NAME).lstrip('.') for path in _files(folder)}
-    for path in sorted(number, key=lambda path: -int(number[path] or 0)):
+    older = [
+        path
+        for path in Path(folder).glob(f'{NAME}.*')
+        if path.name.removeprefix(f'{NAME}.').isdecimal()
+    ]
+    older.sort(key=lambda path: -int(path.suffix[1:]))
+    for path in [*older, *Path(folder).glob(NAME)]:
         with path.open(encoding='utf-8', errors='replace') as file:
             for text in file:
                 try:
@@ -71,14 +76,6 @@ def lines(folder, since: str) -> Iterator[dict[str, Any]]:
                     continue
                 if isinstance(line, dict) and str(line.get('time', '')) >= since:
                     yield line
-
-
-def _files(folder):
-    return [
-        path
-        for path in Path(folder).glob(f'{NAME}*')
-        if path.name == NAME or path.name.removeprefix(f'{NAME}.').isdecimal()
-    ]
 
 
 def summed(comparisons):

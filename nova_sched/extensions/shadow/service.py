@@ -24,7 +24,7 @@ from nova_sched.conf.cluster import reads_nova
 from nova_sched.db import schema
 from nova_sched.extensions.optimize import Optimize
 from nova_sched.extensions.optimize.endpoints import PlansEndpoint
-from nova_sched.extensions.shadow.choices import Choices
+from nova_sched.extensions.shadow.comparison import Choices
 from nova_sched.extensions.shadow.journal import Journal
 from nova_sched.extensions.shadow.watcher import Watcher, WatchSettings
 from nova_sched.logs import MINUTE_S

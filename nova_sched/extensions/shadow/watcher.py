@@ -21,16 +21,12 @@ import threading
 import time
 
 from nova_sched import errors
-from nova_sched.extensions.shadow.choices import Choice
-from nova_sched.extensions.shadow.comparison import ShadowDecision, compared, moment
+from nova_sched.extensions.shadow.comparison import Choice, ShadowDecision, compared, moment
 from nova_sched.logs import MINUTE_S, Problems
 
 LOG = logging.getLogger(__name__)
 
-FIRST_S, LAST_S = (
-    0.25,
-    8.0,
-)  # pauses before the reads of what the cloud did: the first, the longest
+FIRST_S, LAST_S = 0.25, 8.0  # pauses before reads of what the cloud did: the first, the longest
 STOP_S = 10.0
 MAX_TRIES = 10  # of a decision whose hosts turn out to be out of service
 MAX_NAMED = 100  # hosts that a line names
@@ -59,7 +55,7 @@ class WatchSettings:
 class Watcher:
     """Two threads: one decides each copy at once, the other one looks for what the cloud did.
 
-    ``choices`` (extensions.shadow.choices) finds that. At most ``most`` copies wait to be decided,
+    ``choices`` (comparison.Choices) finds that. At most ``most`` copies wait to be decided,
     and as many decisions wait for the cloud. The decisions keep no claims. ``counts`` (a Counter)
     has what was not compared: copies that were `lost` here, and those of a CallCopies.
     """
@@ -72,9 +68,8 @@ class Watcher:
         self._counts = counts
         self._copies: queue.Queue = queue.Queue(most)
         self._decided: queue.SimpleQueue = queue.SimpleQueue()
-        self._waiting: list[
-            tuple[float, int, Pending]
-        ] = []  # a heap, by the time of the next read
+        # A heap, by the time of the next read.
+        self._waiting: list[tuple[float, int, Pending]] = []
         self._numbers = itertools.count()
         self._problems = Problems(LOG)
         self._told_counts, self._told_left_out = {}, {}
@@ -123,11 +118,19 @@ class Watcher:
         requests, first = copy.requests, copy.requests[0]
         chosen, reason = (), None
         try:
-            placed = self._place(requests, copy.context)
-            chosen = tuple((selection.node_uuid, selection.host) for selection, *_ in placed)
+            # Then their services are read once more, as a scheduler does before it claims.
+            for _ in range(MAX_TRIES):
+                placed = self._scheduler.place(requests, claim=False, context=copy.context)
+                chosen = tuple((selection.node_uuid, selection.host) for selection, *_ in placed)
+                if not self._mirror.not_up([node_uuid for node_uuid, _ in chosen]):
+                    break
         except errors.SchedError as error:
-            reason = str(error)
+            chosen, reason = (), str(error)
         took_s = time.monotonic() - copy.since_s
+        try:
+            standings = self._scheduler.call(self._scheduler.questions.standings, first)
+        except errors.SchedError:  # the rules find the request invalid: so says the decision
+            standings = None
         return ShadowDecision(
             request_id=copy.context.request_id,
             project_id=first.project_id,
@@ -139,25 +142,10 @@ class Watcher:
             took_s=took_s,
             chosen=chosen,
             reason=reason,
-            standings=self._standings(first),
+            standings=standings,
             best=self._settings().best,
             unreadable=tuple(self._mirror.unreadable),
         )
-
-    def _place(self, requests, context):
-        """Choose hosts, and read their services once more, as a scheduler does before it
-        claims. Raise NoValidHost."""
-        for _ in range(MAX_TRIES):
-            placed = self._scheduler.place(requests, claim=False, context=context)
-            if not self._mirror.not_up([selection.node_uuid for selection, *_ in placed]):
-                break
-        return placed
-
-    def _standings(self, request):
-        try:
-            return self._scheduler.call(self._scheduler.questions.standings, request)
-        except errors.SchedError:  # the rules find the request invalid: so says the decision
-            return None
 
     # The second thread.
 

@@ -18,7 +18,7 @@ import pytest
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.extensions.shadow.choices import PLACED, REFUSED, Choice
+from nova_sched.extensions.shadow.comparison import PLACED, REFUSED, Choice
 from nova_sched.extensions.shadow.watcher import Watcher, WatchSettings
 from nova_sched.rpc.copies import CopiedCall
 from nova_sched.tests.builders import report, request, uuid_of
