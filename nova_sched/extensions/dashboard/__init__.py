@@ -32,9 +32,9 @@ class Dashboard(Extension):
         return (conf,)
 
     def policies(self, rule):
-        from nova_sched.extensions.dashboard import policies
+        from nova_sched.extensions.dashboard import security
 
-        return policies.rules(rule)
+        return security.rules(rule)
 
     def applications(self, api):
         if not api.conf.dashboard.enabled:

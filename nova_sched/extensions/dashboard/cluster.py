@@ -10,21 +10,30 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The page Cluster: the map of all hosts, and one host."""
+"""The page Cluster: the map of all hosts, whose changes are server-sent events, and one host."""
 
 import dataclasses
 import json
+import logging
+import threading
+import time
 
 import flask
 from werkzeug import exceptions
 
 from nova_sched import errors
 from nova_sched.conf.cluster import SET_BY_NOVA, reads_nova
-from nova_sched.extensions.dashboard import host_page, streams
+from nova_sched.extensions.dashboard import host_page
+
+LOG = logging.getLogger(__name__)
 
 ENDPOINT, TITLE, RULE = 'cluster', 'Cluster', 'dashboard:hosts'
 DECISIONS = 'dashboard:decisions:all_projects'
 SET_SERVICE = 'dashboard:hosts:set_service'
+STEP_S = 1.0  # seconds between two polls
+LIFE_S = 20.0  # seconds after which a stream ends: a server that stops need not wait for it longer
+AGAIN_MS = 2000  # after which a browser asks again when a stream has ended
+BEAT = ': still here\n\n'  # shows that a browser has gone
 
 
 def add(app, parts):
@@ -39,7 +48,7 @@ def add(app, parts):
 class ClusterPages:
     def __init__(self, parts):
         self._parts = parts
-        self._streams = streams.Streams(parts.conf.dashboard.streams)
+        self._streams = Streams(parts.conf.dashboard.streams)
 
     def show(self):
         self._parts.demand(RULE)
@@ -101,3 +110,48 @@ class ClusterPages:
             now_s=facts.now_s,
             may_set=self._parts.may(SET_SERVICE) and not reads_nova(self._parts.conf),
         )
+
+
+class Streams:
+    """``most`` streams stay open. A further one has the present changes and ends, and its browser
+    asks again: it works as well, with more requests."""
+
+    def __init__(self, most, sleep=time.sleep, clock=time.monotonic):
+        self._places = threading.Semaphore(most)
+        self._sleep, self._clock = sleep, clock
+
+    def answer(self, changes, since):
+        """A response for ``changes(version)``, which returns the version now and what has changed,
+        or None if all has."""
+        body = self._events(changes, since)
+        return flask.Response(
+            body, mimetype='text/event-stream', headers={'X-Accel-Buffering': 'no'}
+        )
+
+    def _events(self, changes, since):
+        stays = self._places.acquire(blocking=False)
+        try:
+            end_s = self._clock() + LIFE_S
+            yield f'retry: {AGAIN_MS}\n\n'
+            while True:
+                try:
+                    version, changed = changes(since)
+                except errors.StoreUnavailable as error:
+                    LOG.debug('A map of hosts has no changes: %s', error)
+                    return  # the browser asks again
+                if changed is None:
+                    yield _event('reload', version, '')
+                    return
+                yield _event('cells', version, changed) if version != since else BEAT
+                since = version
+                if not stays or self._clock() >= end_s:
+                    return
+                self._sleep(STEP_S)
+        finally:
+            if stays:
+                self._places.release()
+
+
+def _event(name, version, data):
+    text = json.dumps(data, separators=(',', ':'))
+    return f'event: {name}\nid: {version}\ndata: {text}\n\n'

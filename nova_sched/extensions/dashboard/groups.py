@@ -49,16 +49,7 @@ class GroupPages:
         all_projects = self._parts.may('groups:list:all_projects')
         query = {'all_projects': True} if all_projects else {}
         listed = answer(self._handlers.list_groups, query={**query, 'limit': MAX_SHOWN})
-        return flask.render_template(
-            'groups.html',
-            groups=listed['groups'],
-            has_more=bool(listed['links']),
-            shown=MAX_SHOWN,
-            refused=self._refused(),
-        )
-
-    def _refused(self):
-        """The newest refused plans that the caller may see, from the decision log."""
+        # The newest refused plans that the caller may see.
         sees_all = self._parts.may(ALL)
         newest = self._parts.sources.decisions.newest_first(refused=True)
         refused = (
@@ -66,21 +57,35 @@ class GroupPages:
             for record in itertools.islice(newest, MAX_READ)
             if 'group' in record and (sees_all or is_own(record))
         )
-        return [
-            {**told(record, sees_all), **record['group']}
-            for record in itertools.islice(refused, MAX_REFUSED)
-        ]
+        return flask.render_template(
+            'groups.html',
+            groups=listed['groups'],
+            has_more=bool(listed['links']),
+            shown=MAX_SHOWN,
+            refused=[
+                {**told(record, sees_all), **record['group']}
+                for record in itertools.islice(refused, MAX_REFUSED)
+            ],
+        )
 
     def group(self, uuid):
         group = answer(self._handlers.show_group)
-        planned = answer(self._handlers.show_plan)
+        members = answer(self._handlers.show_plan)['members']
+        try:
+            policies = self._parts.clients.groups.validate(
+                group['template'],
+                parameters=group['parameters'] or None,
+                context=flask.g.context,
+            )['policies']
+        except errors.SchedError:  # it names more than itself, such as a flavor that is gone
+            policies = []
         return flask.render_template(
             'group.html',
             group=group,
-            tree=tree(planned['members']),
-            states=states(planned['members']),
-            policies=self._policies(group),
-            hosts=sorted({member['host'] for member in planned['members'] if member['host']}),
+            tree=tree(members),
+            states=states(members),
+            policies=policies,
+            hosts=sorted({member['host'] for member in members if member['host']}),
         )
 
     def try_out(self):
@@ -101,51 +106,36 @@ class GroupPages:
             states=states(group['members']),
         )
 
-    def _policies(self, group):
-        """The policies of its template; none if the template needs more than itself, such as a
-        flavor that has been deleted."""
-        try:
-            checked = self._parts.clients.groups.validate(
-                group['template'],
-                parameters=group['parameters'] or None,
-                context=flask.g.context,
-            )
-        except errors.SchedError:
-            return []
-        return checked['policies']
-
 
 def tree(members):
     """Nested branches, the widest domain first. A branch is a mapping of its ``level``, ``name``,
     ``branches`` and ``members``; members without a place are in the branch of level None."""
     root = {'level': '', 'name': '', 'branches': [], 'members': []}
     for member in members:
-        at = root
-        for level, name in _way(member):
-            at = _branch(at, level, name)
-        at['members'].append(member)
+        branch = root
+        for level, name in _domains(member):
+            for child in branch['branches']:
+                if (child['level'], child['name']) == (level, name):
+                    break
+            else:
+                child = {'level': level, 'name': name, 'branches': [], 'members': []}
+                branch['branches'].append(child)
+            branch = child
+        branch['members'].append(member)
     return root['branches']
 
 
-def _way(member):
+def _domains(member):
     """The domains of a member, the widest first."""
     domains = [(level, name) for level, name in member['domains'].items() if name is not None]
     if not domains and not member['host']:
         return [(None, 'no place')]
     wide_first = [(level, name) for level, name in reversed(domains) if level != HOST]
-    way = [*wide_first, (HOST, member['host'])] if member['host'] else wide_first
+    if member['host']:
+        wide_first.append((HOST, member['host']))
     # A domain with the name of a narrower one says nothing new: the node reports none there.
-    names = [name for _, name in way]
-    return [domain for place, domain in enumerate(way, 1) if domain[1] not in names[place:]]
-
-
-def _branch(at, level, name):
-    for branch in at['branches']:
-        if (branch['level'], branch['name']) == (level, name):
-            return branch
-    branch = {'level': level, 'name': name, 'branches': [], 'members': []}
-    at['branches'].append(branch)
-    return branch
+    names = [name for _, name in wide_first]
+    return [domain for place, domain in enumerate(wide_first, 1) if domain[1] not in names[place:]]
 
 
 def states(members):

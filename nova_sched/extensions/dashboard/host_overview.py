@@ -89,7 +89,7 @@ class HostOverview:
         self._tables = Changes()
         self._name = uuid.uuid4().hex[:12]  # another process counts versions of its own
         self._view = None
-        self._told = None, None, []  # the last answer about changes: until, since, cells
+        self._last_answer = None, None, []  # about changes: until, since, cells
 
     def facts(self):
         """All facts about hosts: CloudFacts."""
@@ -114,25 +114,22 @@ class HostOverview:
             return self._at(view), None
         if name != self._name:
             return self._at(view), None
-        return self._at(view), self._cells_since(view, seen)
-
-    def _cells_since(self, view, version):
-        """Streams ask nearly all for the same: the cells from one poll to the next."""
-        if version >= view.version:
-            return []
-        last = self._told
-        if last[:2] != (view.version, version):
-            rows = [row for row, at in enumerate(view.changed) if at > version]
-            last = view.version, version, [[row, *view.cells[row]] for row in rows]
-            self._told = last
-        return last[2]
+        if seen >= view.version:
+            return self._at(view), []
+        # Streams ask nearly all for the same: the cells from one poll to the next.
+        last = self._last_answer
+        if last[:2] != (view.version, seen):
+            rows = [row for row, at in enumerate(view.changed) if at > seen]
+            last = view.version, seen, [[row, *view.cells[row]] for row in rows]
+            self._last_answer = last
+        return self._at(view), last[2]
 
     def facts_now(self):
         """As ``facts``, from a poll that begins now: what the caller has changed is in them."""
         if not self._lock.acquire(timeout=FIRST_S):
             raise errors.StoreUnavailable(f'all hosts are not read after {FIRST_S:.0f} s')
         try:
-            self._poll_timed()
+            self._poll()
             return self._view.facts
         finally:
             self._lock.release()
@@ -151,48 +148,41 @@ class HostOverview:
             return self._view
         try:
             if self._view is None or self._clock() >= self._due_s:
-                self._poll_timed()
+                self._poll()
             return self._view
         finally:
             self._lock.release()
 
-    def _poll_timed(self):
-        begun_s = self._clock()
-        self._poll()
-        took_s = self._clock() - begun_s
-        self._due_s = self._clock() + max(REFRESH_S, REST * took_s)
-
     def _poll(self):
-        now_s = self._clock()
-        self._merge(self._read(now_s))
+        begun_s = self._clock()
+        # All generations are read only if their sum has changed, or to learn which nodes are
+        # silent.
+        digest = self._store.digest()
+        if digest == self._digest and begun_s < self._heads_due_s:
+            changes = self._store.read_nodes([])
+        else:
+            known = {uuid: node.generation for uuid, node in self._nodes.items()}
+            changes = self._store.changes(known)
+            self._digest, self._heads_due_s = digest, begun_s + HEADS_S
+        self._merge(changes)
         before = self._view
         if self._is_current:
-            self._view = dataclasses.replace(before, polled_s=now_s)
-            return
-        known = dataclasses.replace(self._tables, nodes=tuple(self._nodes.values()))
-        facts = CloudFacts(
-            known,
-            self._store.now_s(),
-            self._down_time_s,
-            self._default_zone,
-            self._seen,
-            self._reads_nova,
-        )
-        lasting = before.lasting if self._is_redrawn else self._drawing.lasting(facts)
-        cells = self._drawing.cells(facts, lasting['resources'])
-        self._view = _after(before, facts, lasting, cells, now_s)
-        self._is_redrawn = self._is_current = True
-
-    def _read(self, now_s):
-        """What has changed. All generations are read only if their sum has changed, or to learn
-        which nodes are silent."""
-        digest = self._store.digest()
-        if digest == self._digest and now_s < self._heads_due_s:
-            return self._store.read_nodes([])
-        known = {uuid: node.generation for uuid, node in self._nodes.items()}
-        changes = self._store.changes(known)
-        self._digest, self._heads_due_s = digest, now_s + HEADS_S
-        return changes
+            self._view = dataclasses.replace(before, polled_s=begun_s)
+        else:
+            facts = CloudFacts(
+                dataclasses.replace(self._tables, nodes=tuple(self._nodes.values())),
+                self._store.now_s(),
+                self._down_time_s,
+                self._default_zone,
+                self._seen,
+                self._reads_nova,
+            )
+            lasting = before.lasting if self._is_redrawn else self._drawing.lasting(facts)
+            cells = self._drawing.cells(facts, lasting['resources'])
+            self._view = _after(before, facts, lasting, cells, begun_s)
+            self._is_redrawn = self._is_current = True
+        took_s = self._clock() - begun_s
+        self._due_s = self._clock() + max(REFRESH_S, REST * took_s)
 
     def _merge(self, changes):
         """Keep what has changed. A poll may fail after this: the next one makes the view and draws
@@ -267,6 +257,8 @@ class Drawing:
             columns['aggregates_of'].append(aggregate_sets.of(aggregates))
             columns['traits_of'].append(trait_sets.of(traits))
         names = sorted({aggregate.name for aggregate in facts.aggregates})
+        classes = {name for node in facts.nodes for name in node.report.inventories}
+        usual = [name for name in USUAL if name in classes]
         return {
             **columns,
             'zones': list(zones.known),
@@ -277,7 +269,7 @@ class Drawing:
             ],
             'trait_sets': [[words.of(name) for name in numbers] for numbers in trait_sets.known],
             'traits': list(words.known),
-            'resources': resources(facts),
+            'resources': [*usual, *sorted(classes.difference(usual))],
             'states': list(STATES),
         }
 
@@ -327,21 +319,13 @@ class Numbers:
         return self.known.setdefault(word, len(self.known))
 
 
-def resources(facts):
-    """The resource classes of all nodes, the usual ones first."""
-    classes = set()
-    for node in facts.nodes:
-        classes.update(node.report.inventories)
-    return sorted(classes, key=lambda name: (USUAL.index(name) if name in USUAL else 9, name))
-
-
 def _shares(node, names):
     used = collections.Counter(node.foreign)
     for claim in node.claims:
         used.update(claim.resources)
-    return [_share(node.report.inventories.get(name), used[name]) for name in names]
-
-
-def _share(inventory, used):
-    capacity = inventory.capacity if inventory else 0
-    return round(100 * used / capacity) if capacity > 0 else NONE
+    inventories = node.report.inventories
+    capacities = [inventories[name].capacity if name in inventories else 0 for name in names]
+    return [
+        round(100 * used[name] / capacity) if capacity > 0 else NONE
+        for name, capacity in zip(names, capacities, strict=True)
+    ]

@@ -134,9 +134,24 @@ def devices(facts):
     claims: devices of servers without a claim are not among them.
     """
     free, held = _free_devices(facts), _held_devices(facts)
+
+    def order(pool):
+        node = -1 if pool.numa_node is None else pool.numa_node
+        kind = pool.dev_type or '', pool.vendor_id, pool.product_id
+        return node, _parent(pool), *kind, repr(pool.tags)
+
     pools_of = collections.defaultdict(lambda: collections.defaultdict(list))
-    for pool in sorted({*free, *held}, key=_order):
-        pools_of[pool.numa_node][_parent(pool)].append(_kind(pool, free[pool], held[pool]))
+    for pool in sorted({*free, *held}, key=order):
+        pools_of[pool.numa_node][_parent(pool)].append(
+            {
+                'name': f'{pool.vendor_id}:{pool.product_id}',
+                'type': DEVICE_KINDS.get(pool.dev_type, 'device'),
+                'network': pool.physical_network,
+                'claimed': held[pool],
+                'free': free[pool],
+                'drawn': min(free[pool], MAX_DRAWN),
+            }
+        )
     return {
         node: [{'name': name, 'kinds': kinds} for name, kinds in of_parent.items()]
         for node, of_parent in pools_of.items()
@@ -173,31 +188,8 @@ def _empty(pool):
     return dataclasses.replace(pool, count=0)
 
 
-def _order(pool):
-    node = -1 if pool.numa_node is None else pool.numa_node
-    return (
-        node,
-        _parent(pool),
-        pool.dev_type or '',
-        pool.vendor_id,
-        pool.product_id,
-        repr(pool.tags),
-    )
-
-
 def _parent(pool):
     return pool.tags.get('parent_ifname') or pool.rp_uuid or ''
-
-
-def _kind(pool, free, held):
-    return {
-        'name': f'{pool.vendor_id}:{pool.product_id}',
-        'type': DEVICE_KINDS.get(pool.dev_type, 'device'),
-        'network': pool.physical_network,
-        'claimed': held,
-        'free': free,
-        'drawn': min(free, MAX_DRAWN),
-    }
 
 
 def history(records, name):

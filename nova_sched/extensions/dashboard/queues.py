@@ -63,9 +63,10 @@ class QueuePages:
         """One job: its attempts, and where it ended."""
         self._parts.demand(JOBS)
         job = self._parts.sources.jobs.find(str(uuid))
-        if job is None or not self._sees(job):
-            raise errors.JobNotFound(str(uuid))
         is_operator = self._parts.may(ALL_JOBS)
+        own_project = flask.g.context.project_id
+        if job is None or not (is_operator or job.project_id == own_project is not None):
+            raise errors.JobNotFound(str(uuid))
         failed = messages.failures(job.failures) if is_operator else []
         return flask.render_template('job.html', job=job, failures=failed, is_operator=is_operator)
 
@@ -78,8 +79,3 @@ class QueuePages:
         # To the table, no project is every project.
         project_id = flask.g.context.project_id
         return self._parts.sources.jobs.newest(MAX_JOBS, project_id) if project_id else []
-
-    def _sees(self, job):
-        if self._parts.may(ALL_JOBS):
-            return True
-        return job.project_id is not None and job.project_id == flask.g.context.project_id

@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What protects the pages: the headers that browsers heed, and the token that forms carry."""
+"""What protects the pages: the rights of callers, the headers that browsers heed, and the token
+that forms carry."""
 
 import hmac
 import ipaddress
@@ -19,6 +20,8 @@ from urllib.parse import urlsplit
 
 import flask
 from werkzeug import exceptions
+
+from nova_sched.api import policies
 
 TOKEN, HEADER = 'csrf_token', 'X-CSRF-Token'
 # Scripts, styles and data of this server only, and nothing inline.
@@ -42,6 +45,74 @@ HEADERS = {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Resource-Policy': 'same-origin',
 }
+
+
+def rules(rule):
+    """Return the rights of the dashboard, made with api.policies.rule: what it shows of hosts and
+    decisions is in no operation of the API."""
+    return [
+        rule(
+            'dashboard:hosts',
+            'rule:operator',
+            'See all hosts with their claims.',
+            ('GET', '/dashboard/cluster'),
+            ('GET', '/dashboard/cluster/board'),
+            ('GET', '/dashboard/cluster/changes'),
+            ('GET', '/dashboard/cluster/host'),
+        ),
+        rule(
+            'dashboard:hosts:set_service',
+            'rule:admin',
+            'Disable and enable hosts.',
+            ('POST', '/dashboard/cluster/host/service'),
+        ),
+        rule(
+            'dashboard:decisions',
+            policies.READER,
+            "See the refused requests of the caller's project.",
+            ('GET', '/dashboard/decisions'),
+            ('GET', '/dashboard/decisions/{request_id}'),
+        ),
+        rule(
+            'dashboard:decisions:all_projects',
+            'rule:operator',
+            'See the decisions about requests of all projects, with hosts and amounts.',
+            ('GET', '/dashboard/decisions'),
+            ('GET', '/dashboard/decisions/{request_id}'),
+        ),
+        rule(
+            'dashboard:ask',
+            'rule:operator',
+            'Ask where a server would go, and why it does not go to a host.',
+            ('GET', '/dashboard/what-if'),
+            ('POST', '/dashboard/what-if'),
+            ('POST', '/dashboard/decisions/{request_id}/why-not'),
+        ),
+        rule(
+            'dashboard:jobs',
+            policies.READER,
+            "See the jobs of the caller's project.",
+            ('GET', '/dashboard/queues'),
+        ),
+        rule(
+            'dashboard:jobs:all_projects',
+            'rule:operator',
+            'See the jobs of all projects.',
+            ('GET', '/dashboard/queues'),
+        ),
+        rule(
+            'dashboard:schedulers',
+            'rule:operator',
+            'See the scheduler processes.',
+            ('GET', '/dashboard/schedulers'),
+        ),
+        rule(
+            'dashboard:audit',
+            'rule:operator',
+            'Compare claims and recorded usage. It repairs nothing.',
+            ('POST', '/dashboard/schedulers/audit'),
+        ),
+    ]
 
 
 def add_headers(response):

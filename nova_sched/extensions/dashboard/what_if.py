@@ -175,14 +175,11 @@ def _pasted(text):
         properties = _pairs(properties.replace("'", '').replace(', ', '\n'))
     if not isinstance(properties, dict):
         raise errors.InvalidRequest('flavor', 'its properties are not a mapping')
-    sizes['extra_specs'] = {key: _word(key, value) for key, value in properties.items()}
+    for key, value in properties.items():
+        if not isinstance(value, str | int | float):
+            raise errors.InvalidRequest('flavor', f"its property '{key[:80]}' is not text")
+    sizes['extra_specs'] = {
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in properties.items()
+    }
     return sizes
-
-
-def _word(key, value):
-    """The value of an extra spec as text. Raise InvalidRequest for null, lists and mappings."""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, int | float):
-        raise errors.InvalidRequest('flavor', f"its property '{key[:80]}' is not text")
-    return json.dumps(value)
