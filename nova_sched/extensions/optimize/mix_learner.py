@@ -19,10 +19,10 @@ import time
 
 from nova_sched import errors
 from nova_sched.conf import CONF
+from nova_sched.extensions.optimize.fragmentation import Overview
 from nova_sched.extensions.optimize.fragmentation_weigher import FragmentationWeigher
 from nova_sched.extensions.optimize.packing.host_resources import read_resources
 from nova_sched.extensions.optimize.packing.mix import Mix, size_of
-from nova_sched.extensions.optimize.packing.overview import Overview
 from nova_sched.extensions.optimize.packing.prices import yield_processor
 from nova_sched.extensions.optimize.packing.scores import Scores
 from nova_sched.extensions.optimize.packing.tables import Tables
@@ -105,7 +105,7 @@ class MixLearner:
     this process. ``seed`` returns the requests of the flavors. ``learns``: whether requests are to
     be counted; not while the multiplier is 0 and no aggregate sets it. ``listen`` is called when
     that changes, with the function that is to get the requests, or None. ``figures`` are those of
-    ``packing.overview.Overview`` at the last refresh, none before.
+    ``fragmentation.Overview`` at the last refresh, none before.
     """
 
     def __init__(

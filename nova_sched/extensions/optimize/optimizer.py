@@ -74,7 +74,7 @@ class Optimizer(Part):
         """How many of the ``most`` usual sizes fit, and what is stranded, in a zone or aggregate
         (id or name); None: any. Raises NotFound.
 
-        Returns the mapping of ``packing.overview.Overview.plain``, with ``zones``: for each
+        Returns the mapping of ``fragmentation.Overview.plain``, with ``zones``: for each
         ``zone`` the same, ``fit`` in the order of the sizes; and ``worst_hosts``: ``host``,
         ``node``, ``potential`` and what is ``stranded`` there.
         """

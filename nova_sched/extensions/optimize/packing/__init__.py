@@ -24,5 +24,4 @@ it; a request costs the potential after it less the potential before it.
     prices            -> what the devices of a cloud are worth to the requests to come
     tables            -> all potentials of a mix on a cloud: what a request costs on a host
     scores            -> kept costs, up to date with the host state
-    overview          -> what a cloud can still take, for operators
 """

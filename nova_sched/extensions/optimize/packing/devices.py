@@ -121,9 +121,6 @@ class DevicePotential:
         """Whether devices of these models serve the item; -1 means no device."""
         return np.where(models >= 0, self._items.allowed[:, item][models], False)
 
-    def milli(self, item):
-        return int(self._items.milli[item])
-
     def devices(self, free, models):
         """Return the sums over the devices of hosts: thousandths free of each device and its
         model, -1 for no device, both of shape (hosts, devices)."""

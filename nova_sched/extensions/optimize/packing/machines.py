@@ -92,7 +92,7 @@ SHARED, DEDICATED, MEMORY, LARGE = 'shared', 'dedicated', 'memory', 'large'  # c
 class Machines:
     """A number for each machine (``hardware.machine.Machine``); equal ones have the same.
 
-    ``counts``: requests of the mix by Size; ``found``: the machines of the cloud, None included.
+    ``counts``: requests of the mix by Size; ``machines`` of the cloud, None included.
     ``part``: the share that sizes with cells have in the mix. ``packing``: nodes fill their
     fullest cells first. Nothing is known of machines, and the potential is 0, if the mix asks for
     neither cells nor PCI devices.
@@ -111,17 +111,6 @@ class Machines:
         )  # fmt: skip
         self._columns = (SHARED, DEDICATED, MEMORY, LARGE, *self._pages)
         self.forget()
-        self._potential = self._make(
-            part, [machine for machine in machines if machine is not None]
-        )
-
-    def forget(self):
-        """Begin again with no machine. Numbers that were given are not valid any more."""
-        self._numbers = {}
-        self._machines, self._devices, self._potentials = [], [], []
-
-    def _make(self, part, machines):
-        """The CellPotential of the mix."""
         sizes = list(self._with_cells)
         share = np.array(list(self._with_cells.values()), dtype=float)
         needs = np.array([self._largest(size) for size in sizes]).reshape(
@@ -130,17 +119,30 @@ class Machines:
         beside = np.array([self.asked(size) for size in sizes]).reshape(
             len(sizes), len(self.kinds)
         )
-        counts = np.array([len(size.cells) for size in sizes], dtype=np.int64)
-        cells = [self._capacity(machine) for machine in machines if machine.topology is not None]
+        # The capacity of a mean host, whether free or not, and its free devices.
+        machines = [machine for machine in machines if machine is not None]
+        cells = [
+            np.sum(
+                [self._of_cell(cell, machine, free=False) for cell in machine.topology.cells],
+                axis=0,
+            )
+            for machine in machines
+            if machine.topology is not None
+        ]
         devices = [self._free_devices(machine) for machine in machines]
-        return CellPotential(
+        self._potential = CellPotential(
             needs,
-            counts,
+            np.array([len(size.cells) for size in sizes], dtype=np.int64),
             beside,
             part * share / max(share.sum(), 1e-300),
             np.mean(cells, axis=0) if cells else np.zeros(len(self._columns)),
             np.mean(devices, axis=0) if devices else np.zeros(len(self.kinds)),
         )
+
+    def forget(self):
+        """Begin again with no machine. Numbers that were given are not valid any more."""
+        self._numbers = {}
+        self._machines, self._devices, self._potentials = [], [], []
 
     def number(self, machine):
         """The number of a machine; NO_MACHINE for None, and if nothing asks for its parts."""
@@ -239,11 +241,6 @@ class Machines:
         cells = () if machine.topology is None else machine.topology.cells
         free = [self._of_cell(cell, machine, free=True) for cell in cells]
         return np.array(free, dtype=float).reshape(len(free), len(self._columns))
-
-    def _capacity(self, machine):
-        """The units of all its cells, by column, whether free or not."""
-        cells = machine.topology.cells
-        return np.sum([self._of_cell(cell, machine, free=False) for cell in cells], axis=0)
 
     def _of_cell(self, cell, machine, free):
         pages = list(cell.pages_by_size.values())

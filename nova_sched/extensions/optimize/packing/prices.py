@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """What the requests to come make of the devices of a cloud: the value of holes, scarce models, and
-the weight of whole blocks. ``DeviceRefresh`` makes the potential of devices from them.
+the weight of whole blocks. ``device_potential`` is made of them.
 
 The value of a hole is what the free part of a shared device is worth. A hole of ``f`` is worth
 what the best requests for it take of it, less the prices of those of which too few will come.
@@ -154,80 +154,64 @@ def block_weights(share, counts, blocks, per_device):
     return weights
 
 
-class DeviceRefresh:
-    """One refresh. ``items`` and ``sizes`` are those of the DevicePotential; ``free`` and
-    ``models``: thousandths free of each device and its model, of shape (hosts, devices)."""
+def device_potential(items, sizes, free, models, free_of_nodes, pause=lambda: None):
+    """Return the DevicePotential of these items and sizes on a cloud.
 
-    def __init__(self, items, sizes, free, models, pause=lambda: None):
-        self._items, self._sizes, self._pause = items, sizes, pause
-        self._free, self._models = free, models
-        self._milli = items.milli[sizes.item] * sizes.count
-        is_device = models >= 0
-        self._idle = np.bincount(
-            models[is_device], weights=free[is_device] / FULL, minlength=len(items.allowed)
-        )
+    ``free`` and ``models``: thousandths free of each device and its model, of shape
+    (hosts, devices); ``free_of_nodes``: units of the nodes' resource classes. ``pause`` is called
+    several times.
+    """
+    milli = items.milli[sizes.item] * sizes.count
+    is_device = models >= 0
+    idle = np.bincount(
+        models[is_device], weights=free[is_device] / FULL, minlength=len(items.allowed)
+    )
+    values, scarce = np.zeros((len(idle), LEVELS)), np.zeros(len(idle))
+    plain = DevicePotential(items, sizes)
+    copies = np.minimum(*plain.copies(free_of_nodes, plain.devices(free, models)))
+    blocks = np.zeros(len(milli))
+    for resource_class in np.unique(items.class_of_model):
+        asking = items.resource_class[sizes.item] == resource_class
+        use = float(milli[asking] @ sizes.share[asking]) / FULL
+        if use <= 0:
+            continue
+        of_class = np.flatnonzero(items.class_of_model == resource_class)
+        # How many requests come until the idle devices are asked for once, times their share.
+        coming = idle[of_class].sum() / use
 
-    def potential(self, free_of_nodes):
-        """Return the DevicePotential; ``free_of_nodes``: units of the nodes' resource classes."""
-        values, scarce = np.zeros((len(self._idle), LEVELS)), np.zeros(len(self._idle))
-        plain = DevicePotential(self._items, self._sizes)
-        devices = plain.devices(self._free, self._models)
-        copies = np.minimum(*plain.copies(free_of_nodes, devices))
-        blocks = np.zeros(len(self._milli))
-        for number in np.unique(self._items.class_of_model):
-            some = self._items.resource_class[self._sizes.item] == number
-            if (self._milli[some] @ self._sizes.share[some]) > 0:
-                of_class = np.flatnonzero(self._items.class_of_model == number)
-                values[of_class] = self._values(number, of_class, some)
-                self._pause()
-                scarce[of_class] = self._scarce(of_class, some)
-                self._pause()
-                blocks += self._blocks(of_class, some, copies)
-        return DevicePotential(self._items, self._sizes, values, scarce, blocks)
-
-    def _coming(self, of_class, some):
-        """How many requests come until the idle devices are asked for once, times their share."""
-        use = float(self._milli[some] @ self._sizes.share[some]) / FULL
-        return self._idle[of_class].sum() / use
-
-    def _values(self, number, of_class, some):
-        """The values of holes, by model and level."""
-        items = self._items
+        # The values of holes, by model and level.
         rate = np.bincount(
-            self._sizes.item,
-            weights=np.where(some, self._sizes.share * self._sizes.count, 0.0),
+            sizes.item,
+            weights=np.where(asking, sizes.share * sizes.count, 0.0),
             minlength=len(items.milli),
         )
         holes = np.zeros((len(of_class), LEVELS))
         for line, model in enumerate(of_class):
-            levels = self._free[self._models == model] // STEP
-            holes[line] = np.bincount(levels, minlength=LEVELS)
-        own = np.flatnonzero(items.resource_class == number)
-        values, _ = hole_values(
+            holes[line] = np.bincount(free[models == model] // STEP, minlength=LEVELS)
+        own = np.flatnonzero(items.resource_class == resource_class)
+        values[of_class], _ = hole_values(
             holes,
             -(-items.milli[own] // STEP),
             items.allowed[np.ix_(of_class, own)],
-            rate[own] * HORIZON * self._coming(of_class, some),
-            pause=self._pause,
+            rate[own] * HORIZON * coming,
+            pause=pause,
         )
-        return values
+        pause()
 
-    def _scarce(self, of_class, some):
-        """The share of horizons at which each model is scarce."""
-        allowed = self._items.allowed[np.ix_(of_class, self._sizes.item[some])]
-        lists, line = np.unique(allowed.T, axis=0, return_inverse=True)
-        weights = self._sizes.share[some] * self._milli[some]
-        demand = np.bincount(line.ravel(), weights=weights, minlength=len(lists))
-        return scarce_models(demand / demand.sum(), self._idle[of_class], lists)
+        # The share of horizons at which each model is scarce.
+        allowed = items.allowed[np.ix_(of_class, sizes.item[asking])]
+        lists, line_of = np.unique(allowed.T, axis=0, return_inverse=True)
+        weights = sizes.share[asking] * milli[asking]
+        demand = np.bincount(line_of.ravel(), weights=weights, minlength=len(lists))
+        scarce[of_class] = scarce_models(demand / demand.sum(), idle[of_class], lists)
+        pause()
 
-    def _blocks(self, of_class, some, copies):
-        """The weights of sizes that ask for several whole devices."""
-        weights, sizes = np.zeros(len(self._milli)), self._sizes
-        whole = some & (self._items.milli[sizes.item] == FULL)
-        weights[whole] = block_weights(
+        # The weights of sizes that ask for several whole devices.
+        whole = asking & (items.milli[sizes.item] == FULL)
+        blocks[whole] += block_weights(
             sizes.share[whole],
             sizes.count[whole],
             np.floor(copies[:, whole]).sum(axis=0),
-            self._coming(of_class, some),
+            coming,
         )
-        return weights
+    return DevicePotential(items, sizes, values, scarce, blocks)

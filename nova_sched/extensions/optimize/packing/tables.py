@@ -28,7 +28,7 @@ from nova_sched.extensions.optimize.packing.devices import (
 from nova_sched.extensions.optimize.packing.host_resources import WHOLE, HostStates
 from nova_sched.extensions.optimize.packing.machines import NO_MACHINE, Machines
 from nova_sched.extensions.optimize.packing.mix import DeviceDemand, Size
-from nova_sched.extensions.optimize.packing.prices import DeviceRefresh
+from nova_sched.extensions.optimize.packing.prices import device_potential
 
 LEAST_LEFT = 1e-4  # weight of what is left: among equal hosts the fullest
 
@@ -107,8 +107,29 @@ class Tables:
         self.machines = Machines(
             counts, dict.fromkeys(resources.machines or ()), 1.0 - part, packing
         )
-        self._make_plain(plain, part, resources)
-        self._devices = self._make_devices(devices, resources, pause)
+        # A mean host without devices.
+        has_devices = [
+            tree is not None
+            and any(name in models.classes for child in tree.children for name in child.stocks)
+            for tree in resources.trees
+        ]
+        is_plain = ~np.array(has_devices, dtype=bool)
+        capacity = [resources.capacity[name][is_plain] for name in self.classes]
+        capacity += list(self.machines.devices(self._numbers(resources)[is_plain].tolist()).T)
+        mean = np.array([column.mean() if len(column) else 1.0 for column in capacity])
+        share = np.array(list(plain.values()), dtype=float)
+        self._plain = PlainPotential(self._needs(list(plain)), share, mean, WHOLE * part)
+        items = models.as_items()
+        of_sizes = [self._item[models.item_of(size.device)] for size in devices]
+        sizes = DeviceSizes(
+            self._needs(list(devices)),
+            np.array(of_sizes, dtype=np.int64),
+            np.array([size.device.count for size in devices], dtype=np.int64),
+            np.array(list(devices.values()), dtype=float),
+        )
+        free, of_models = self.devices_of(resources.trees)
+        of_nodes = self._free(resources, self._numbers(resources))
+        self._devices = device_potential(items, sizes, free, of_models, of_nodes, pause)
 
     def _needs(self, sizes):
         place = {name: number for number, name in enumerate(self.classes)}
@@ -134,33 +155,6 @@ class Tables:
         return np.array(
             [self.machines.number(machine) for machine in resources.machines], dtype=np.int64
         )
-
-    def _make_plain(self, sizes, part, resources):
-        plain = np.array([not self._has_devices(tree) for tree in resources.trees], dtype=bool)
-        capacity = [resources.capacity[name][plain] for name in self.classes]
-        capacity += list(self.machines.devices(self._numbers(resources)[plain].tolist()).T)
-        share = np.array(list(sizes.values()), dtype=float)
-        mean = np.array([column.mean() if len(column) else 1.0 for column in capacity])
-        self._plain = PlainPotential(self._needs(list(sizes)), share, mean, WHOLE * part)
-
-    def _has_devices(self, tree):
-        classes = self._models.classes
-        return tree is not None and any(
-            name in classes for child in tree.children for name in child.stocks
-        )
-
-    def _make_devices(self, counts, resources, pause):
-        models, items = self._models, self._models.as_items()
-        of_sizes = [(size, models.item_of(size.device)) for size in counts]
-        sizes = DeviceSizes(
-            self._needs(list(counts)),
-            np.array([self._item[item] for _, item in of_sizes], dtype=np.int64),
-            np.array([size.device.count for size, _ in of_sizes], dtype=np.int64),
-            np.array(list(counts.values()), dtype=float),
-        )
-        free, of_models = self.devices_of(resources.trees)
-        refresh = DeviceRefresh(items, sizes, free, of_models, pause)
-        return refresh.potential(self._free(resources, self._numbers(resources)))
 
     def devices_of(self, trees):
         """The devices of hosts: thousandths that are free, and the model (NO_MODEL: none); two
