@@ -99,16 +99,11 @@ class MovesClient(NamespaceClient):
             host=host,
             nodename=nodename,
         )
-        return _outcome(answer)
-
-
-def _outcome(answer):
-    """(outcome, why) of a conductor's answer. One that cannot be read says nothing: the move is
-    read again."""
-    if not isinstance(answer, dict) or answer.get('outcome') not in OUTCOMES:
-        return RUNNING, None
-    why = answer.get('why')
-    return answer['outcome'], why if words.is_text(why) else None
+        # An answer that cannot be read says nothing: the conductor is asked again.
+        if not isinstance(answer, dict) or answer.get('outcome') not in OUTCOMES:
+            return RUNNING, None
+        why = answer.get('why')
+        return answer['outcome'], why if words.is_text(why) else None
 
 
 class RebalanceEndpoint:

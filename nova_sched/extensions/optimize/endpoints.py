@@ -26,6 +26,7 @@ from nova_sched.rpc.messages import expected
 
 MAX_SIZES = 100  # sizes, or hosts, in an answer
 MAX_CLOSED_S = 31536000  # for which hosts may be closed
+MOVE = ('uuid', 'server', 'source', 'destination', 'state', 'why', 'started_s', 'changed_s')
 
 
 class PlansEndpoint:
@@ -115,9 +116,6 @@ class RebalancesEndpoint:
     def __init__(self, optimizer, reads_nova=False):
         self._optimizer, self._reads_nova = optimizer, reads_nova
 
-    def _store(self):
-        return self._optimizer.rebalances
-
     @expected
     def create(self, context, uuid, moves, close_s=None):
         """Carry out moves: a list as that of a plan. Returns the mapping of ``show``.
@@ -131,10 +129,10 @@ class RebalancesEndpoint:
         if self._reads_nova and not self._optimizer.moves_servers:
             why = 'Nova moves the servers of its cloud, and [nova_api] of the scheduler is not set'
             raise errors.InvalidRequest('moves', why)
-        if self._store() is None:
+        if self._optimizer.rebalances is None:
             why = 'rebalances are kept in a database, and [claims] store is memory'
             raise errors.InvalidRequest('moves', why)
-        self._store().create(wanted, close_s=close_s, new_uuid=own_uuid)
+        self._optimizer.rebalances.create(wanted, close_s=close_s, new_uuid=own_uuid)
         return self._shown(own_uuid)
 
     @expected
@@ -148,13 +146,14 @@ class RebalancesEndpoint:
         """
         if limit is not None:
             words.number(limit, 'limit')
-        rebalances = [] if self._store() is None else self._store().list()
+        store = self._optimizer.rebalances
+        rebalances = [] if store is None else store.list()
         if marker is not None:
             known = [rebalance.uuid for rebalance in rebalances]
             if words.uuid(marker, 'marker') not in known:
                 raise errors.RebalanceNotFound(marker)
             rebalances = rebalances[known.index(marker) + 1 :]
-        return [_told(rebalance) for rebalance in rebalances[:limit]]
+        return [_summary(rebalance) for rebalance in rebalances[:limit]]
 
     @expected
     def show(self, context, uuid):
@@ -167,20 +166,20 @@ class RebalancesEndpoint:
     def stop(self, context, uuid):
         """Start no more moves. Returns the mapping of ``show``. Raises RebalanceNotFound."""
         wanted = words.uuid(uuid, 'uuid')
-        if self._store() is not None:
-            self._store().stop(wanted)
+        if self._optimizer.rebalances is not None:
+            self._optimizer.rebalances.stop(wanted)
         return self._shown(wanted)
 
     def _shown(self, uuid):
-        rebalances = [] if self._store() is None else self._store().list(uuid)
+        store = self._optimizer.rebalances
+        rebalances = [] if store is None else store.list(uuid)
         if not rebalances:
             raise errors.RebalanceNotFound(uuid)
-        return _told(rebalances[0]) | {
-            'plan': [_move_told(move) for move in self._store().moves(uuid)]
-        }
+        moves = [{name: getattr(move, name) for name in MOVE} for move in store.moves(uuid)]
+        return _summary(rebalances[0]) | {'plan': moves}
 
 
-def _told(entry):
+def _summary(entry):
     return {
         'uuid': entry.uuid,
         'goal': entry.goal,
@@ -190,8 +189,3 @@ def _told(entry):
         'stopped_s': entry.stopped_s,
         'moves': {state: entry.counts.get(state, 0) for state in STATES},
     }
-
-
-def _move_told(entry):
-    names = ('uuid', 'server', 'source', 'destination', 'state', 'why', 'started_s', 'changed_s')
-    return {name: getattr(entry, name) for name in names}

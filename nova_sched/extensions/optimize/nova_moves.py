@@ -9,7 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Moves in a stock Nova cloud: live migrations, which Nova's API starts and tells of.
+"""Moves in a stock Nova cloud: live migrations, which Nova's API starts and tells of, and services
+that it disables and enables.
 
 Nova knows nothing of moves. Its work for a move is found among the migrations of the server::
 
@@ -35,7 +36,8 @@ from nova_sched.cloud import compute_api
 from nova_sched.cloud.stored_specs import StoredSpecs
 from nova_sched.conf import CONF
 from nova_sched.extensions.optimize.moves import DONE, FAILED, RUNNING
-from nova_sched.extensions.optimize.service_switch import ServiceSwitch
+from nova_sched.extensions.optimize.moves.host_closings import is_ours, may_open
+from nova_sched.logs import Problems
 from nova_sched.rpc import translate
 
 LOG = logging.getLogger(__name__)
@@ -176,3 +178,50 @@ def _without(server, source, destination):
         where = f'on host {server.host}' if server.host else 'on no host'
         return FAILED, f'the server is {where}, and not on the source of the move'
     return None
+
+
+class ServiceSwitch:
+    """The services of HostClosings. ``api`` is a ComputeApi.
+
+    A request that Nova refuses is logged and given up; one that it cannot carry out now is logged
+    and left for the next pass. Neither must keep other hosts or moves from their turn: the cell of
+    one host may be down for long.
+    """
+
+    def __init__(self, api):
+        self._api, self._problems = api, Problems(LOG)
+
+    def close(self, name, reason):
+        """See HostClosings. Returns True also if Nova refuses it."""
+        return self._try(self._close, name, reason)
+
+    def open(self, name, reason):
+        """See HostClosings. Returns True also if Nova refuses it."""
+        return self._try(self._open, name, reason)
+
+    def _close(self, name, reason):
+        uuid, is_disabled, reason_now = self._api.service(name)
+        if not is_disabled or is_ours(reason_now):
+            # With this reason: a scheduler that is about to enable it knows another one.
+            self._api.set_service(uuid, reason)
+
+    def _open(self, name, reason):
+        uuid, is_disabled, reason_now = self._api.service(name)
+        if is_disabled and may_open(reason_now, reason):
+            self._api.set_service(uuid, None)
+
+    def _try(self, work, name, reason):
+        """Returns False if it has to be tried again."""
+        try:
+            work(name, reason)
+        except (errors.NotFound, errors.NovaRefused, errors.NovaUnavailable) as error:
+            self._problems.begin(
+                name,
+                'Host %s cannot be closed or opened by a rebalance: %s',
+                name,
+                error,
+                reason=type(error).__name__,
+            )
+            return not isinstance(error, errors.NovaUnavailable)
+        self._problems.end(name, 'Host %s can be closed or opened again', name)
+        return True

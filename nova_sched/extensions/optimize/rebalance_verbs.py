@@ -65,11 +65,14 @@ def plan(args, conf):
 
 def planned(args, conf):
     """The plan of a running scheduler, as plain values. A thorough one may take its time in
-    addition to the timeout."""
+    addition to the timeout. Raises FlavorNotFound."""
     if args.thorough:
         args.timeout += args.time_limit
-    wanted = read_goal(args.goal)
-    spec = _spec_of(wanted.names[0], conf) if wanted.kind == FIT else None
+    wanted, spec = read_goal(args.goal), None
+    if wanted.kind == FIT:
+        parser = argparse.ArgumentParser()
+        arguments.add_request(parser)
+        spec = arguments.request_spec(parser.parse_args(['--flavor', wanted.names[0]]), conf)
     return asking.ask(
         args,
         conf,
@@ -83,13 +86,6 @@ def planned(args, conf):
             args.time_limit if args.thorough else None,
         ),
     )
-
-
-def _spec_of(flavor, conf):
-    """A RequestSpec of a server of the flavor. Raises FlavorNotFound."""
-    parser = argparse.ArgumentParser()
-    arguments.add_request(parser)
-    return arguments.request_spec(parser.parse_args(['--flavor', flavor]), conf)
 
 
 PLANNED_MOVES = {
@@ -107,52 +103,41 @@ OBSTACLES = {
 
 def plan_page(plan):
     """The figures of a plan, its moves, and why it has no more."""
+    kind, before, after = plan['goal'].partition(':')[0], plan['before'], plan['after']
+    if kind == EMPTY:
+        figure = f'Empty hosts: {before} now, {after} afterwards.'
+    elif kind == DRAIN:
+        figure = f'Servers on the hosts to drain: {before} now, {after} afterwards.'
+    elif kind == FIT:
+        figure = f'Places for the flavor: {before} now, {after} afterwards.'
+    else:
+        figure = f'The fullest host: {before:.1%} in use now, {after:.1%} afterwards.'
     moves = tables.count(len(plan['moves']), 'move')
     on = f'{tables.count(plan["servers"], "server")} on {tables.count(plan["hosts"], "host")}'
-    lines = [f'{moves} of {on}. {_figure(plan)}']
+    lines = [f'{moves} of {on}. {figure}']
     if plan['moves']:
         lines += ['', tables.table(PLANNED_MOVES, plan['moves'])]
     if plan['emptied']:
         names = ', '.join(host['host'] for host in plan['emptied'])
         lines += ['', tables.fill(names, 'Emptied: ')]
-    if plan['bound'] is not None:
-        lines += ['', _bound(plan)]
-    lines += ['', _end(plan)]
+    if (bound := plan['bound']) is not None:  # the best that any plan can do
+        if kind == FIT:
+            reached, best = after, f'makes more than {tables.count(bound, "place")}'
+        else:
+            reached = len(plan['emptied'])
+            best = f'empties more than {tables.count(bound, "host")}'
+        proof = f'No plan of so many moves {best} (by {plan["bound_by"]}).'
+        lines += ['', f'{proof} This plan is optimal.' if reached >= bound else proof]
+    if plan['is_spent']:
+        end = 'The plan ends because it has as many moves as are allowed.'
+    elif plan['obstacles']:
+        end = 'The plan ends because no other host can be helped. Rules that kept servers:'
+    else:
+        end = 'The plan ends because nothing is left to do.'
+    lines += ['', end]
     if plan['obstacles']:
         lines += ['', tables.table(OBSTACLES, plan['obstacles'])]
     return '\n'.join(lines)
-
-
-def _figure(plan):
-    kind, before, after = plan['goal'].partition(':')[0], plan['before'], plan['after']
-    if kind == EMPTY:
-        return f'Empty hosts: {before} now, {after} afterwards.'
-    if kind == DRAIN:
-        return f'Servers on the hosts to drain: {before} now, {after} afterwards.'
-    if kind == FIT:
-        return f'Places for the flavor: {before} now, {after} afterwards.'
-    return f'The fullest host: {before:.1%} in use now, {after:.1%} afterwards.'
-
-
-def _bound(plan):
-    """The proof: the best that any plan can do, and what this one lacks of it."""
-    bound, is_fit = plan['bound'], plan['goal'].partition(':')[0] == FIT
-    reached = plan['after'] if is_fit else len(plan['emptied'])
-    best = (
-        f'makes more than {tables.count(bound, "place")}'
-        if is_fit
-        else f'empties more than {tables.count(bound, "host")}'
-    )
-    proof = f'No plan of so many moves {best} (by {plan["bound_by"]}).'
-    return f'{proof} This plan is optimal.' if reached >= bound else proof
-
-
-def _end(plan):
-    if plan['is_spent']:
-        return 'The plan ends because it has as many moves as are allowed.'
-    if plan['obstacles']:
-        return 'The plan ends because no other host can be helped. Rules that kept servers:'
-    return 'The plan ends because nothing is left to do.'
 
 
 def _goal(text):
@@ -188,8 +173,10 @@ def run(args, conf):
     moves = read(args.plan) if args.goal is None else read_moves(planned(args, conf)['moves'])
     rebalances = SqlRebalances(store.ready(conf))
     uuid = rebalances.create(moves, goal=args.goal, close_s=args.close)
-    if args.wait:
-        _wait(rebalances, uuid)
+    while args.wait and any(
+        rebalance.state in ('running', 'stopping') for rebalance in rebalances.list(uuid)
+    ):
+        time.sleep(POLL_S)
     return _show(args, rebalances, uuid)
 
 
@@ -255,19 +242,24 @@ def read(path):
     return read_moves(given)
 
 
-def _wait(rebalances, uuid):
-    """Until the rebalance has ended."""
-    while any(rebalance.state in ('running', 'stopping') for rebalance in rebalances.list(uuid)):
-        time.sleep(POLL_S)
-
-
 def _show(args, rebalances, uuid):
     listed = rebalances.list(uuid)
     if not listed:
         raise errors.RebalanceNotFound(uuid)
-    shown = rebalance_row(listed[0]) | {
-        'plan': [move_row(move) for move in rebalances.moves(uuid)]
-    }
+    moves = [
+        {
+            'move_uuid': move.uuid,
+            'server': move.server,
+            'source': move.source,
+            'destination': move.destination,
+            'state': move.state,
+            'why': move.why,
+            'started_at': tables.moment(move.started_s),
+            'changed_at': tables.moment(move.changed_s),
+        }
+        for move in rebalances.moves(uuid)
+    ]
+    shown = rebalance_row(listed[0]) | {'plan': moves}
     output.show(args, shown, text=rebalance_page)
     return 0
 
@@ -282,20 +274,6 @@ def rebalance_row(entry):
         'created_at': tables.moment(entry.created_s),
         'stopped_at': tables.moment(entry.stopped_s),
         'moves': {state: entry.counts.get(state, 0) for state in STATES},
-    }
-
-
-def move_row(entry):
-    """A move of a rebalance as its keys and values."""
-    return {
-        'move_uuid': entry.uuid,
-        'server': entry.server,
-        'source': entry.source,
-        'destination': entry.destination,
-        'state': entry.state,
-        'why': entry.why,
-        'started_at': tables.moment(entry.started_s),
-        'changed_at': tables.moment(entry.changed_s),
     }
 
 

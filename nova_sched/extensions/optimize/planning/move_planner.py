@@ -188,9 +188,9 @@ class MovePlanner:
         """The rows that the rules let a new server of the flavor go to, if they had room."""
         hosts, rules = self._check(seen), self._placer.rules
         view = hosts.what_if()
-        view.resources = {
-            name: _as_if_unused(resource) for name, resource in hosts.resources.items()
-        }
+        view.resources = {name: resource.copy() for name, resource in hosts.resources.items()}
+        for unused in view.resources.values():
+            unused.take(slice(None), -unused.used)
         return mask_of(rules, view, wanted)[0] & seen.inside
 
     def _check_some(self, seen, arrivals, requests):
@@ -211,15 +211,8 @@ class MovePlanner:
         return not arrivals.left
 
 
-def _as_if_unused(resource):
-    """The columns of a resource class as if nothing of it were in use."""
-    unused = resource.copy()
-    unused.take(slice(None), -unused.used)
-    return unused
-
-
 def view_of(plan):
-    """A plan as plain values; see ``rpc.endpoints.explain.ExplainEndpoint.plan_moves``."""
+    """A plan as plain values; see ``endpoints.PlansEndpoint.plan_moves``."""
     problem, names = plan.problem, plan.problem.names
     moves = [
         dataclasses.asdict(move)

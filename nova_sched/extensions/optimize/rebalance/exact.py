@@ -39,11 +39,18 @@ def empty(problem, most, moves, seconds):
     Return moves, and the most hosts that any plan empties; None: nothing is known of that. The
     moves are None if no better ones are found.
     """
+    stays = np.bincount(problem.servers.host[problem.stays], minlength=len(problem)) > 0
+    counts = problem.counts
     search = Search(
-        problem, most, moves, seconds, goes=_whole(problem, most), comes=problem.in_use
+        problem,
+        most,
+        moves,
+        seconds,
+        goes=problem.sources & ~problem.held & ~stays & (counts > 0) & (counts <= most),
+        comes=problem.in_use,
     )
     for host, leaves in search.is_source.items():
-        for number, count in search.there[host].items():
+        for number, count in search.counts[host].items():
             search.out[number, host] = count * leaves
     search.add_rules()
     gains = sum(search.is_source.values())
@@ -63,7 +70,7 @@ def fit(problem, wanted, allowed, most, moves, seconds):
         is_partial=True,
     )
     for host, leaves in search.is_source.items():
-        for number, count in search.there[host].items():
+        for number, count in search.counts[host].items():
             search.out[number, host] = search.model.new_int_var(0, count, '')
             search.model.add(search.out[number, host] <= count * leaves)
     search.add_rules()
@@ -72,19 +79,12 @@ def fit(problem, wanted, allowed, most, moves, seconds):
     return moves_found, None if bound is None else bound + fixed
 
 
-def _whole(problem, most):
-    """Hosts that can be emptied with so many moves (bool)."""
-    kept = np.bincount(problem.servers.host[problem.stays], minlength=len(problem)) > 0
-    counts = problem.counts
-    return problem.sources & ~problem.held & ~kept & (counts > 0) & (counts <= most)
-
-
 class Search:
     """A model of sources and destinations.
 
     It begins with the ``moves`` of a plan. ``goes`` (bool) are hosts that servers may leave,
     ``comes`` hosts that they may go to. ``is_partial``: a part of a host's servers may leave it.
-    ``is_whole``: no host was left out. ``there`` maps each source to the number of its servers by
+    ``is_whole``: no host was left out. ``counts`` maps each source to the number of its servers by
     class, ``is_source`` to a variable, ``out`` a class and its source to how many leave; ``into``
     a class and a destination to how many come.
     """
@@ -107,7 +107,7 @@ class Search:
             room[[host for _, host in moves]] = np.inf
             order = np.argsort(-room, kind='stable')
             takes[:, order[np.cumsum((takes[:, order] > 0).sum(axis=0)) > MAX_VARIABLES]] = 0
-        self.is_source = {host: self.model.new_bool_var('') for host in self.there}
+        self.is_source = {host: self.model.new_bool_var('') for host in self.counts}
         self.out: dict = {}
         self.into = {
             (number, host): self.model.new_int_var(0, int(takes[number, host]), '')
@@ -129,9 +129,9 @@ class Search:
         )[self.rows]
         self._classes, numbers = np.unique(table, axis=0, return_inverse=True)
         self.number_of = dict(zip(self.rows.tolist(), numbers.ravel().tolist(), strict=True))
-        self.there: dict = collections.defaultdict(collections.Counter)
+        self.counts: dict = collections.defaultdict(collections.Counter)
         for row, host in zip(self.rows.tolist(), servers.host[self.rows].tolist(), strict=True):
-            self.there[host][self.number_of[row]] += 1
+            self.counts[host][self.number_of[row]] += 1
 
     def _takes(self, comes):
         """How many of each class fit on each host now (int64 [class, host])."""
@@ -200,28 +200,24 @@ class Search:
             if not columns or not (comes or goes):
                 total += int(before[host])
                 continue
-            most = min(self._most_free(host, column) // int(wanted[column]) for column in columns)
-            here = self.model.new_int_var(0, max(most, 0), '')
+            # If all servers that may leave the host do.
+            most_free = problem.free[host].astype(np.int64)
+            for number, count in self.counts.get(host, {}).items():
+                most_free += count * problem.demand[self._classes[number, 0]]
+            most = max(min(int(most_free[column] // wanted[column]) for column in columns), 0)
+            places_here = self.model.new_int_var(0, most, '')
             has = self.model.new_bool_var('')
-            self.model.add(here <= max(most, 0) * has)
+            self.model.add(places_here <= most * has)
             for column in columns:
                 free = int(problem.free[host, column])
                 come = self._amount(comes, column)
                 go = self._amount(goes, column)
                 left = free - (0 if come is None else come) + (0 if go is None else go)
-                rule = self.model.add(int(wanted[column]) * here <= left)
+                rule = self.model.add(int(wanted[column]) * places_here <= left)
                 if free < 0:  # oversubscribed
                     rule.only_enforce_if(has)
-            gains.append(here)
+            gains.append(places_here)
         return total, sum(gains)
-
-    def _most_free(self, host, column):
-        """What of a column is free if all servers that may leave a host do."""
-        demand = self.problem.demand[self._classes[:, 0], column]
-        leaving = self.there.get(host, {})
-        return int(self.problem.free[host, column]) + sum(
-            int(demand[number]) * count for number, count in leaving.items()
-        )
 
     def solved(self, gains, upper):
         """Moves with the most gains, and of those the fewest; and the most gains of any plan."""

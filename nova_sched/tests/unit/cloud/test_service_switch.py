@@ -14,7 +14,7 @@
 import pytest
 
 from nova_sched.extensions.optimize.moves.host_closings import REASON
-from nova_sched.extensions.optimize.service_switch import ServiceSwitch
+from nova_sched.extensions.optimize.nova_moves import ServiceSwitch
 from nova_sched.tests.fake_nova import client_of, served
 
 FIRST, SECOND = f'{REASON} x until 2030', f'{REASON} y until 2031'

@@ -19,7 +19,7 @@ from nova_sched.claims import ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import CLOSED_HOSTS, MOVES, REBALANCES
 from nova_sched.extensions.optimize.moves.host_closings import REASON, HostClosings
-from nova_sched.extensions.optimize.service_switch import ServiceSwitch
+from nova_sched.extensions.optimize.nova_moves import ServiceSwitch
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_nova import client_of, served
 from nova_sched.tests.unit.engine.rebalance.moving_world import SERVERS, MovingWorld, move
