@@ -52,7 +52,7 @@ class DecisionPages:
             for record in self._newest(text, outcome == REFUSED or not sees_all)
             if outcome in ('', record['outcome']) and (sees_all or is_own(record))
         )
-        rows = [told(record, sees_all) for record in itertools.islice(matching, MAX_SHOWN)]
+        rows = [summary(record, sees_all) for record in itertools.islice(matching, MAX_SHOWN)]
         part = 'decision_rows.html' if 'HX-Request' in flask.request.headers else 'decisions.html'
         return flask.render_template(
             part,
@@ -85,7 +85,7 @@ class DecisionPages:
         verdicts = self._parts.clients.explain.why_not(
             spec(records[-1]['asked']), host, context=flask.g.context
         )
-        return flask.render_template('why_not.html', found=verdicts)
+        return flask.render_template('why_not.html', verdicts=verdicts)
 
     @property
     def _sees_all(self):
@@ -109,9 +109,9 @@ class DecisionPages:
 
     def _view(self, record):
         if not self._sees_all:
-            return told(record, False)
+            return summary(record, False)
         return {
-            **told(record, True),
+            **summary(record, True),
             'steps': funnel(record),
             'placed': record['placed'],
             'stacks': stacks(record['placed']),
@@ -133,7 +133,7 @@ def matches(record, text):
     return not text or text in known
 
 
-def told(record, is_operator):
+def summary(record, is_operator):
     """A decision in a list; a project reads the words that its users may read."""
     request = record['asked']
     reason = record['reason']
@@ -214,9 +214,11 @@ def stacks(placed):
         candidate for candidate in (weighed, *weighed['alternates']) if candidate.get('weights')
     ]
     names = [weight['weigher'] for weight in weighed['weights']]
-    parts = [[weight['weight'] or 0.0 for weight in each['weights']] for each in candidates]
-    above = max(sum(value for value in each if value > 0) for each in parts)
-    below = max(-sum(value for value in each if value < 0) for each in parts)
+    parts = [
+        [weight['weight'] or 0.0 for weight in candidate['weights']] for candidate in candidates
+    ]
+    above = max(sum(value for value in values if value > 0) for values in parts)
+    below = max(-sum(value for value in values if value < 0) for values in parts)
     scale = WIDTH / (above + below) if above + below else 0.0
     rows = []
     for candidate, values in zip(candidates, parts, strict=True):

@@ -19,7 +19,7 @@ import flask
 
 from nova_sched import errors
 from nova_sched.api import handlers
-from nova_sched.extensions.dashboard.decisions import is_own, told
+from nova_sched.extensions.dashboard.decisions import is_own, summary
 from nova_sched.extensions.dashboard.parts import answer
 
 ENDPOINT, TITLE, RULE = 'groups', 'Groups', 'groups:list'
@@ -63,7 +63,7 @@ class GroupPages:
             has_more=bool(listed['links']),
             shown=MAX_SHOWN,
             refused=[
-                {**told(record, sees_all), **record['group']}
+                {**summary(record, sees_all), **record['group']}
                 for record in itertools.islice(refused, MAX_REFUSED)
             ],
         )

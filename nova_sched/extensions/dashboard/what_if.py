@@ -84,7 +84,7 @@ class WhatIfPages:
         changes = [text for text, other in tried if self._dry_run(other)['outcome'] == PLACED]
         return flask.render_template(
             'what_if_answer.html',
-            found=decision,
+            decision=decision,
             wish=wish,
             capacity=capacity,
             changes=changes,

@@ -39,11 +39,11 @@ class SqlMixes:
 
     def __init__(self, engine):
         self._engine = engine
-        self._one = MIXES.c.scheduler == sa.bindparam('one')
+        self._is_own = MIXES.c.scheduler == sa.bindparam('own')
         # Locked in one order, so that two schedulers never wait for each other.
-        self._these = (
+        self._own_and_quiet = (
             sa.select(MIXES)
-            .where(sa.or_(self._one, MIXES.c.written_s < clock.NOW - sa.bindparam('quiet_s')))
+            .where(sa.or_(self._is_own, MIXES.c.written_s < clock.NOW - sa.bindparam('quiet_s')))
             .order_by(MIXES.c.scheduler)
             .with_for_update()
         )
@@ -52,21 +52,21 @@ class SqlMixes:
         """Add the batch ``serial`` to the row of a scheduler (UUID), unless it was added before.
         Serials rise from 1."""
         with transaction(self._engine) as connection:
-            named = {'one': scheduler}
-            rows = connection.execute(self._these, {**named, 'quiet_s': QUIET_S}).all()
+            named = {'own': scheduler}
+            rows = connection.execute(self._own_and_quiet, {**named, 'quiet_s': QUIET_S}).all()
             own = next((row for row in rows if row.scheduler == scheduler), None)
             quiet = [row for row in rows if row.scheduler != scheduler]
             if own is not None and own.serial >= serial:
                 return
             total = Mix() if own is None else self._read(own)
             total.merge(mix)
-            drop = sa.delete(MIXES).where(self._one)
+            drop = sa.delete(MIXES).where(self._is_own)
             for row in quiet:
-                if connection.execute(drop, {'one': row.scheduler}).rowcount:
+                if connection.execute(drop, {'own': row.scheduler}).rowcount:
                     total.merge(self._read(row))
             words = {'serial': serial, 'written_s': clock.NOW, 'counts': total.to_json()}
             if own is not None:
-                connection.execute(sa.update(MIXES).where(self._one).values(**words), named)
+                connection.execute(sa.update(MIXES).where(self._is_own).values(**words), named)
             else:
                 connection.execute(sa.insert(MIXES).values(scheduler=scheduler, **words))
 

@@ -118,25 +118,25 @@ class ShadowDecision:
     unreadable: tuple[str, ...] = ()
 
 
-def compared(ours: ShadowDecision, choices: Mapping[str, Choice], left_out: Mapping[str, str]):
+def compared(decision: ShadowDecision, choices: Mapping[str, Choice], left_out: Mapping[str, str]):
     """The comparison of a call, as plain values.
 
     ``choices`` are by instance, ``left_out`` says by host why the mirror leaves it out.
     """
     servers = [
-        {'instance_uuid': uuid, **_server(ours, own, choices.get(uuid), left_out)}
-        for uuid, own in zip(ours.instances, _paired(ours, choices), strict=True)
+        {'instance_uuid': uuid, **_server(decision, own, choices.get(uuid), left_out)}
+        for uuid, own in zip(decision.instances, _paired(decision, choices), strict=True)
     ]
     return {
-        'time': moment(ours.time_s),
-        'request_id': ours.request_id,
-        'project_id': ours.project_id,
-        'flavor': ours.flavor,
+        'time': moment(decision.time_s),
+        'request_id': decision.request_id,
+        'project_id': decision.project_id,
+        'flavor': decision.flavor,
         'outcome': max((server['outcome'] for server in servers), key=OUTCOMES.index),
-        'took_ms': round(ours.took_s * 1000, 3),
-        'reason': ours.reason,
+        'took_ms': round(decision.took_s * 1000, 3),
+        'reason': decision.reason,
         'servers': servers,
-        **({'unreadable': list(ours.unreadable)} if ours.unreadable else {}),
+        **({'unreadable': list(decision.unreadable)} if decision.unreadable else {}),
     }
 
 
@@ -146,20 +146,20 @@ def moment(seconds):
     return at.isoformat(timespec='milliseconds')
 
 
-def _paired(ours, choices) -> Sequence[tuple[str, str] | None]:
+def _paired(decision, choices) -> Sequence[tuple[str, str] | None]:
     """The shadow's (node, host) for each instance. The servers of a call are alike, so that their
     order does not matter: those on the same hosts are compared with each other."""
-    if not ours.chosen:
-        return [None] * len(ours.instances)
-    left, pairs = collections.Counter(ours.chosen), {}
-    for uuid in ours.instances:
+    if not decision.chosen:
+        return [None] * len(decision.instances)
+    left, pairs = collections.Counter(decision.chosen), {}
+    for uuid in decision.instances:
         choice = choices.get(uuid)
         same = next((place for place in left if choice and _is_same(place, choice)), None)
         if same is not None:
             pairs[uuid] = same
             left -= collections.Counter([same])
     rest = left.elements()
-    return [pairs.get(uuid) or next(rest) for uuid in ours.instances]
+    return [pairs.get(uuid) or next(rest) for uuid in decision.instances]
 
 
 def _is_same(own, choice):
@@ -167,7 +167,7 @@ def _is_same(own, choice):
     return choice.node_uuid == node if choice.node_uuid else choice.host == host
 
 
-def _server(ours, own, choice, left_out):
+def _server(decision, own, choice, left_out):
     """The comparison for one instance."""
     choice = choice or Choice(UNKNOWN)
     hosts = {'shadow': own and own[1], 'cloud': choice.host or choice.node_uuid}
@@ -177,21 +177,21 @@ def _server(ours, own, choice, left_out):
         return {**hosts, 'outcome': CLOUD_REFUSED if own else BOTH_REFUSED}
     if own and _is_same(own, choice):
         return {**hosts, 'outcome': SAME}
-    outcome, why = _difference(ours, own, choice, left_out)
+    outcome, why = _difference(decision, own, choice, left_out)
     return {**hosts, 'outcome': outcome if own else SHADOW_REFUSED, **why}
 
 
-def _difference(ours, own, choice, left_out):
+def _difference(decision, own, choice, left_out):
     """How the cloud's host stood, and what made the difference: a filter or a weigher."""
-    if ours.standings is None or choice.node_uuid is None:
+    if decision.standings is None or choice.node_uuid is None:
         return NOT_KNOWN, {}
-    standing = ours.standings.of(choice.node_uuid)
+    standing = decision.standings.of(choice.node_uuid)
     if standing is None or (standing.filter and choice.host in left_out):
         return LEFT_OUT, {'why': left_out.get(choice.host, 'its node was not known')}
     if standing.filter is not None:
         return FILTERED, {'filter': standing.filter}
     ranked = {'rank': standing.rank, 'of': standing.of}
-    decisive = own and ours.standings.decisive(own[0], choice.node_uuid)
+    decisive = own and decision.standings.decisive(own[0], choice.node_uuid)
     if decisive:
         ranked |= {'weigher': decisive[0], 'lead': round(decisive[1], 6)}
-    return (AMONG_BEST if standing.rank <= ours.best else PASSED), ranked
+    return (AMONG_BEST if standing.rank <= decision.best else PASSED), ranked

@@ -233,8 +233,8 @@ class Watcher:
             if count > self._told_counts.get(name, 0)
         }
         if new:
-            said = ', '.join(f'{count} {name}' for name, count in new.items())
-            LOG.warning('Not all calls were compared: %s', said)
+            counted = ', '.join(f'{count} {name}' for name, count in new.items())
+            LOG.warning('Not all calls were compared: %s', counted)
         if new or left_out != self._told_left_out:
             named = dict(sorted(left_out.items())[:MAX_NAMED])
             self._journal.write(

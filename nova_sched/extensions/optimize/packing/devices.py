@@ -30,7 +30,7 @@ import numpy as np
 
 FULL = 1000  # thousandths of a whole device
 EXACT = 2.0**30  # parts of a thousandth
-SOME = 256  # hosts whose devices are looked up together
+BATCH = 256  # hosts whose devices are looked up together
 HOLES, FIT, STRANDING, BLOCKS, SCARCITY = 10.0, 1.0, 0.3, 0.1, 3.0  # weights of the terms
 NO_MODEL = -1
 NEVER = FULL + 1  # thousandths that no device has
@@ -84,9 +84,9 @@ class DevicePotential:
     def _make_needs(self, needs):
         """What the sizes ask of the node, by class: sizes that differ only in their devices ask
         for the same."""
-        alike, same = np.unique(needs, axis=0, return_inverse=True)
-        self._alike, self._same, self._needs = len(alike), same.ravel(), []
-        for number, amounts in enumerate(alike.T):
+        needs, line_of = np.unique(needs, axis=0, return_inverse=True)
+        self._distinct, self._line_of, self._needs = len(needs), line_of.ravel(), []
+        for number, amounts in enumerate(needs.T):
             asks = amounts > 0
             # A class that nothing asks for suffices for any number of copies.
             unasked = None if asks.all() else np.where(asks, 0.0, np.inf)
@@ -125,9 +125,9 @@ class DevicePotential:
         """Return the sums over the devices of hosts: thousandths free of each device and its
         model, -1 for no device, both of shape (hosts, devices)."""
         sums = np.empty((len(free), self._table.shape[2]))
-        for start in range(0, len(free), SOME):
-            some = slice(start, start + SOME)
-            sums[some] = self._table[models[some], free[some]].sum(axis=1)
+        for start in range(0, len(free), BATCH):
+            batch = slice(start, start + BATCH)
+            sums[batch] = self._table[models[batch], free[batch]].sum(axis=1)
         return sums
 
     def changed(self, devices, models, before, after):
@@ -153,13 +153,13 @@ class DevicePotential:
         return copies, small, total
 
     def _by_node(self, free):
-        free, copies = np.maximum(free, 0.0), np.full((len(free), self._alike), np.inf)
+        free, copies = np.maximum(free, 0.0), np.full((len(free), self._distinct), np.inf)
         for number, amounts, unasked in self._needs:
             many = free[:, number, None] / amounts
             if unasked is not None:
                 many += unasked
             np.minimum(copies, many, out=copies)
-        return copies.take(self._same, axis=1)
+        return copies.take(self._line_of, axis=1)
 
     def of(self, free, devices, lines=None):
         """Return the potential of hosts with these free units of the node's resource classes, of
@@ -306,17 +306,17 @@ def several_devices(potential, state, after, milli, count, fits):
     """Return what the fullest devices that fit cost on each host."""
     enough = np.flatnonzero(np.count_nonzero(fits, axis=1) >= count)
     costs = np.full(len(fits), UNFIT)
-    some, lines = state.picked(enough), np.arange(len(enough))
-    left = np.where(fits[enough], some.milli, NEVER)
-    extra, devices = np.zeros(len(enough)), some.devices
+    states, lines = state.picked(enough), np.arange(len(enough))
+    left = np.where(fits[enough], states.milli, NEVER)
+    extra, devices = np.zeros(len(enough)), states.devices
     for _ in range(count if len(enough) else 0):
         places = left.argmin(axis=1)
-        models, before = some.models[lines, places], some.milli[lines, places]
+        models, before = states.models[lines, places], states.milli[lines, places]
         devices = potential.changed(devices, models, before, before - milli)
         extra += SCARCITY * potential.scarce[models] * milli
         left[lines, places] = NEVER
     after_potential = potential.of(after[enough], devices)
-    costs[enough] = after_potential - some.potential + extra
+    costs[enough] = after_potential - states.potential + extra
     return costs
 
 

@@ -46,7 +46,7 @@ class HostResources:
     def __len__(self) -> int:
         return len(self.trees)
 
-    def some(self, lines):
+    def of_lines(self, lines):
         """Return these lines of it, a list of numbers, without capacities."""
         return HostResources(
             {name: units[lines] for name, units in self.free.items()},

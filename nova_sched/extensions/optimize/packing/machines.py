@@ -80,8 +80,8 @@ def _in_different(by_cell, counts):
     ordered = -np.sort(-np.minimum(by_cell, 2.0**31), axis=0)
     copies = np.full(len(counts), np.inf)
     for fullest in range(int(counts.max())):
-        left, some = ordered[fullest:].sum(axis=0), counts > fullest
-        copies[some] = np.minimum(copies[some], left[some] // (counts[some] - fullest))
+        left, larger = ordered[fullest:].sum(axis=0), counts > fullest
+        copies[larger] = np.minimum(copies[larger], left[larger] // (counts[larger] - fullest))
     return copies
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from nova_sched.extensions.optimize.packing.host_resources import read_resources, resized
 
 MAX_STATES = 2**14  # states of hosts that are kept, or twice as many as there are hosts
-SOME = 64  # states whose costs are computed without a pause
+BATCH = 64  # states whose costs are computed without a pause
 MEMORY = 64 * 2**20  # bytes that kept costs may take
 
 
@@ -70,7 +70,7 @@ class Scores:
         """Compute the costs of these sizes on all hosts. ``pause`` is called after every few
         states, because the loop waits meanwhile."""
         for size in sizes:
-            self._of(size, self._state_of, SOME, pause)
+            self._of(size, self._state_of, BATCH, pause)
 
     def costs(self, hosts, size, rows=slice(None)):
         """Return the costs of a size, and whether a host is empty, for these rows."""
@@ -94,9 +94,9 @@ class Scores:
         unknown = states[np.isnan(kept.costs[states])]
         new = np.unique(unknown) if len(unknown) > 1 else unknown
         for start in range(0, len(new), step):
-            some = new[start : start + step]
-            costs, places = self.tables.cost(size, self._states.picked(some))
-            kept.costs[some], kept.places[some] = costs, places
+            batch = new[start : start + step]
+            costs, places = self.tables.cost(size, self._states.picked(batch))
+            kept.costs[batch], kept.places[batch] = costs, places
             pause()
         self._kept[size] = kept
         if len(self._kept) * kept.bytes > self._memory and len(self._kept) > 1:
@@ -113,7 +113,7 @@ class Scores:
             if number >= before + len(firsts):
                 firsts.append(line)
         if firsts:
-            new = self.tables.state(resources.some(firsts))
+            new = self.tables.state(resources.of_lines(firsts))
             self._states = new if self._states is None else self._states.put(before, new)
         return numbers
 

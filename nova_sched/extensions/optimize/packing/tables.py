@@ -163,8 +163,8 @@ class Tables:
         most = max((len(free) for free, _ in of_trees), default=0)
         free = np.zeros((len(trees), most), dtype=np.int64)
         numbers = np.full((len(trees), most), NO_MODEL, dtype=np.int64)
-        for line, (some, models) in enumerate(of_trees):
-            free[line, : len(some)], numbers[line, : len(models)] = some, models
+        for line, (milli, models) in enumerate(of_trees):
+            free[line, : len(milli)], numbers[line, : len(models)] = milli, models
         return free, numbers
 
     def _of_tree(self, tree):
@@ -222,13 +222,13 @@ class Tables:
         costs, chosen = np.zeros(len(state)), np.full(len(state), -1)
         after, by_cells, fits = self._after(size, state)
         for rows, has_devices in _parts(state.models):
-            some, left = state.picked(rows), after[rows]
+            states, left = state.picked(rows), after[rows]
             if not has_devices:
-                costs[rows] = self._plain.cost(left, some.potential)
+                costs[rows] = self._plain.cost(left, states.potential)
             elif size.device is None or size.device.resource_class not in self._models.classes:
-                costs[rows] = self._devices.of(left, some.devices) - some.potential
+                costs[rows] = self._devices.of(left, states.devices) - states.potential
             else:
-                costs[rows], chosen[rows] = self._with_device(size.device, some, left)
+                costs[rows], chosen[rows] = self._with_device(size.device, states, left)
         if by_cells is not None:
             costs = np.where(fits, costs + by_cells, UNFIT)
         return np.round(costs, DIGITS), chosen

@@ -123,7 +123,18 @@ class RebalanceProblemBuilder:
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.kinds)
-            self.kinds.append(ServerKind(_request(claim), surroundings))
+            amounts = claim.resources
+            request = Request(  # for one more such server, as far as the claim says
+                instance_uuid=NEW,
+                vcpus=amounts.get(VCPU, 0) + amounts.get(PCPU, 0),
+                memory_mb=amounts.get(MEMORY_MB, 0),
+                root_gb=amounts.get(DISK_GB, 0),
+                resources={name: amount for name, amount in amounts.items() if amount},
+                project_id=claim.project_id,
+                user_id=claim.user_id,
+                image_properties=claim.image_properties,
+            )
+            self.kinds.append(ServerKind(request, surroundings))
         return number
 
     def _family(self, group):
@@ -133,25 +144,22 @@ class RebalanceProblemBuilder:
         """Evaluate the rules for kinds until ``is_over()``. Runs in the loop. Return whether all
         are done."""
         while len(self._merged) < len(self.kinds):
-            self._merged.append(self._judge(rules, hosts, self.kinds[len(self._merged)]))
+            kind = self.kinds[len(self._merged)]
+            facts = _facts(rules, hosts, kind.request)
+            key = facts, kind.surroundings
+            if key not in self._numbers_of_facts:
+                if facts not in self._masks:
+                    self._masks[facts] = mask_of(rules, hosts, kind.request)
+                mask, closed_by = self._masks[facts]
+                allowed = mask & self.snapshot.alike[kind.surroundings]
+                self._numbers_of_facts[key] = len(self.requests)
+                self.requests.append(kind.request)
+                self._allowed.append(allowed)
+                self._closed_by.append(SURROUNDINGS if (mask & ~allowed).any() else closed_by)
+            self._merged.append(self._numbers_of_facts[key])
             if is_over():
                 break
         return len(self._merged) == len(self.kinds)
-
-    def _judge(self, rules, hosts, kind):
-        """The number of a kind after merging."""
-        facts = _facts(rules, hosts, kind.request)
-        key = facts, kind.surroundings
-        if key not in self._numbers_of_facts:
-            if facts not in self._masks:
-                self._masks[facts] = mask_of(rules, hosts, kind.request)
-            mask, closed_by = self._masks[facts]
-            allowed = mask & self.snapshot.alike[kind.surroundings]
-            self._numbers_of_facts[key] = len(self.requests)
-            self.requests.append(kind.request)
-            self._allowed.append(allowed)
-            self._closed_by.append(SURROUNDINGS if (mask & ~allowed).any() else closed_by)
-        return self._numbers_of_facts[key]
 
     def problem(self):
         """The RebalanceProblem, when all kinds are judged."""
@@ -166,6 +174,11 @@ class RebalanceProblemBuilder:
         empty = np.zeros((len(snapshot.nodes), 0), dtype=np.int64)
         sources = snapshot.inside & ~snapshot.closed
         draining = snapshot.wanted.any()
+        # Instances without a claim, as far as reports say.
+        unclaimed = [
+            len(listed.difference([claim.consumer_uuid for claim in claims])) if listed else 0
+            for listed, claims in zip(snapshot.reported, snapshot.claims, strict=True)
+        ]
         return RebalanceProblem(
             nodes=list(snapshot.nodes),
             names=list(snapshot.names),
@@ -176,20 +189,12 @@ class RebalanceProblemBuilder:
             allowed=np.stack(self._allowed),
             closed_by=self._closed_by,
             servers=servers,
-            strangers=self._strangers(),
+            strangers=np.maximum(snapshot.foreign, np.array(unclaimed, dtype=np.int64)),
             domain=snapshot.domain,
             sources=(sources | snapshot.wanted) & ~snapshot.closed if draining else sources,
             destinations=sources & ~snapshot.wanted,
             reasons=REASONS,
         )
-
-    def _strangers(self):
-        """The number of instances without a claim on each host, as far as reports say."""
-        unclaimed = [
-            len(listed.difference([claim.consumer_uuid for claim in claims])) if listed else 0
-            for listed, claims in zip(self.snapshot.told, self.snapshot.claims, strict=True)
-        ]
-        return np.maximum(self.snapshot.foreign, np.array(unclaimed, dtype=np.int64))
 
 
 def mask_of(rules, hosts, request):
@@ -204,21 +209,6 @@ def demand_of(request, names):
     """What a request takes of each column (int64)."""
     amounts = {SERVERS: 1, **request.resources}
     return np.array([amounts.get(name, 0) for name in names], dtype=np.int64)
-
-
-def _request(claim):
-    """A request for one more server like that of the claim, as far as the claim says."""
-    amounts = claim.resources
-    return Request(
-        instance_uuid=NEW,
-        vcpus=amounts.get(VCPU, 0) + amounts.get(PCPU, 0),
-        memory_mb=amounts.get(MEMORY_MB, 0),
-        root_gb=amounts.get(DISK_GB, 0),
-        resources={name: amount for name, amount in amounts.items() if amount},
-        project_id=claim.project_id,
-        user_id=claim.user_id,
-        image_properties=claim.image_properties,
-    )
 
 
 def _facts(rules, hosts, request):

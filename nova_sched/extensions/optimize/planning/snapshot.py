@@ -49,18 +49,18 @@ class Scope:
 class Snapshot:
     """All rows at one moment. ``nodes`` (UUIDs) and ``names`` must not be changed.
 
-    ``claims`` and ``told`` (UUIDs of instances) are those of each row. ``total`` and ``free`` map
-    each column to int64 by row. ``surroundings`` (int32) is the number of what surrounds each row,
-    and ``alike`` (bool [number, row]) where a server from such a row may go: a claim says nothing
-    of the zone, the traits or the extra specs that were asked for, so the destination has them
-    too. ``closed`` (bool) are the rows of protected aggregates, ``wanted`` those to drain, and
-    ``down`` those whose compute service is forced down or has been silent for too long.
+    ``claims`` and ``reported`` (UUIDs of instances) are those of each row. ``total`` and ``free``
+    map each column to int64 by row. ``surroundings`` (int32) is the number of what surrounds each
+    row, and ``alike`` (bool [number, row]) where a server from such a row may go: a claim says
+    nothing of the zone, the traits or the extra specs that were asked for, so the destination has
+    them too. ``closed`` (bool) are the rows of protected aggregates, ``wanted`` those to drain,
+    and ``down`` those whose compute service is forced down or has been silent for too long.
     """
 
     nodes: Sequence[str]
     names: Sequence[str]
     claims: list[tuple[Claim, ...]]
-    told: list[frozenset[str]]
+    reported: list[frozenset[str]]
     foreign: np.ndarray
     total: dict[str, np.ndarray]
     free: dict[str, np.ndarray]
@@ -98,7 +98,7 @@ def take(cluster, rules, topology, settings, scope):
         nodes=nodes,
         names=names,
         claims=[tuple(node.claims.values()) for node in hosts.nodes],
-        told=[node.told for node in hosts.nodes],
+        reported=[node.told for node in hosts.nodes],
         foreign=np.array([node.foreign_instances for node in hosts.nodes], dtype=np.int64),
         total=total,
         free=free,

@@ -131,7 +131,7 @@ def test_the_device():
 
 def test_the_loop_gets_its_turn(monkeypatch):
     """While costs are prepared, after every few states of each size."""
-    monkeypatch.setattr(scores_module, 'SOME', 1)
+    monkeypatch.setattr(scores_module, 'BATCH', 1)
     made, turns = gpu_cluster(), []
     scores = Scores(Tables(MIX, read_resources(made.hosts)), read_resources(made.hosts))
     scores.prepare(MIX.counts, lambda: turns.append(1))
