@@ -46,11 +46,20 @@ class DecisionPages:
         self._parts.demand(RULE)
         args = flask.request.args
         text, outcome = args.get('q', '').strip(), args.get('outcome', '')
-        sees_all = self._sees_all  # one check of the policy for thousands of records
+        sees_all = self._parts.may(ALL)  # one check of the policy for thousands of records
+        decisions = self._parts.sources.decisions
+        if text.startswith('req-'):
+            newest = decisions.read(text)[::-1]
+        else:
+            newest = itertools.islice(
+                decisions.newest_first(refused=outcome == REFUSED or not sees_all), MAX_READ
+            )
         matching = (
             record
-            for record in self._newest(text, outcome == REFUSED or not sees_all)
-            if outcome in ('', record['outcome']) and (sees_all or is_own(record))
+            for record in newest
+            if matches(record, text)
+            and outcome in ('', record['outcome'])
+            and (sees_all or is_own(record))
         )
         rows = [summary(record, sees_all) for record in itertools.islice(matching, MAX_SHOWN)]
         part = 'decision_rows.html' if 'HX-Request' in flask.request.headers else 'decisions.html'
@@ -61,18 +70,26 @@ class DecisionPages:
             outcome=outcome,
             is_operator=sees_all,
             shown=MAX_SHOWN,
-            now_s=self._parts.sources.decisions.now_s(),
+            now_s=decisions.now_s(),
         )
 
     def decision(self, request_id):
         """All decisions about one request."""
         self._parts.demand(RULE)
-        records = self._seen(request_id)
+        sees_all, views = self._parts.may(ALL), []
+        for record in self._seen(request_id):
+            view = summary(record, sees_all)
+            if sees_all:
+                view |= {
+                    'steps': funnel(record),
+                    'placed': record['placed'],
+                    'stacks': stacks(record['placed']),
+                    'hosts': record['hosts'],
+                    'asked': record['asked'],
+                }
+            views.append(view)
         return flask.render_template(
-            'decision.html',
-            request_id=request_id,
-            records=[self._view(record) for record in records],
-            is_operator=self._sees_all,
+            'decision.html', request_id=request_id, records=views, is_operator=sees_all
         )
 
     def why_not(self, request_id):
@@ -87,37 +104,14 @@ class DecisionPages:
         )
         return flask.render_template('why_not.html', verdicts=verdicts)
 
-    @property
-    def _sees_all(self):
-        return self._parts.may(ALL)
-
     def _seen(self, request_id):
         """The decisions about a request that the caller may see. Raise NotFound."""
-        sees_all = self._sees_all
+        sees_all = self._parts.may(ALL)
         records = self._parts.sources.decisions.read(request_id)
         visible = [record for record in records if sees_all or is_own(record)]
         if not visible:
             raise errors.NotFound(f'A decision about request {request_id}')
         return visible
-
-    def _newest(self, text, refused):
-        decisions = self._parts.sources.decisions
-        if text.startswith('req-'):
-            return decisions.read(text)[::-1]
-        newest = decisions.newest_first(refused=refused)
-        return (record for record in itertools.islice(newest, MAX_READ) if matches(record, text))
-
-    def _view(self, record):
-        if not self._sees_all:
-            return summary(record, False)
-        return {
-            **summary(record, True),
-            'steps': funnel(record),
-            'placed': record['placed'],
-            'stacks': stacks(record['placed']),
-            'hosts': record['hosts'],
-            'asked': record['asked'],
-        }
 
 
 def is_own(record):

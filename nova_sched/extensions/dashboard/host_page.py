@@ -55,36 +55,33 @@ def _node(node):
     cells = _cells(node)
     for cell in cells:
         cell['devices'] = devices_near.pop(cell['id'], [])
+    claimed = collections.Counter()
+    for claim in node.claims:
+        claimed.update(claim.resources)
+    names = sorted(report.inventories, key=lambda name: (name not in USUAL, name))
+    inventories = [(name, report.inventories[name]) for name in names]
     return {
         'name': report.nodename,
         'uuid': report.node_uuid,
         'hypervisor': report.hypervisor_type,
         'traits': sorted(report.traits),
         'foreign_instances': node.foreign_instances,
-        'resources': _resources(node),
+        'resources': [
+            {
+                'name': name,
+                'capacity': inventory.capacity,
+                'total': inventory.total,
+                'reserved': inventory.reserved,
+                'ratio': inventory.ratio,
+                'claimed': claimed[name],
+                'foreign': node.foreign.get(name, 0),
+            }
+            for name, inventory in inventories
+        ],
         'cells': cells,
         'devices': devices_near,  # near none of these cells
         'claims': sorted(node.claims, key=lambda claim: claim.created_s or 0),
     }
-
-
-def _resources(node):
-    claimed = collections.Counter()
-    for claim in node.claims:
-        claimed.update(claim.resources)
-    known = node.report.inventories
-    return [
-        {
-            'name': name,
-            'capacity': known[name].capacity,
-            'total': known[name].total,
-            'reserved': known[name].reserved,
-            'ratio': known[name].ratio,
-            'claimed': claimed[name],
-            'foreign': node.foreign.get(name, 0),
-        }
-        for name in sorted(known, key=lambda name: (name not in USUAL, name))
-    ]
 
 
 def _cells(node):

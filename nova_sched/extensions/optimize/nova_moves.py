@@ -119,14 +119,30 @@ class NovaMoves:
         try:
             server = self._api.server(entry.server)
             migrations = self._api.live_migrations(entry.server)
-            migration = _of_move(entry, migrations, source, destination)
-            if migration is None:
-                return _without(server, source, destination), migrations
-            return self._outcome(entry, migration, destination), migrations
+            noted = next(
+                (migration.id for migration in migrations if migration.uuid == entry.claim_uuid), 0
+            )
+            # A user may have started one between the same hosts: its outcome is the same.
+            for migration in migrations if entry.claim_uuid is not None else ():
+                if (
+                    migration.id > noted
+                    and migration.source == source
+                    and migration.destination in (None, destination)
+                ):
+                    return self._outcome(entry, migration, destination), migrations
         except errors.NotFound as error:
             return (FAILED, f'{error}: it was deleted'), []
         except errors.NovaRefused as error:
             raise errors.NovaUnavailable(error.why) from error
+        if server.host == destination:
+            return (DONE, None), migrations
+        if server.task_state == MIGRATING:
+            return NOTHING, migrations
+        if server.host != source:
+            where = f'on host {server.host}' if server.host else 'on no host'
+            why = f'the server is {where}, and not on the source of the move'
+            return (FAILED, why), migrations
+        return None, migrations
 
     def _outcome(self, entry, migration, destination):
         if migration.status == COMPLETED:
@@ -148,38 +164,6 @@ class NovaMoves:
         return FAILED, f'{why or "Nova gives no reason"} ({named})'
 
 
-def _of_move(entry, migrations, source, destination):
-    """The newest migration that Nova may have made for a move; None: there is none.
-
-    A user may have started one between the same hosts: its outcome is the same.
-    """
-    if entry.claim_uuid is None:
-        return None
-    noted = next(
-        (migration.id for migration in migrations if migration.uuid == entry.claim_uuid), 0
-    )
-    for migration in migrations:
-        if (
-            migration.id > noted
-            and migration.source == source
-            and migration.destination in (None, destination)
-        ):
-            return migration
-    return None
-
-
-def _without(server, source, destination):
-    """The outcome of a move that Nova has made no migration for; None: it has to be asked."""
-    if server.host == destination:
-        return DONE, None
-    if server.task_state == MIGRATING:
-        return NOTHING
-    if server.host != source:
-        where = f'on host {server.host}' if server.host else 'on no host'
-        return FAILED, f'the server is {where}, and not on the source of the move'
-    return None
-
-
 class ServiceSwitch:
     """The services of HostClosings. ``api`` is a ComputeApi.
 
@@ -193,27 +177,20 @@ class ServiceSwitch:
 
     def close(self, name, reason):
         """See HostClosings. Returns True also if Nova refuses it."""
-        return self._try(self._close, name, reason)
+        # With this reason: a scheduler that is about to enable it knows another one.
+        return self._set(name, reason, lambda disabled, now: not disabled or is_ours(now))
 
     def open(self, name, reason):
         """See HostClosings. Returns True also if Nova refuses it."""
-        return self._try(self._open, name, reason)
+        return self._set(name, None, lambda disabled, now: disabled and may_open(now, reason))
 
-    def _close(self, name, reason):
-        uuid, is_disabled, reason_now = self._api.service(name)
-        if not is_disabled or is_ours(reason_now):
-            # With this reason: a scheduler that is about to enable it knows another one.
-            self._api.set_service(uuid, reason)
-
-    def _open(self, name, reason):
-        uuid, is_disabled, reason_now = self._api.service(name)
-        if is_disabled and may_open(reason_now, reason):
-            self._api.set_service(uuid, None)
-
-    def _try(self, work, name, reason):
-        """Returns False if it has to be tried again."""
+    def _set(self, name, reason, may):
+        """Disable a service for a reason, or enable it with None, if ``may`` allows that by
+        whether it is disabled and the reason now. Returns False if it has to be tried again."""
         try:
-            work(name, reason)
+            uuid, is_disabled, reason_now = self._api.service(name)
+            if may(is_disabled, reason_now):
+                self._api.set_service(uuid, reason)
         except (errors.NotFound, errors.NovaRefused, errors.NovaUnavailable) as error:
             self._problems.begin(
                 name,

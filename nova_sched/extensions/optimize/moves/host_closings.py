@@ -84,29 +84,19 @@ class OwnServices:
 
     def close(self, name, reason):
         """See HostClosings. Return False if no such host is known."""
-        return self._call(self._close, name, reason)
-
-    def open(self, name, reason):
-        """See HostClosings."""
-        self._call(self._open, name, reason)
-        return True
-
-    # In the loop.
-
-    def _close(self, name, reason):
-        if not self._cluster.nodes_of(name):
-            return False
         # With this reason: a scheduler that is about to enable it knows another one.
-        self._set(
+        return self._call(
+            self._set,
             name,
             True,
             reason,
             lambda service: not service.disabled or is_ours(service.disabled_reason),
         )
-        return True
 
-    def _open(self, name, reason):
-        self._set(
+    def open(self, name, reason):
+        """See HostClosings."""
+        return self._call(
+            self._set,
             name,
             False,
             None,
@@ -114,8 +104,12 @@ class OwnServices:
         )
 
     def _set(self, name, disabled, reason, may):
+        """Runs in the loop."""
+        if disabled and not self._cluster.nodes_of(name):
+            return False
         seen_s = self._cluster.service(name).seen_s
         self._state_sync.set_service(name, disabled, reason, None, seen_s, may)
+        return True
 
 
 def is_ours(reason):

@@ -167,7 +167,12 @@ class Machines:
         """What machines have when each has taken a request of a Size, as its node will place it:
         the potential of the cells, the free PCI devices by kind, and whether it fits."""
         wanted = hardware_request(size.cells, size.pci)
-        states = {number: self._after(number, wanted) for number in set(numbers)}
+        unfit = 0.0, np.zeros(len(self.kinds)), False
+        states = {NO_MACHINE: unfit}
+        for number in set(numbers) - {NO_MACHINE}:
+            machine = self._machines[number]
+            parts = machine.fit(wanted, self._packing)
+            states[number] = unfit if parts is None else (*self._state(machine.hold(parts)), True)
         results = [states[number] for number in numbers]
         devices = np.array([devices for _, devices, _ in results])
         return (
@@ -175,14 +180,6 @@ class Machines:
             devices.reshape(len(results), len(self.kinds)),
             np.array([fits for _, _, fits in results], dtype=bool),
         )
-
-    def _after(self, number, wanted):
-        if number != NO_MACHINE:
-            machine = self._machines[number]
-            parts = machine.fit(wanted, self._packing)
-            if parts is not None:
-                return *self._state(machine.hold(parts)), True
-        return 0.0, np.zeros(len(self.kinds)), False
 
     def potential(self, numbers):
         """The potential of the cells of these machines, an array."""

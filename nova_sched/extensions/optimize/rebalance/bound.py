@@ -64,17 +64,11 @@ def _by_volume(problem, rows, most):
         capacity = int(free[problem.in_use & problem.destinations].sum())
         # A host that is emptied needs what it uses, and no longer gives what it has free.
         lost = np.where(problem.destinations, free, 0)
-        need = np.sort(_moved(problem, column)[rows] + lost[rows])
+        demand = problem.demand[problem.servers.kind, column]
+        moved = np.bincount(problem.servers.host, weights=demand, minlength=len(problem))
+        need = np.sort(moved.astype(np.int64)[rows] + lost[rows])
         count = min(count, int(np.searchsorted(np.cumsum(need), capacity, side='right')))
     return count
-
-
-def _moved(problem, column):
-    """What the servers of each host take of a column."""
-    demand = problem.demand[problem.servers.kind, column]
-    return np.bincount(problem.servers.host, weights=demand, minlength=len(problem)).astype(
-        np.int64
-    )
 
 
 def _copies(problem, used):
