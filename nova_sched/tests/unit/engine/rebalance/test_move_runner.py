@@ -84,15 +84,6 @@ def test_a_move_that_fails_leaves_everything_as_it_was(moving):
     assert moving.hosts(ONE) == [STAYS]
 
 
-def test_a_late_failure_of_a_move_that_is_done(moving):
-    made = begin(moving)
-    (entry,) = moving.conductors.started
-    moving.runner.tell(entry.uuid, DONE)
-    moving.runner.tell(entry.uuid, FAILED, 'late')
-    assert moving.states(made) == [CONFIRMED]
-    assert moving.hosts(ONE) == [ARRIVED]
-
-
 def test_an_outcome_that_start_returns_at_once(moving):
     moving.conductors.answers = {
         ONE: (DONE, None),
@@ -153,17 +144,6 @@ def test_a_destination_that_a_filter_refuses(moving):
     assert moving.hosts(ONE) == [STAYS]
 
 
-def test_a_server_that_another_request_moves(moving):
-    asked = moving.conductors.request(ONE)
-    moving.world.call(
-        moving.world.claim_service.claim, asked, 'host-2', 'host-2', 'req', None, LIVE_MIGRATION
-    )
-    made = begin(moving)
-    assert moving.states(made) == [REFUSED]
-    assert 'by another request' in why(moving, made)
-    assert ('host-2', PENDING, LIVE_MIGRATION) in moving.hosts(ONE)
-
-
 @pytest.mark.parametrize(
     'option, told',
     [
@@ -183,27 +163,6 @@ def test_what_is_protected(moving, option, told):
     made = begin(moving)
     assert moving.states(made) == [REFUSED]
     assert told in why(moving, made)
-
-
-def test_conductors_that_are_away(moving):
-    moving.conductors.is_away = True
-    made = begin(moving)
-    assert moving.states(made) == [HELD]
-    assert moving.hosts(ONE) == [STAYS]
-    moving.conductors.is_away = False
-    moving.wait()
-    moving.runner.turn()
-    assert moving.states(made) == [HANDED_OVER]
-
-
-def test_a_conductor_that_never_tells(moving):
-    """The outcome is asked for."""
-    made = begin(moving)
-    moving.conductors.answers[ONE] = (DONE, None)
-    moving.wait()
-    moving.runner.turn()
-    assert moving.states(made) == [CONFIRMED]
-    assert moving.hosts(ONE) == [ARRIVED]
 
 
 @pytest.mark.parametrize(

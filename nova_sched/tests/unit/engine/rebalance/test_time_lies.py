@@ -81,7 +81,7 @@ class TestTwoSchedulersThatCountAsTheFirst:
         assert sorted(one.server for one in moving.conductors.started) == sorted([ONE, TWO])
         assert moving.states(made) == [HANDED_OVER, HANDED_OVER]
 
-    @pytest.mark.parametrize('step', ['check', 'hold', 'drop'])
+    @pytest.mark.parametrize('step', ['check', 'drop'])
     def test_both_hold_a_move(self, moving, step):
         """The second one has taken it over from the first one, which only stood still."""
         made = moving.rebalances.create([move(ONE)])
@@ -367,14 +367,6 @@ class TestUsers:
         assert (there.is_confirmed, there.resizing is not None) == (True, True)
         assert moving.states(made) == [rebalances.CONFIRMED]
 
-    @pytest.mark.parametrize('state', [WAITING, HELD, HANDED_OVER])
-    def test_rebuilds_it(self, moving, state):
-        """That claims nothing, and the move goes on."""
-        made = reach(moving, state, lambda: moving.report('host-0'))
-        assert moving.states(made) == [HANDED_OVER]
-        end(moving, made, DONE)
-        assert moving.hosts(ONE) == [ARRIVED]
-
 
 class TestStop:
     @pytest.mark.parametrize('state', [WAITING, HELD])
@@ -476,6 +468,7 @@ class TestClocks:
     def test_a_move_is_held(self, moving, seconds):
         moving.conductors.is_away = True
         made = reach(moving, HELD, lambda: None)
+        assert (moving.states(made), moving.hosts(ONE)) == ([HELD], [STAYS])
         self.shift(moving, seconds)
         moving.conductors.is_away = False
         moving.runner.turn()

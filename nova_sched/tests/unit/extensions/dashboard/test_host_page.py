@@ -139,13 +139,6 @@ def parents(*claims, pools=(GPU, OTHER, VF, PF)):
     return host_page.devices(NodeFacts(report, 1, tuple(claims), {}))
 
 
-def drawn(*claims, **words):
-    """The only kind of devices: free ones, and servers of claimed ones."""
-    ((parent,),) = parents(*claims, **words).values()
-    (kind,) = parent['kinds']
-    return kind['free'], [one.consumer_uuid for one in kind['claimed']]
-
-
 def test_virtual_functions_are_with_their_parent_near_its_cell():
     found = parents()
     assert {
@@ -167,28 +160,33 @@ def test_a_provider_is_the_parent_where_no_interface_is_known():
     assert parent['name'] == uuid_of('p')
 
 
-def test_a_claim_that_the_report_does_not_include_takes_free_devices():
-    assert drawn(holder('s', pool(2, 0)), pools=[pool(5, 0)]) == (3, [uuid_of('s')] * 2)
+RESIZING = Resizing({}, {}, held(pool(2, 0)))
+# The claims on a node, the pools that it has reported, and which devices are drawn: the number of
+# free ones, and the server of each claimed one.
+DRAWN = {
+    'a claim that the report does not include': (
+        [holder('s', pool(2, 0))], [pool(5, 0)], (3, 'ss')),
+    'a claim that the report includes': (
+        [holder('s', pool(2, 0), counted=True)], [pool(5, 0)], (5, 'ss')),
+    'no device is free any more': ([holder('s', pool(1, 0), counted=True)], [], (0, 's')),
+    'both sizes of a resize': (
+        [holder('s', pool(1, 0), counted=True, resizing=RESIZING)], [pool(5, 0)], (3, 'sss')),
+    'older claims come first': (
+        [holder('b', pool(1, 0), created_s=2.0), holder('a', pool(1, 0), created_s=1.0)],
+        [pool(2, 0)], (0, 'ab')),
+}  # fmt: skip
 
 
-def test_a_claim_that_the_report_includes_takes_no_free_devices():
-    both = holder('s', pool(2, 0), counted=True)
-    assert drawn(both, pools=[pool(5, 0)]) == (5, [uuid_of('s')] * 2)
-
-
-def test_a_kind_of_which_no_device_is_free_any_more():
-    assert drawn(holder('s', pool(1, 0), counted=True), pools=[]) == (0, [uuid_of('s')])
-
-
-def test_both_sizes_of_a_resize_hold_devices():
-    resizing = Resizing({}, {}, held(pool(2, 0)))
-    both = holder('s', pool(1, 0), counted=True, resizing=resizing)
-    assert drawn(both, pools=[pool(5, 0)]) == (3, [uuid_of('s')] * 3)
-
-
-def test_older_claims_come_first():
-    claims = [holder('b', pool(1, 0), created_s=2.0), holder('a', pool(1, 0), created_s=1.0)]
-    assert drawn(*claims, pools=[pool(2, 0)])[1] == [uuid_of('a'), uuid_of('b')]
+def test_devices_that_are_drawn():
+    drawn = {}
+    for name, (claims, pools, _) in DRAWN.items():
+        ((parent,),) = parents(*claims, pools=pools).values()
+        (kind,) = parent['kinds']
+        drawn[name] = kind['free'], [claim.consumer_uuid for claim in kind['claimed']]
+    assert drawn == {
+        name: (free, list(map(uuid_of, servers)))
+        for name, (_, _, (free, servers)) in DRAWN.items()
+    }
 
 
 def test_no_more_are_drawn_than_a_page_can_show():

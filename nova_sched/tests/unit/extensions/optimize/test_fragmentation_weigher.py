@@ -28,7 +28,7 @@ from nova_sched.extensions.optimize.packing.scores import Scores
 from nova_sched.extensions.optimize.packing.tables import Tables
 from nova_sched.tests.builders import cluster, request, uuid_of
 from nova_sched.tests.options import settings
-from nova_sched.tests.unit.extensions.optimize.packing.builders import GPU, size
+from nova_sched.tests.unit.extensions.optimize.packing.builders import size
 from nova_sched.tests.unit.extensions.optimize.packing.test_scores import asked, gpu_cluster
 
 MIX = Mix({size(2, 460): 3.0, size(8, 1000): 2.0, size(4): 5.0})
@@ -106,10 +106,6 @@ def test_the_device():
     with settings({MULTIPLIER: 1.0}):
         assert rule.device(made.hosts, 0, wanted) == uuid_of('host-0 0')
         assert FragmentationWeigher().device(made.hosts, 0, wanted) is None
-
-
-def test_the_class_of_devices():
-    assert GPU in gpu_cluster().hosts.child_classes
 
 
 def test_the_raw_weights_are_explained():

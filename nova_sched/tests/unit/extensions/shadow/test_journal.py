@@ -117,61 +117,40 @@ def test_a_report_on_nothing():
     }
 
 
-def test_calls_by_their_outcome():
-    found = summed([line(one) for one in ('same', 'same', 'passed', 'shadow_refused')])
-    assert {name: found[name] for name in OUTCOMES if found[name]} == {
-        'same': 2,
-        'passed': 1,
-        'shadow_refused': 1,
-    }
-
-
-def test_times_of_decisions():
-    found = summed([line(took_ms=float(number), time=T2) for number in range(101)])
-    assert [found[name] for name in ('p50_ms', 'p99_ms', 'max_ms')] == [50.0, 99.0, 100.0]
-    assert (found['first'], found['last'], found['calls']) == (T2, T2, 101)
-
-
-def test_rules_by_how_often_they_make_a_difference():
+def test_the_report():
     ram, cores = {'outcome': 'passed', 'weigher': 'RAMWeigher'}, {'filter': 'CoreFilter'}
-    lines = [line('filtered', 'req-0', servers=[ram, cores])]
-    lines += [line('passed', f'req-{number}', servers=[ram, ram]) for number in range(1, 5)]
-    assert summed(lines)['rules'] == [
-        {
-            'kind': 'weigher',
-            'rule': 'RAMWeigher',
-            'servers': 9,
-            'requests': [f'req-{number}' for number in range(MAX_EXAMPLES)],
-        },
-        {'kind': 'filter', 'rule': 'CoreFilter', 'servers': 1, 'requests': ['req-0']},
+    journal = [
+        {'time': T1, 'missed': {'lost': 2}, 'hosts_left_out': {'a': 'x'}},
+        line('filtered', 'req-0', 0.0, T2, [ram, cores], unreadable=['Cell x']),
+        *(
+            line('passed', f'req-{number}', float(number), T2, [ram, ram])
+            for number in range(1, 5)
+        ),
+        *(line(took_ms=number, time=T2) for number in range(5, 100)),
+        line('shadow_refused', took_ms=100.0, time=T2),
+        {'time': T3, 'missed': {'lost': 1, 'overflows': 1}, 'hosts_left_out': {'b': 'y'}},
     ]
-
-
-@pytest.mark.parametrize(
-    'lines, name, found',
-    [
-        pytest.param([line(unreadable=['Cell x']), line()], 'partial', 1, id='partial'),
-        pytest.param(
-            [
-                {'time': T1, 'missed': {'lost': 2}, 'hosts_left_out': {'a': 'x'}},
-                {'time': T2, 'missed': {'lost': 1, 'overflows': 1}, 'hosts_left_out': {'b': 'y'}},
-            ],
-            'missed',
-            {'lost': 3, 'overflows': 1},
-            id='missed',
-        ),
-        pytest.param(
-            [
-                {'time': T1, 'missed': {}, 'hosts_left_out': {'a': 'x'}},
-                line(),
-                {'time': T2, 'missed': {}, 'hosts_left_out': {'b': 'y'}},
-            ],
-            'hosts_left_out',
-            {'b': 'y'},
-            id='left out',
-        ),
-        pytest.param([line(servers=[{}, {}])], 'servers', 2, id='servers'),
-    ],
-)
-def test_a_figure(lines, name, found):
-    assert summed(lines)[name] == found
+    outcomes = {'same': 95, 'passed': 4, 'filtered': 1, 'shadow_refused': 1}
+    assert summed(journal) == {
+        'first': T1,
+        'last': T3,
+        'calls': 101,
+        'servers': 106,
+        **dict.fromkeys(OUTCOMES, 0),
+        **outcomes,
+        'partial': 1,
+        'p50_ms': 50.0,
+        'p99_ms': 99.0,
+        'max_ms': 100.0,
+        'rules': [
+            {
+                'kind': 'weigher',
+                'rule': 'RAMWeigher',
+                'servers': 9,
+                'requests': [f'req-{number}' for number in range(MAX_EXAMPLES)],
+            },
+            {'kind': 'filter', 'rule': 'CoreFilter', 'servers': 1, 'requests': ['req-0']},
+        ],
+        'missed': {'lost': 3, 'overflows': 1},
+        'hosts_left_out': {'b': 'y'},
+    }
