@@ -21,7 +21,7 @@ from collections import Counter
 
 from nova_sched import words
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
-from nova_sched.hardware.numa.guest import DEDICATED, MIXED
+from nova_sched.hardware.numa.topology import DEDICATED, MIXED
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.state import fields
 from nova_sched.state.fields import cpu_policy, extra_specs, flavor, read

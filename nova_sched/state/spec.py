@@ -22,7 +22,7 @@ import types
 from nova_sched import errors, words
 from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.hardware.numa import GuestTopology
-from nova_sched.hardware.numa.guest import DEDICATED, REQUIRE
+from nova_sched.hardware.numa.topology import DEDICATED, REQUIRE
 from nova_sched.hardware.pci import requests_of
 from nova_sched.state import groups, traits
 from nova_sched.state.fields import (

@@ -20,7 +20,7 @@ import types
 
 from oslo_utils import strutils
 
-from nova_sched.hardware.numa.guest import ISOLATE, REQUIRE
+from nova_sched.hardware.numa.topology import ISOLATE, REQUIRE
 from nova_sched.hardware.pci import requests_of
 from nova_sched.state.fields import extra_specs, image_properties, read, thread_policy
 from nova_sched.suggestion import closest

@@ -31,7 +31,7 @@ from nova_sched.engine.explain import capacity, reasons
 from nova_sched.engine.groups.member_state import others
 from nova_sched.groups.arrays.problem import Problem
 from nova_sched.groups.joint import Sites
-from nova_sched.hardware.numa.guest import DEDICATED, ISOLATE, PREFER, SHARED
+from nova_sched.hardware.numa.topology import DEDICATED, ISOLATE, PREFER, SHARED
 from nova_sched.state.facts import HostFacts
 
 MAX_CELLS = 4  # of a host that has columns for its cells

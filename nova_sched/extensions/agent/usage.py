@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from nova_sched.hardware import numa
-from nova_sched.hardware.numa.guest import ISOLATE
+from nova_sched.hardware.numa.topology import ISOLATE
 
 GONE = frozenset({'deleted', 'shelved_offloaded'})
 # Tasks that load the disk of their host, as Nova counts them.

@@ -31,7 +31,7 @@ from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.hardware import pci as devices_of
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.numa import Fitted, GuestCell, PlacedCell
-from nova_sched.hardware.numa.guest import DEDICATED
+from nova_sched.hardware.numa.topology import DEDICATED
 from nova_sched.hardware.providers import Allotted
 
 VGPU = 'VGPU'

@@ -24,7 +24,7 @@ import re
 from oslo_utils import strutils
 
 from nova_sched import errors, objects, words
-from nova_sched.hardware.numa.guest import (
+from nova_sched.hardware.numa.topology import (
     ANY,
     DEDICATED,
     ISOLATE,

@@ -19,7 +19,7 @@ from oslo_utils import strutils, uuidutils
 
 from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
-from nova_sched.hardware.pci.request import LEGACY, PREFERRED, REQUIRED, SOCKET
+from nova_sched.hardware.pci import LEGACY, PREFERRED, REQUIRED, SOCKET
 
 OPTION = '[pci] alias'
 EXTRA_SPEC = 'pci_passthrough:alias'

@@ -16,11 +16,21 @@ host.
 what is short. ``NumaSummary`` shows from a few figures that no placement exists.
 """
 
-from nova_sched.hardware.numa.fit import MAX_STEPS, SHARED_STEPS, fit
-from nova_sched.hardware.numa.guest import GuestCell, GuestTopology, NumaLimits
-from nova_sched.hardware.numa.host import HostCell, HostPages, HostTopology, NumaSummary
-from nova_sched.hardware.numa.placed import Fitted, PlacedCell, give_back, hold, take
-from nova_sched.hardware.numa.reason import NumaMiss, miss, why_not
+from nova_sched.hardware.numa.fit import MAX_STEPS, SHARED_STEPS, NumaMiss, fit, miss, why_not
+from nova_sched.hardware.numa.topology import (
+    Fitted,
+    GuestCell,
+    GuestTopology,
+    HostCell,
+    HostPages,
+    HostTopology,
+    NumaLimits,
+    NumaSummary,
+    PlacedCell,
+    give_back,
+    hold,
+    take,
+)
 
 __all__ = [
     'MAX_STEPS',

@@ -9,18 +9,246 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Fits a guest into a host: tries the choices of host cells for the guest cells."""
+"""Fits a guest into a host: one guest cell into one host cell, then the choices of host cells for
+all guest cells. Explains in text and figures why a guest does not fit."""
 
 import dataclasses
+import enum
+import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from nova_sched.hardware import Steps, Undecided
-from nova_sched.hardware.numa import cell as cell_fit
-from nova_sched.hardware.numa.guest import SHARED, GuestTopology, NumaLimits
-from nova_sched.hardware.numa.host import HostCell, HostTopology
-from nova_sched.hardware.numa.placed import Fitted, PlacedCell
+from nova_sched.hardware.numa.topology import (
+    ANY,
+    DEDICATED,
+    ISOLATE,
+    LARGE,
+    REQUIRE,
+    SHARED,
+    SMALL,
+    Fitted,
+    GuestCell,
+    GuestTopology,
+    HostCell,
+    HostTopology,
+    NumaLimits,
+    PlacedCell,
+)
+
+Cores = Iterable[Sequence[int]]
+
+
+class Pins(NamedTuple):
+    """Host CPUs for the guest, in the order of the guest's CPUs, and for its emulator."""
+
+    guest: Sequence[int]
+    emulator: frozenset[int] = frozenset()
+
+
+NO_PINS = Pins(())
+
+
+def pin(cell: HostCell, wanted: int, reserved: int, thread_policy: str) -> Pins | None:
+    """Returns free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None
+    if there are too few.
+
+    ``prefer`` fills cores as far as possible. ``require`` skips cores with one free thread.
+    ``isolate`` takes one thread of each core that is completely free; for the guest only cores of
+    full size.
+    """
+    if not wanted and (reserved or thread_policy == ISOLATE):
+        # Nova and its compute nodes find no placement for zero CPUs.
+        return None
+    if thread_policy == ISOLATE:
+        full = _full(cell)
+        return _cut(_first(full, 1), wanted, _first(cell.whole_cores, 1), reserved)
+    fewest = 2 if thread_policy == REQUIRE else 1
+    # Uses as many threads of each core as possible: the fewer cores a guest uses, the fewer it
+    # shares.
+    for threads in range(cell.threads_per_core, fewest - 1, -1):
+        cores = [core for core in cell.free_cores if len(core) >= threads]
+        if cores and threads * len(cores) >= wanted:
+            return _cut(_first(cores, threads), wanted, cell.free_cores, reserved)
+    if thread_policy == REQUIRE:
+        return None
+    return _cut(cell.free_cores, wanted, cell.free_cores, reserved)
+
+
+def most_pins(cell: HostCell, thread_policy: str) -> int:
+    """Returns the largest number of guest CPUs that the cell has capacity for."""
+    if thread_policy == ISOLATE:
+        return len(_full(cell))
+    if thread_policy == REQUIRE:
+        sizes = [len(core) for core in cell.free_cores]
+        return max(
+            (size * sum(other >= size for other in sizes) for size in sizes if size > 1), default=0
+        )
+    return sum(map(len, cell.free_cores))
+
+
+def _full(cell: HostCell) -> list[tuple[int, ...]]:
+    return [core for core in cell.whole_cores if len(core) == cell.threads_per_core]
+
+
+def _first(cores: Cores, threads: int) -> Cores:
+    return (core[:threads] for core in cores)
+
+
+def _cut(cores: Cores, wanted: int, spare: Cores, reserved: int) -> Pins | None:
+    """Returns ``wanted`` CPUs of the cores and ``reserved`` spare CPUs; None if they do not
+    suffice."""
+    guest = list(itertools.islice(itertools.chain.from_iterable(cores), wanted))
+    if len(guest) < wanted:
+        return None
+    if not reserved:
+        return Pins(guest)
+    rest = (cpu for cpu in itertools.chain.from_iterable(spare) if cpu not in guest)
+    emulator = frozenset(itertools.islice(rest, reserved))
+    return Pins(guest, emulator) if len(emulator) == reserved else None
+
+
+class Stage(enum.IntEnum):
+    """How far a guest cell got before a check failed, in the order of the checks."""
+
+    PAGES = 0
+    MEMORY = 1
+    CPUS = 2
+    FREE_CPUS = 3
+    CORES = 4
+    RATIO = 5
+
+
+class CellShortage(NamedTuple):
+    """Why a guest cell does not fit into a host cell. ``what`` includes the unit, as in 'MiB of
+    memory'."""
+
+    stage: Stage
+    what: str
+    needs: float
+    has: float
+
+
+def place(
+    host: HostCell, guest: GuestCell, reserved: int, limits: NumaLimits | None
+) -> PlacedCell | CellShortage:
+    """Returns the guest cell placed in the host cell, with ``reserved`` CPUs for the emulator."""
+    size_kb = page_size(host, guest)
+    return (
+        size_kb
+        if isinstance(size_kb, CellShortage)
+        else place_cpus(host, guest, size_kb, reserved, limits)
+    )
+
+
+def page_size(host: HostCell, guest: GuestCell) -> int | CellShortage | None:
+    """Returns the size (KiB) of the pages that the guest cell would get; None if it asked for no
+    size."""
+    requested = guest.pagesize_kb
+    if requested is None:
+        has = host.free_plain_memory_mb if guest.is_pinned else host.plain_memory_mb
+        what = 'MiB of free memory' if guest.is_pinned else 'MiB of memory'
+        return (
+            None
+            if guest.memory_mb <= has
+            else CellShortage(Stage.MEMORY, what, guest.memory_mb, has)
+        )
+    memory_kb = guest.memory_mb * 1024
+    sizes = _sizes(host, requested)
+    for size_kb in sizes:
+        if memory_kb % size_kb == 0 and host.pages_by_size[size_kb].free * size_kb >= memory_kb:
+            return size_kb
+    return _pages_short(host, guest, sizes)
+
+
+def _sizes(host: HostCell, requested: int) -> list[int]:
+    """Returns the host's page sizes that qualify, the best first. Large pages need smaller page
+    tables."""
+    sizes = list(host.pages_by_size)
+    if requested == SMALL:
+        return sizes[:1]
+    if requested == LARGE:
+        return sizes[:0:-1]
+    if requested == ANY:
+        return sizes[::-1]
+    return [requested] if requested in host.pages_by_size else []
+
+
+def _pages_short(host: HostCell, guest: GuestCell, sizes: list[int]) -> CellShortage:
+    words = {SMALL: 'small pages', LARGE: 'large pages', ANY: 'pages'}
+    name = words.get(guest.pagesize_kb or 0, f'pages of {guest.pagesize_kb} KiB')
+    whole = [size_kb for size_kb in sizes if guest.memory_mb * 1024 % size_kb == 0]
+    has_mb = max(
+        (host.pages_by_size[size_kb].free * size_kb / 1024 for size_kb in whole), default=0
+    )
+    if sizes and not whole:
+        return CellShortage(Stage.PAGES, f'MiB in whole {name}', guest.memory_mb, has_mb)
+    stage = Stage.MEMORY if whole else Stage.PAGES
+    return CellShortage(stage, f'MiB in free {name}', guest.memory_mb, has_mb)
+
+
+def place_cpus(
+    host: HostCell, guest: GuestCell, size_kb: int | None, reserved: int, limits: NumaLimits | None
+) -> PlacedCell | CellShortage:
+    """Returns the placed cell once memory is found for it, in pages of this size."""
+    if short := _too_few(host, guest, reserved):
+        return short
+    pins: Pins | None = NO_PINS
+    if guest.is_pinned:
+        pins = pin(host, len(guest.pcpuset), reserved, guest.thread_policy)
+    if pins is None:
+        return _cores_short(host, guest, reserved)
+    # After the cores, as in Nova: NovaAttempts depends on this order.
+    if limits and guest.cpu_policy != DEDICATED and (short := _over_ratio(host, guest, limits)):
+        return short
+    pinning = dict(zip(guest.pinned_vcpus, pins.guest, strict=False))
+    return PlacedCell(guest, host.id, pinning, pins.emulator, size_kb)
+
+
+def _too_few(host: HostCell, guest: GuestCell, reserved: int) -> CellShortage | None:
+    if guest.cpu_policy != DEDICATED and len(guest.cpuset) > len(host.cpuset):
+        return CellShortage(Stage.CPUS, 'shared CPUs', len(guest.cpuset), len(host.cpuset))
+    if not guest.is_pinned:
+        return None
+    needed = len(guest.pcpuset) + reserved
+    if needed > len(host.pcpuset):
+        return CellShortage(Stage.CPUS, 'dedicated CPUs', needed, len(host.pcpuset))
+    if needed > len(host.free_pcpus):
+        return CellShortage(Stage.FREE_CPUS, 'free dedicated CPUs', needed, len(host.free_pcpus))
+    # On a host with a separate set of dedicated CPUs, their siblings may be shared CPUs. No guest
+    # is then alone on a core.
+    if (
+        guest.thread_policy == ISOLATE
+        and host.threads_per_core > 1
+        and host.cpuset != host.pcpuset
+    ):
+        return CellShortage(Stage.CORES, 'cores of one thread', needed, 0)
+    return None
+
+
+def _cores_short(host: HostCell, guest: GuestCell, reserved: int) -> CellShortage:
+    wanted, has = len(guest.pcpuset), most_pins(host, guest.thread_policy)
+    if not wanted:
+        return CellShortage(Stage.CORES, 'places for a cell without pinned CPUs', 1, 0)
+    if guest.thread_policy == ISOLATE:
+        return CellShortage(Stage.CORES, 'cores with all threads free', wanted + reserved, has)
+    if guest.thread_policy == REQUIRE:
+        return CellShortage(Stage.CORES, 'free dedicated CPUs next to free siblings', wanted, has)
+    return CellShortage(Stage.CORES, 'free dedicated CPUs on known cores', wanted + reserved, has)
+
+
+def _over_ratio(host: HostCell, guest: GuestCell, limits: NumaLimits) -> CellShortage | None:
+    cpus = len(host.cpuset) * limits.cpu_ratio
+    if host.cpu_usage + len(guest.cpuset) > cpus:
+        what = 'shared CPUs under the allocation ratio'
+        return CellShortage(Stage.RATIO, what, len(guest.cpuset), cpus - host.cpu_usage)
+    memory_mb = host.memory_mb * limits.ram_ratio
+    if host.memory_usage_mb + guest.memory_mb > memory_mb:
+        what = 'MiB of memory under the allocation ratio'
+        return CellShortage(Stage.RATIO, what, guest.memory_mb, memory_mb - host.memory_usage_mb)
+    return None
+
 
 # A search ends after so many looks at a host cell. It is then undecided, and the host counts as
 # one on which the guest does not fit. Four guest cells on eight host cells need 2,080 at most.
@@ -222,7 +450,7 @@ class Attempts:
         key = position, host.id
         if key not in self._known:
             reserved = self._guest.reserved_cpus(position)
-            outcome = cell_fit.place(host, self._guest.cells[position], reserved, self._limits)
+            outcome = place(host, self._guest.cells[position], reserved, self._limits)
             self._known[key] = outcome if isinstance(outcome, PlacedCell) else None
         return self._known[key]
 
@@ -246,7 +474,7 @@ class NovaAttempts:
         self._cells = list(guest.cells)
         self._ids = [cell.id for cell in guest.cells]
         self._failed: set[tuple[int, int]] = set()
-        self._known: dict[object, PlacedCell | cell_fit.CellShortage] = {}
+        self._known: dict[object, PlacedCell | CellShortage] = {}
 
     def place(self, position: int, host: HostCell) -> PlacedCell | None:
         """The guest cell at this position in the host cell, or None."""
@@ -258,7 +486,7 @@ class NovaAttempts:
             self._ids[position] = host.id
             return outcome
         self._failed.add(key)
-        if outcome.stage is cell_fit.Stage.RATIO and self._cells[position].is_pinned:
+        if outcome.stage is Stage.RATIO and self._cells[position].is_pinned:
             # The CPUs were found before the memory share proved too large; the id was already
             # written.
             self._ids[position] = host.id
@@ -274,19 +502,116 @@ class NovaAttempts:
         """
         return any((placed.host_cell, placed.host_cell) in self._failed for placed in chosen)
 
-    def _try(self, position: int, host: HostCell) -> PlacedCell | cell_fit.CellShortage:
+    def _try(self, position: int, host: HostCell) -> PlacedCell | CellShortage:
         cell = self._cells[position]
-        size_kb = cell_fit.page_size(host, cell)
-        if isinstance(size_kb, cell_fit.CellShortage):
+        size_kb = page_size(host, cell)
+        if isinstance(size_kb, CellShortage):
             return size_kb
         if size_kb != cell.pagesize_kb:
             cell = self._cells[position] = dataclasses.replace(cell, pagesize_kb=size_kb)
         key = position, host.id, size_kb
         if key not in self._known:
             reserved = self._guest.reserved_cpus(position)
-            self._known[key] = cell_fit.place_cpus(host, cell, size_kb, reserved, self._limits)
+            self._known[key] = place_cpus(host, cell, size_kb, reserved, self._limits)
         return self._known[key]
 
     def _comes_again(self, position: int) -> bool:
         """Returns whether the cells after this one have more than one choice once it is placed."""
         return math.perm(self._host_cells - position - 1, len(self._cells) - position - 1) > 1
+
+
+# Why a guest does not fit.
+
+
+class NumaMiss(NamedTuple):
+    """Why a guest does not fit. Of two, the greater one came nearer: ``stage`` is the failed
+    check."""
+
+    stage: int
+    gap: float
+    why: str
+
+
+CELLS, WITHIN, AT_ONCE, NEAR, DEVICES = 0, 1, 100, 101, 102
+
+
+def why_not(
+    host: HostTopology,
+    guest: GuestTopology,
+    limits: NumaLimits | None = None,
+    pci: Any = None,
+    packing: bool = False,
+) -> str:
+    """Returns why the guest does not fit on the host; empty if it fits. Arguments as for
+    ``fit``."""
+    missed = miss(host, guest, limits, pci, packing)
+    return missed.why if missed else ''
+
+
+def miss(
+    host: HostTopology,
+    guest: GuestTopology,
+    limits: NumaLimits | None = None,
+    pci: Any = None,
+    packing: bool = False,
+    steps: Steps | None = None,
+) -> NumaMiss | None:
+    """Returns why the guest does not fit on the host, comparable between hosts; None if it
+    fits. ``steps`` are those of all searches; None: MAX_STEPS."""
+    if len(host.cells) < len(guest.cells):
+        why = f'needs {len(guest.cells)} NUMA cells, the host has {len(host.cells)}'
+        return NumaMiss(CELLS, len(host.cells), why)
+    for position, cell in enumerate(guest.cells):
+        if missed := _nowhere(host, cell, guest.reserved_cpus(position), limits):
+            return missed
+    try:
+        return _together(host, guest, limits, pci, packing, steps or Steps(MAX_STEPS))
+    except Undecided:
+        return NumaMiss(AT_ONCE, -1, 'its cells allow too many choices to search all of them')
+
+
+def _together(
+    host: HostTopology,
+    guest: GuestTopology,
+    limits: NumaLimits | None,
+    pci: Any,
+    packing: bool,
+    steps: Steps,
+) -> NumaMiss | None:
+    """Returns what is short where each guest cell fits into some host cell; None if they fit.
+    Raises Undecided."""
+    if search(host, guest, limits, pci, packing, False, steps):
+        return None
+    if search(host, guest, limits, pci, packing, True, steps):
+        return NumaMiss(
+            AT_ONCE, 0, 'it fits, but in a way that Nova does not find, nor would its compute node'
+        )
+    anywhere = limits and NumaLimits(limits.cpu_ratio, limits.ram_ratio)
+    fitted = search(host, guest, anywhere, None, packing, True, steps)
+    if not fitted:
+        why = f'each guest cell fits in a host cell, but not all {len(guest.cells)} at once'
+        return NumaMiss(AT_ONCE, 0, why)
+    if far := far_networks(host, fitted.host_cells, limits):
+        why = f'host cells {sorted(fitted.host_cells)} fit, but are not near {", ".join(far)}'
+        return NumaMiss(NEAR, -len(far), why)
+    devices = pci and pci.why_not(fitted.host_cells, host)
+    why = f'host cells {sorted(fitted.host_cells)} fit, but not with the PCI devices: {devices}'
+    return NumaMiss(DEVICES, 0, why)
+
+
+def _nowhere(
+    host: HostTopology, cell: GuestCell, reserved: int, limits: NumaLimits | None
+) -> NumaMiss | None:
+    """Returns what is short in the host cell that came nearest to fitting the guest cell; None if
+    one fits."""
+    outcomes = [place(host_cell, cell, reserved, limits) for host_cell in host.cells]
+    short = [some for some in outcomes if isinstance(some, CellShortage)]
+    if not short or len(short) < len(outcomes):
+        return None
+    nearest = max(short, key=lambda some: (some.stage, some.has - some.needs))
+    needs = (
+        f'needs {nearest.needs:g} {nearest.what}, the best host cell has {max(nearest.has, 0):g}'
+    )
+    return NumaMiss(
+        WITHIN + nearest.stage, nearest.has - nearest.needs, f'guest cell {cell.id} {needs}'
+    )

@@ -18,18 +18,28 @@ them, ``hold`` allocates them even beyond their inventories, ``give_back`` frees
 fit.
 """
 
-from nova_sched.hardware.providers.allotted import (
+from nova_sched.hardware.providers.fit import (
+    SHARED_STEPS,
+    ProviderMiss,
+    fit,
+    fits,
+    nearest_miss,
+    why_not,
+)
+from nova_sched.hardware.providers.tree import (
     Allotted,
+    Provider,
+    ProviderRequest,
+    ProviderTree,
+    ResourceGroup,
+    Stock,
+    TreeSummary,
     give_back,
     hold,
     less_known,
     on_root,
     take,
 )
-from nova_sched.hardware.providers.fit import SHARED_STEPS, fit, fits
-from nova_sched.hardware.providers.reason import ProviderMiss, nearest_miss, why_not
-from nova_sched.hardware.providers.request import ProviderRequest, ResourceGroup
-from nova_sched.hardware.providers.tree import Provider, ProviderTree, Stock, TreeSummary
 
 __all__ = [
     'SHARED_STEPS',

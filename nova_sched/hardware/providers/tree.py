@@ -9,19 +9,92 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The tree of a node's providers, nested as in Placement, and their inventories."""
+"""The tree of a node's providers, nested as in Placement, with their inventories; what a request
+asks for from them, and the units that it gets."""
 
 import collections
 import dataclasses
 import functools
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from nova_sched import words
-from nova_sched.hardware import wire
-from nova_sched.hardware.providers.request import ProviderRequest
+from nova_sched.hardware import Overdrawn, wire
+
+Amounts = tuple[tuple[str, int], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Resources (class and units, sorted) and traits that one provider must have, all of them.
+
+    ``suffix`` is the suffix in the extra specs, or the id of a port. A group of traits alone
+    restricts where the other groups of its subtree may be. ``in_tree``: a provider of the node
+    must have this UUID.
+    """
+
+    suffix: str
+    resources: Amounts = ()
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+    in_tree: str | None = None
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """Returns the resource classes that it asks for."""
+        return frozenset(name for name, _ in self.resources)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    """The resources that a request asks for from the providers of one node.
+
+    ``isolate``: each group needs a separate provider. ``subtrees``: sets of suffixes; one provider
+    of each set must be above the other providers of the set. ``loose`` are amounts outside groups
+    of classes that the node itself does not have. Each comes from any one provider. Together these
+    providers must have the ``required`` traits, and none may have a ``forbidden`` one.
+    """
+
+    groups: tuple[ResourceGroup, ...] = ()
+    isolate: bool = False
+    subtrees: tuple[frozenset[str], ...] = ()
+    loose: Amounts = ()
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.groups or self.loose or self.required)
+
+    def pieces(self) -> Iterator[ResourceGroup]:
+        """Returns the pieces that need one provider each; loose amounts have no suffix."""
+        yield from self.groups
+        for amount in self.loose:
+            yield ResourceGroup('', (amount,), forbidden=self.forbidden)
+
+    @property
+    def anonymous(self) -> 'ProviderRequest':
+        """Returns the same with groups identified by number: equal for requests that fit the same
+        nodes."""
+        numbers = {group.suffix: str(number) for number, group in enumerate(self.groups, 1)}
+        return dataclasses.replace(
+            self,
+            groups=tuple(
+                ResourceGroup(
+                    numbers[group.suffix],
+                    group.resources,
+                    group.required,
+                    group.forbidden,
+                    group.in_tree,
+                )
+                for group in self.groups
+            ),
+            subtrees=tuple(
+                frozenset(numbers[suffix] for suffix in some if suffix in numbers)
+                for some in self.subtrees
+            ),
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -266,3 +339,100 @@ def _stock(given: Mapping[str, Any], used: Any) -> Stock:
     if min(stock.min_unit, stock.step_size, 1 if most is None else int(most)) < 1:
         raise ValueError('min_unit, max_unit and step_size must be 1 or more')
     return stock
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Allotted:
+    """Units by resource class from one provider, for one group; no suffix: for resources outside
+    groups."""
+
+    suffix: str
+    provider_uuid: str
+    resources: Mapping[str, int]
+
+    def to_plain(self) -> list[Any]:
+        """Returns values that JSON can represent."""
+        return [self.suffix, self.provider_uuid, dict(self.resources)]
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> 'Allotted':
+        """Reads the values that ``to_plain`` made. Raises MalformedObject."""
+        with wire.reading('Allotted'):
+            suffix, uuid, resources = plain
+            return cls(
+                str(suffix),
+                str(uuid),
+                {str(name): wire.count(units) for name, units in resources.items()},
+            )
+
+
+def on_root(tree: ProviderTree, allotted: Iterable[Allotted]) -> dict[str, int]:
+    """Returns the part from the node itself, whose usage is recorded elsewhere."""
+    sums: dict[str, int] = {}
+    for part in allotted:
+        if part.provider_uuid == tree.root:
+            for name, units in part.resources.items():
+                sums[name] = sums.get(name, 0) + units
+    return sums
+
+
+def take(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
+    """Returns the tree with these units in use. Raises Overdrawn if they do not exist or are not
+    free."""
+    sums = _sums(tree, allotted)
+    for (uuid, name), units in sums.items():
+        stock = tree.stock(uuid, name)
+        free = max(stock.free, 0) if stock else 0
+        if units > free:
+            raise Overdrawn(f'{name} of provider {uuid}', f'{units} asked, {free} free')
+    return _changed(tree, sums, lambda stock, units: stock.with_use(units))
+
+
+def hold(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
+    """Returns the tree with these units in use, even beyond the inventory; ignores missing
+    providers."""
+    return _changed(tree, _sums(tree, allotted), lambda stock, units: stock.with_use(units))
+
+
+def give_back(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
+    """Returns the tree without this usage. Raises Overdrawn if it is not in use; ignores missing
+    providers."""
+    sums = _sums(tree, allotted)
+    for (uuid, name), units in sums.items():
+        stock = tree.stock(uuid, name)
+        if stock and units > stock.used:
+            raise Overdrawn(
+                f'{name} of provider {uuid}', f'{units} given back, {stock.used} in use'
+            )
+    return _changed(tree, sums, lambda stock, units: stock.with_use(-units))
+
+
+def less_known(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
+    """Returns a tree as its node reported it, without this usage. The remainder belongs to other
+    consumers."""
+    return _changed(
+        tree, _sums(tree, allotted), lambda stock, units: stock.with_use(-min(units, stock.used))
+    )
+
+
+def _sums(tree: ProviderTree, allotted: Iterable[Allotted]) -> dict[tuple[str, str], int]:
+    """Returns units by child provider and resource class."""
+    sums: dict[tuple[str, str], int] = {}
+    for part in allotted:
+        if part.provider_uuid != tree.root:
+            for name, units in part.resources.items():
+                key = part.provider_uuid, name
+                sums[key] = sums.get(key, 0) + units
+    return sums
+
+
+def _changed(
+    tree: ProviderTree, sums: Mapping[tuple[str, str], int], change: Callable[[Stock, int], Stock]
+) -> ProviderTree:
+    changed: dict[str, Provider] = {}
+    for (uuid, name), units in sums.items():
+        stock = tree.stock(uuid, name)
+        if stock is not None:
+            provider = changed.get(uuid) or tree.by_uuid[uuid]
+            changed[uuid] = provider.with_stocks({name: change(stock, units)})
+    return tree.with_providers(changed) if changed else tree

@@ -32,7 +32,7 @@ from nova_sched.engine.place import Placer
 from nova_sched.engine.sync.state_sync import StateSync
 from nova_sched.extensions.simulator import trace
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.hardware.numa.placed import Fitted
+from nova_sched.hardware.numa.topology import Fitted
 from nova_sched.state.cluster import Cluster
 from nova_sched.state.report import Inventory, Report
 from nova_sched.tests.bench import fleet

@@ -18,7 +18,7 @@ import numpy as np
 from nova_sched.extensions.optimize.packing.host_resources import WHOLE
 from nova_sched.extensions.optimize.packing.mix import hardware_request
 from nova_sched.hardware import pci
-from nova_sched.hardware.numa.guest import SMALL
+from nova_sched.hardware.numa.topology import SMALL
 
 
 class CellPotential:

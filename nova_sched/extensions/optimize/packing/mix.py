@@ -20,7 +20,7 @@ from typing import Any
 
 from nova_sched.hardware.machine import HardwareRequest
 from nova_sched.hardware.numa import GuestCell, GuestTopology
-from nova_sched.hardware.numa.guest import PREFER, SHARED
+from nova_sched.hardware.numa.topology import PREFER, SHARED
 from nova_sched.hardware.pci import PciRequest
 
 Spec = tuple[tuple[str, str | None], ...]
@@ -32,7 +32,7 @@ MAX_COUNTED = 20_000.0  # at this sum all counts are halved, so that old request
 @dataclasses.dataclass(frozen=True, slots=True)
 class CellDemand:
     """One guest cell: virtual CPUs on shared CPUs and on dedicated ones, MiB of memory, and its
-    pages as in ``hardware.numa.guest.GuestCell``. The dedicated CPUs include one for the
+    pages as in ``hardware.numa.topology.GuestCell``. The dedicated CPUs include one for the
     emulator, if that is isolated."""
 
     shared: int

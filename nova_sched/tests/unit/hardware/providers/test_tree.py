@@ -9,15 +9,15 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Trees of providers, as nodes report them."""
+"""Trees of providers, as nodes report them; what is taken from devices, and given back."""
 
 import json
 
 import pytest
 
 from nova_sched import errors
-from nova_sched.hardware import providers
-from nova_sched.hardware.providers import Stock
+from nova_sched.hardware import Overdrawn, providers
+from nova_sched.hardware.providers import Allotted, Stock
 from nova_sched.tests.unit.hardware.providers.builders import (
     MILLI,
     ROOT,
@@ -190,3 +190,85 @@ NODE = tree(device('a', used=600), device('b', used=700, traits=['NEW']), VCPU=2
 )
 def test_may_take(wanted, may_take):
     assert NODE.summary.may_take(wanted) is may_take
+
+
+USED_NODE = tree(device('a', used=200), device('b'))
+
+
+def gpu(units, uuid='a', suffix='1'):
+    return Allotted(suffix, uuid, {MILLI: units})
+
+
+def used(found):
+    return {one.uuid: one.stocks[MILLI].used for one in found.children}
+
+
+def test_take():
+    assert used(providers.take(USED_NODE, [gpu(300), gpu(500, suffix='2'), gpu(7, 'b')])) == {
+        'a': 1000,
+        'b': 7,
+    }
+    assert used(USED_NODE) == {'a': 200, 'b': 0}
+
+
+@pytest.mark.parametrize(
+    'taken, why',
+    [
+        pytest.param([gpu(801)], f'{MILLI} of provider a: 801 asked, 800 free', id='too much'),
+        pytest.param([gpu(400), gpu(401)], '801 asked', id='too much together'),
+        pytest.param([gpu(1, 'z')], 'provider z: 1 asked, 0 free', id='a provider that is gone'),
+        pytest.param(
+            [Allotted('', 'b', {'VF': 1})], 'VF of provider b', id='a class that it has not'
+        ),
+    ],
+)
+def test_what_cannot_be_taken(taken, why):
+    with pytest.raises(Overdrawn, match=why):
+        providers.take(USED_NODE, taken)
+
+
+def test_hold_takes_what_is_not_there():
+    held = providers.hold(USED_NODE, [gpu(900), gpu(1, 'z'), Allotted('', 'b', {'VF': 1})])
+    assert used(held) == {'a': 1100, 'b': 0}
+    assert held.stock('a', MILLI).best == 0
+
+
+def test_give_back():
+    assert used(providers.give_back(USED_NODE, [gpu(150), gpu(50), gpu(1, 'z')])) == {
+        'a': 0,
+        'b': 0,
+    }
+    with pytest.raises(Overdrawn, match='201 given back, 200 in use'):
+        providers.give_back(USED_NODE, [gpu(201)])
+
+
+@pytest.mark.parametrize(
+    'known, left',
+    [
+        pytest.param([], 200, id='nobody known'),
+        pytest.param([gpu(150)], 50, id='some known'),
+        pytest.param([gpu(150), gpu(150)], 0, id='more than is in use'),
+    ],
+)
+def test_less_known(known, left):
+    assert used(providers.less_known(USED_NODE, known)) == {'a': left, 'b': 0}
+
+
+def test_what_the_node_gives_is_consumed_elsewhere():
+    own = [Allotted('1', ROOT, {'VCPU': 2}), Allotted('2', ROOT, {'VCPU': 1}), gpu(1)]
+    assert providers.on_root(USED_NODE, own) == {'VCPU': 3}
+    assert used(providers.take(USED_NODE, own)) == {'a': 201, 'b': 0}
+
+
+def test_as_plain_values():
+    one = Allotted('1', 'a', {MILLI: 500, 'VF': 1})
+    assert one.to_plain() == ['1', 'a', {MILLI: 500, 'VF': 1}]
+    assert Allotted.from_plain(one.to_plain()) == one
+
+
+@pytest.mark.parametrize(
+    'plain', [None, [], ['1', 'a'], ['1', 'a', {MILLI: 'x'}], ['1', 'a', [1]]]
+)
+def test_plain_values_that_are_none(plain):
+    with pytest.raises(errors.MalformedObject):
+        Allotted.from_plain(plain)

@@ -9,15 +9,204 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Devices for requests."""
+"""PCI: pools and requests, from whatever has the attributes; devices for requests."""
 
 import json
 
 import pytest
 
+from nova_sched import errors, objects
 from nova_sched.hardware import Overdrawn, pci
+from nova_sched.tests import reference
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.hardware.builders import cell, host, named, pool, recorded, request
+
+
+def reported():
+    node = reference.wire('object-ComputeNode-numa-pci-metrics')['primitive']
+    return node['nova_object.data']['pci_device_pools']
+
+
+NIC = pci.PciPool(
+    '8086',
+    '1572',
+    0,
+    {
+        'dev_type': 'type-PF',
+        'physical_network': 'physnet0',
+        'remote_managed': 'false',
+        'parent_ifname': 'ens1f0',
+    },
+    2,
+)
+GPU = pci.PciPool('10de', '20b0', 1, {'dev_type': 'type-PCI', 'remote_managed': 'false'}, 4)
+
+
+def test_a_recorded_node():
+    assert pci.pools_from_json(json.dumps(reported())) == (NIC, GPU)
+    assert pci.pools_of(objects.from_primitive(reported()).objects) == (NIC, GPU)
+    assert pci.pools_of(None) == ()
+
+
+def test_what_is_not_told():
+    assert pci.pools_of([objects.PciDevicePool(vendor_id='10de')]) == (
+        pci.PciPool('10de', '', None, {}, 0),
+    )
+
+
+def test_the_text_is_the_object():
+    theirs = objects.from_primitive(json.loads(pci.pools_to_json((NIC, GPU))))
+    assert pci.pools_of(theirs.objects) == (NIC, GPU)
+
+
+def test_a_node_does_not_report_empty_pools():
+    assert pci.pools_from_json(pci.pools_to_json((pool(0), GPU))) == (GPU,)
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        pytest.param(('"count": 2', '"count": "two"'), id='count in words'),
+        pytest.param(('"PciDevicePool"', '"PciDevice"'), id='another class'),
+        pytest.param(('"vendor_id"', '"vendor"'), id='no vendor'),
+        pytest.param(('{', ''), id='no JSON'),
+    ],
+)
+def test_a_malformed_text(change):
+    old, new = change
+    text = json.dumps(reported())
+    assert old in text
+    with pytest.raises(errors.MalformedObject, match='PciDevicePoolList'):
+        pci.pools_from_json(text.replace(old, new))
+
+
+def test_tags():
+    some = pool(
+        dev_type='type-VF',
+        physical_network='a',
+        remote_managed='True',
+        managed='no',
+        live_migratable='yes',
+        resource_class='CUSTOM_NIC',
+        traits='CUSTOM_A,CUSTOM_B',
+        rp_uuid='rp1',
+    )
+    assert (some.dev_type, some.physical_network, some.remote_managed) == ('type-VF', 'a', True)
+    assert (some.managed, some.live_migratable, some.resource_class) == (False, True, 'CUSTOM_NIC')
+    assert (some.traits, some.rp_uuid) == ({'CUSTOM_A', 'CUSTOM_B'}, 'rp1')
+
+
+def test_no_tags():
+    some = pool()
+    assert (some.dev_type, some.physical_network, some.remote_managed) == (None, None, False)
+    assert (some.managed, some.live_migratable, some.resource_class) == (True, False, None)
+    assert (some.traits, some.rp_uuid) == (frozenset(), None)
+
+
+@pytest.mark.parametrize(
+    'other, like',
+    [
+        pytest.param(pool(7, x='1'), True, id='another count'),
+        pytest.param(pool(1, x='2'), False, id='another tag'),
+        pytest.param(pool(1, node=1, x='1'), False, id='another cell'),
+        pytest.param(pool(1, vendor='10de', x='1'), False, id='another vendor'),
+        pytest.param(pool(1, product='20b0', x='1'), False, id='another product'),
+    ],
+)
+def test_is_like(other, like):
+    assert pool(1, x='1').is_like(other) is like
+
+
+def test_a_recorded_request():
+    gpu, qat = pci.requests_of(reference.scenario('pci-alias-in-placement').pci_requests)
+    spec = {'vendor_id': '10de', 'product_id': '20b0', 'dev_type': 'type-PCI'}
+    uuid = 'c288d070-d84a-513d-817b-ca0e6585825f'
+    assert gpu == pci.PciRequest(2, (spec,), 'legacy', uuid, None, 'gpu-a100')
+    assert qat.dev_types == {'type-VF'}
+    assert qat.alternatives == (
+        {'vendor_id': '8086', 'product_id': '4941', 'dev_type': 'type-vf'},
+    )
+
+
+@pytest.mark.parametrize(
+    'requests, found',
+    [
+        pytest.param(None, (), id='none'),
+        pytest.param(objects.InstancePCIRequests(), (), id='unset'),
+        pytest.param(
+            objects.InstancePCIRequests(requests=[objects.InstancePCIRequest(count=1, spec=[{}])]),
+            (pci.PciRequest(1, ({},)),),
+            id='fields unset',
+        ),
+    ],
+)
+def test_what_a_request_does_not_tell(requests, found):
+    assert pci.requests_of(requests) == found
+
+
+@pytest.mark.parametrize(
+    'asked, name',
+    [
+        pytest.param(request(name='gpu', requester_id='port'), 'gpu', id='alias'),
+        pytest.param(request(name=None, requester_id='port'), 'port', id='port'),
+        pytest.param(request(name=None), 'r1', id='neither'),
+        pytest.param(request(name=None, request_id=None), 'PCI request', id='nothing at all'),
+    ],
+)
+def test_name(asked, name):
+    assert asked.name == name
+
+
+@pytest.mark.parametrize(
+    'specs, remote, movable',
+    [
+        pytest.param([{}], False, False, id='neither'),
+        pytest.param([{'remote_managed': 'True'}], True, False, id='remote'),
+        pytest.param([{}, {'remote_managed': 'true'}], True, False, id='one of two remote'),
+        pytest.param([{'live_migratable': 'yes'}], False, True, id='movable'),
+        pytest.param([{}, {'live_migratable': 'yes'}], False, False, id='one of two movable'),
+        pytest.param(
+            [{'live_migratable': 'no', 'remote_managed': 'false'}], False, False, id='no'
+        ),
+    ],
+)
+def test_wishes(specs, remote, movable):
+    asked = request(1, *specs)
+    assert (asked.remote_managed, asked.live_migratable) == (remote, movable)
+
+
+TOLD = {'rp_uuids': 'rp8,rp9'}
+
+
+@pytest.mark.parametrize(
+    'asked, mapping, providers',
+    [
+        pytest.param(request(1), {'r1-0': ['rp1']}, ['rp1'], id='one device'),
+        pytest.param(
+            request(2),
+            {'r1-0': ['rp1'], 'r2-0': ['rp2'], 'r1-1': ['rp3']},
+            ['rp1', 'rp3'],
+            id='each',
+        ),
+        pytest.param(
+            request(2),
+            {'r1-0': ['rp1'], 'r1-1': ['rp1']},
+            ['rp1', 'rp1'],
+            id='two of one provider',
+        ),
+        pytest.param(request(1), {'r2-0': ['rp2']}, [], id='of another request'),
+        pytest.param(request(1), {'r1-0': []}, [], id='to nobody'),
+        pytest.param(request(1, TOLD), {'r2-0': ['rp2']}, [], id='the mapping comes first'),
+        pytest.param(request(1, TOLD), None, ['rp8', 'rp9'], id='what the request was told'),
+        pytest.param(request(1, TOLD), {}, ['rp8', 'rp9'], id='an empty mapping'),
+        pytest.param(request(1, {}, TOLD), None, [], id='only its first alternative is told'),
+        pytest.param(request(1), None, [], id='nothing told'),
+        pytest.param(request(1, TOLD, name=None), {'r1-0': ['rp1']}, [], id='a port'),
+        pytest.param(request(1, request_id=None), {'r1-0': ['rp1']}, [], id='no id'),
+    ],
+)
+def test_providers(asked, mapping, providers):
+    assert asked.providers(mapping) == providers
 
 
 def counts(pools):
