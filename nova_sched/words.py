@@ -10,9 +10,11 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 """Checks of text and numbers from outside, so that every database, every column and every log line
-can hold them."""
+can hold them; and suggestions for words that are not known."""
 
 import datetime
+import difflib
+import itertools
 import math
 import re
 
@@ -64,7 +66,7 @@ def is_symbol(value):
 
 
 def check_text(value):
-    """Checks that a database accepts all text inside of a message. Raises InvalidRequest.
+    """Check that a database accepts all text inside of a message. Raises InvalidRequest.
 
     The result of ``repr`` is searched first: that takes some microseconds for a message without
     such text.
@@ -90,7 +92,7 @@ def _check_text(value, where):
 
 
 def visible(text, kept=''):
-    """Returns the text with its invisible characters escaped, as ``\\x1b``, for those who read it.
+    """Return the text with its invisible characters escaped, as ``\\x1b``, for those who read it.
 
     These are control characters, ends of lines, and what turns the direction of writing or has no
     width. ``kept`` are characters that stay.
@@ -106,7 +108,7 @@ def visible(text, kept=''):
 
 
 def why_internal(kind, name):
-    """Returns why a caller may not use this name, or None if he may. ``kind`` is one of
+    """Return why a caller may not use this name, or None if he may. ``kind`` is one of
     ``INTERNAL``.
 
     Each entrance for what a tenant writes asks this: templates, with the flavors and images sent
@@ -133,14 +135,14 @@ def kind(value):
 
 
 def uuid(value, where):
-    """Returns the UUID itself. Raises InvalidRequest."""
+    """Return the UUID itself. Raises InvalidRequest."""
     if not is_uuid(value):
         raise errors.InvalidRequest(where, f'{short(value)} is not a UUID')
     return value
 
 
 def number(value, where, most=MAX_INTEGER, least=1):
-    """Returns the whole number itself. Raises InvalidRequest."""
+    """Return the whole number itself. Raises InvalidRequest."""
     if type(value) is not int or value < least:
         raise errors.InvalidRequest(where, f'{short(value)} is not a number from {least}')
     if value > most:
@@ -218,7 +220,7 @@ def cpu_ids(text):
 
 
 def name(value, where):
-    """Returns the name itself. Raises InvalidRequest."""
+    """Return the name itself. Raises InvalidRequest."""
     if not is_name(value):
         raise errors.InvalidRequest(
             where, f'{short(value)} is not a name of 1 to {NAME_LENGTH} characters'
@@ -227,7 +229,7 @@ def name(value, where):
 
 
 def plain(value, where):
-    """Returns the value itself: null, boolean, number, text, or lists and mappings of these, as in
+    """Return the value itself: null, boolean, number, text, or lists and mappings of these, as in
     JSON.
 
     Raises InvalidRequest with the path to any other value, such as a versioned object.
@@ -258,3 +260,43 @@ def _check_plain(value, where, left):
             )
     elif value is not None and not isinstance(value, str):
         raise errors.InvalidRequest(where[:NAME_LENGTH], f'a {kind(value)} is not a plain value')
+
+
+# What may have been meant by a word that is not known, for the texts of errors.
+
+CLOSE = 0.7  # of 1 for equal words
+# A comparison takes up to the cube of the length, and users choose the words: a hint is not worth
+# more than some milliseconds.
+MAX_LENGTH = 40  # characters of a word
+MAX_WORDS = 100  # of nearly the same length
+
+
+def question(word, words, close_enough=CLOSE):
+    """Return `did you mean ...?` if one of the words is close enough, else an empty text."""
+    close = closest(word, words, close_enough)
+    return f'did you mean {close}?' if close else ''
+
+
+def closest(word, words, close_enough=CLOSE):
+    """Return the closest of the words; None if none is close enough.
+
+    Look at short words only, and not at many.
+    """
+    if len(word) > MAX_LENGTH:
+        return None
+    # By the same formula, words of other lengths cannot be close enough.
+    alike = (
+        other
+        for other in words
+        if len(other) <= MAX_LENGTH
+        and 2 * min(len(word), len(other)) >= close_enough * (len(word) + len(other))
+    )
+    first = itertools.islice(alike, MAX_WORDS)
+    matches = difflib.get_close_matches(word, first, n=1, cutoff=close_enough)
+    return matches[0] if matches else None
+
+
+def suggestion(word, words):
+    """Return the question as the end of an error: `; did you mean ...?`, or an empty text."""
+    sentence = question(word, words)
+    return sentence and f'; {sentence}'

@@ -37,9 +37,9 @@ from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.filters.tenant_aggregates import TenantAggregates
 from nova_sched.filters.understood import Understood
-from nova_sched.suggestion import question
 from nova_sched.weighers import Weigher
 from nova_sched.weighers.foreign import adopt as adopt_weigher
+from nova_sched.words import question
 
 LOG = logging.getLogger(__name__)
 

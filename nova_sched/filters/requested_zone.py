@@ -17,7 +17,7 @@ from nova_sched.conf import CONF
 from nova_sched.filters import Filter, reasons
 from nova_sched.state.facts import LASTING
 from nova_sched.state.host_aggregate import zones
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 
 class RequestedZone(Filter):

@@ -23,7 +23,7 @@ from oslo_utils import strutils
 from nova_sched.hardware.numa.topology import ISOLATE, REQUIRE
 from nova_sched.hardware.pci import requests_of
 from nova_sched.state.fields import extra_specs, image_properties, read, thread_policy
-from nova_sched.suggestion import closest
+from nova_sched.words import closest
 
 HYPERTHREADING = 'HW_CPU_HYPERTHREADING'
 OWNER = 'OWNER_NOVA'  # of each provider that nova-compute makes

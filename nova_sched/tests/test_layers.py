@@ -39,7 +39,7 @@ FLOORS = [
     {'claim', 'logs'},
     {'hardware'},
     {'words', 'urls'},
-    {'conf', 'suggestion', 'heat'},  # heat, an extension: it runs where Heat is
+    {'conf', 'heat'},  # heat, an extension: it runs where Heat is
     {'measures', 'tracing', 'files'},
     {'extension'},
     {'errors'},

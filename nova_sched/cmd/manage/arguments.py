@@ -17,7 +17,7 @@ import json
 import sys
 
 from nova_sched import errors, words
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
 MAX_S = 10**9  # three decades; a thread may wait as long

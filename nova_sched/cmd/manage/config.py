@@ -34,7 +34,7 @@ from nova_sched.db import address, clock, schema, transactions
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.engine import catalog
-from nova_sched.suggestion import question
+from nova_sched.words import question
 
 LOG = logging.getLogger(__name__)
 

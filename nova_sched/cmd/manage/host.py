@@ -22,7 +22,7 @@ from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage import claim, output, rows, store, tables
 from nova_sched.cmd.manage.arguments import option
 from nova_sched.conf.cluster import READ_FROM_NOVA, SET_BY_NOVA, reads_nova
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 REMOVED_BY_NOVA = (
     f"{READ_FROM_NOVA}: Nova's API removes a compute service and its compute nodes (openstack "

@@ -21,7 +21,7 @@ import sys
 
 from nova_sched import errors, words
 from nova_sched.cmd.manage import tables
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 FORMULA = re.compile(r'[=@\t]|[+-](?![\d.]+\Z|\Z)')
 TABLE, JSON, YAML, CSV, VALUE = FORMATS = ('table', 'json', 'yaml', 'csv', 'value')

@@ -31,7 +31,7 @@ from nova_sched.groups.template.values import ROOT, Allowance
 from nova_sched.state.groups import KEY
 from nova_sched.state.host_aggregate import zones
 from nova_sched.state.traits import suggested
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 MAX_SOURCE = 2**20  # characters of a template and of all data sent with it, as JSON
 MAX_DEFINITION = 2**23  # characters of a definition: a short template may repeat a long hint

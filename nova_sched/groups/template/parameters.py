@@ -23,7 +23,7 @@ import regex
 from nova_sched import errors
 from nova_sched.groups.template import values
 from nova_sched.groups.template.values import number_fault, to_plain
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 MATCHES_S = 0.2  # for all patterns of one template, because a pattern can take very long to match
 MAX_PATTERN = 255

@@ -18,7 +18,7 @@ from collections.abc import Collection
 from nova_sched.groups.template.functions import condition
 from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.values import Value
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 FIELDS = (
     'type',

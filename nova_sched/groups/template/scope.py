@@ -26,7 +26,7 @@ from nova_sched.groups.template.values import (
     text_fault,
     to_plain,
 )
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 MAX_STEPS = 300_000  # of work per template; a member takes some tens
 MAX_AMOUNT = 2**31 - 1  # Nova's limit for amounts in flavors

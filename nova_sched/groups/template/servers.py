@@ -23,7 +23,7 @@ from nova_sched.groups.template import source
 from nova_sched.groups.template.resources import SERVER_GROUP_TYPE
 from nova_sched.groups.template.scope import Scope
 from nova_sched.groups.template.values import Reference, Value, from_plain
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 # Name in a template -> name in a flavor. Some fields may also have the names that nova_sched's
 # objects use.

@@ -9,16 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What a UUID, a name and a symbol from the wire look like."""
+"""Words from outside: what a UUID, a name and a symbol look like, and what may have been meant."""
 
 import pytest
 
 from nova_sched import errors, objects, words
+from nova_sched.tests.rows import each
+from nova_sched.words import question, suggestion
 
 UUID = '9c2d4f7e-0000-4000-8000-00000000abcd'
 
 
-@pytest.mark.parametrize(
+@each(
     'value, good',
     [
         pytest.param(UUID, True, id='as Nova writes it'),
@@ -43,7 +45,7 @@ def test_uuid(value, good):
             words.uuid(value, 'here')
 
 
-@pytest.mark.parametrize(
+@each(
     'value, good',
     [
         pytest.param(1, True, id='the least'),
@@ -116,7 +118,7 @@ def test_a_moment_of_a_message():
         objects.from_primitive(sent)
 
 
-@pytest.mark.parametrize(
+@each(
     'value, good',
     [
         pytest.param('cmp-1.example.org', True, id='a host'),
@@ -142,7 +144,7 @@ def test_name(value, good):
             words.name(value, 'here')
 
 
-@pytest.mark.parametrize(
+@each(
     'value, good',
     [
         pytest.param('two\nlines', True, id='two lines'),
@@ -156,7 +158,7 @@ def test_text(value, good):
     assert words.is_text(value) is good
 
 
-@pytest.mark.parametrize(
+@each(
     'value, good',
     [
         pytest.param('HW_CPU_X86_AVX2', True, id='a trait'),
@@ -200,7 +202,7 @@ def test_what_is_invisible_is_in_no_name():
     assert odd == []
 
 
-@pytest.mark.parametrize(
+@each(
     'value, shown',
     [
         pytest.param('x', "'x'", id='text'),
@@ -215,7 +217,7 @@ def test_short(value, shown):
     assert words.short(value) == shown
 
 
-@pytest.mark.parametrize(
+@each(
     'value',
     [
         pytest.param(None, id='null'),
@@ -234,7 +236,7 @@ def nested(levels):
     return made
 
 
-@pytest.mark.parametrize(
+@each(
     'value, why',
     [
         pytest.param(objects.Flavor(), 'here: a Flavor is not a plain value', id='an object'),
@@ -256,7 +258,7 @@ def test_not_plain(value, why):
     assert len(str(refused.value)) < 400
 
 
-@pytest.mark.parametrize(
+@each(
     'value, where',
     [
         pytest.param({'a': ['ok', 'nul\0']}, 'message.a', id='NUL'),
@@ -275,10 +277,35 @@ def test_text_inside(value, where):
     assert len(str(refused.value)) < 400
 
 
-@pytest.mark.parametrize(
-    'value', ['nul\0', None, 7, {'a': 'größe\n\U0001f600 \\x00 \\ud800'}, [b'\0']], ids=repr
-)
+@each('value', ['nul\0', None, 7, {'a': 'größe\n\U0001f600 \\x00 \\ud800'}, [b'\0']], ids=repr)
 def test_sound_text(value):
     """A text by itself is for those who know what it is; a backslash is a character like
     others."""
     assert words.check_text(value) is None
+
+
+@each(
+    'word, found',
+    [
+        pytest.param('cuont', 'did you mean count?', id='near'),
+        pytest.param('elephant', '', id='far'),
+    ],
+)
+def test_the_nearest_word(word, found):
+    assert question(word, ['count', 'room']) == found
+    assert suggestion(word, ['count', 'room']) == (f'; {found}' if found else '')
+
+
+def test_it_may_have_to_be_closer():
+    assert question('cuont', ['count'], 0.95) == ''
+
+
+def test_a_few_short_names_are_compared():
+    """A comparison takes long, and tenants choose the names."""
+    long = 'x' * 41
+    assert question(long, [long + 'y', long]) == ''
+    assert question('cuont', [long * 1000, 'count']) == 'did you mean count?'
+    others = [f'{number:05}' for number in range(200)]
+    assert question('cuont', [*others[:90], 'count']) == 'did you mean count?'
+    assert question('cuont', ['a', *['far too long'] * 500, 'count']) == 'did you mean count?'
+    assert question('cuont', [*others, 'count']) == ''

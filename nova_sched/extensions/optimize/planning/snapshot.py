@@ -27,7 +27,7 @@ from nova_sched.state.facts import HostFacts
 from nova_sched.state.host_aggregate import ZONE_KEY, zones
 from nova_sched.state.report import DISABLED_TRAIT
 from nova_sched.state.request import Request
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 SERVERS = 'servers'  # a column: how many more servers the rules on their number allow
 MAX_SERVERS = 4095  # servers more that are counted on one host

@@ -26,7 +26,7 @@ have, and the moves themselves.
 import dataclasses
 
 from nova_sched import errors, words
-from nova_sched.suggestion import suggestion
+from nova_sched.words import suggestion
 
 EMPTY, DRAIN, FIT, SPREAD = GOALS = ('empty', 'drain', 'fit', 'spread')
 SEARCH_S, MAX_SEARCH_S = 60, 600  # that a thorough plan takes: usually, and at most
