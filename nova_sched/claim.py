@@ -56,16 +56,13 @@ class Resizing:
 
     @property
     def together(self):
-        """Returns the resources for both sizes. Only one size runs at a time, but the old disk is
+        """Return the resources for both sizes. Only one size runs at a time, but the old disk is
         kept until the resize is settled."""
-        names = dict.fromkeys((*self.old, *self.new))
-        return {
-            name: self._both(name, self.old.get(name, 0), self.new.get(name, 0)) for name in names
-        }
-
-    @staticmethod
-    def _both(name, old, new):
-        return old + new if name == DISK_GB else max(old, new)
+        amounts = {}
+        for name in (*self.old, *self.new):
+            old, new = self.old.get(name, 0), self.new.get(name, 0)
+            amounts[name] = old + new if name == DISK_GB else max(old, new)
+        return amounts
 
     def to_json(self):
         parts = self.parts and self.parts.to_json()
@@ -74,7 +71,7 @@ class Resizing:
 
     @classmethod
     def from_json(cls, text):
-        """Reads the text that ``to_json`` wrote."""
+        """Read the text that ``to_json`` wrote."""
         plain = json.loads(text)
         parts = plain['parts'] and HardwareAllocation.from_json(plain['parts'])
         return cls(plain['old'], plain['new'], parts, plain.get('uuid'))
@@ -127,12 +124,12 @@ class Claim:
 
     @property
     def key(self):
-        """Returns consumer and node: one consumer holds at most one claim on one node."""
+        """Return consumer and node: one consumer holds at most one claim on one node."""
         return self.consumer_uuid, self.node_uuid
 
     @property
     def expected_end_s(self):
-        """Returns ``ends_s``; inf: not known."""
+        """Return ``ends_s``; inf: not known."""
         return math.inf if self.ends_s is None else self.ends_s
 
     @property
@@ -141,50 +138,50 @@ class Claim:
 
     @property
     def is_provisional(self):
-        """Returns whether it may be taken back: it is not confirmed, or a resize of it is open."""
+        """Return whether it may be taken back: it is not confirmed, or a resize of it is open."""
         return self.resizing is not None or self.state != CONFIRMED
 
     @property
     def is_open(self):
-        """Returns whether it is of a move or a resize that is not settled."""
+        """Return whether it is of a move or a resize that is not settled."""
         return bool(self.move or self.resizing)
 
     @property
     def name(self):
-        """Returns the UUID by which calls name the claim: that of its open resize, or its own."""
+        """Return the UUID by which calls name the claim: that of its open resize, or its own."""
         return (self.resizing and self.resizing.uuid) or self.uuid
 
     def order(self):
-        """Returns a key that orders the claims of one consumer by age. The time decides only where
+        """Return a key that orders the claims of one consumer by age. The time decides only where
         an older release made them."""
         return self.number, self.created_s
 
     def has_uuid(self, uuid):
-        """Returns whether a UUID identifies this claim or its open resize."""
+        """Return whether a UUID identifies this claim or its open resize."""
         return uuid in (self.uuid, self.name)
 
     @property
     def keeps_source(self):
-        """Returns whether the source node keeps its claim regardless of its reports."""
+        """Return whether the source node keeps its claim regardless of its reports."""
         return self.move in KEEPING_THE_SOURCE
 
     @property
     def uncounted(self):
-        """Returns the hardware allocations that the usage in the node's report does not
+        """Return the hardware allocations that the usage in the node's report does not
         include."""
         new = self.resizing.parts if self.resizing else None
         return tuple(parts for parts in (None if self.counted else self.parts, new) if parts)
 
     @property
     def all_parts(self):
-        """Returns all hardware allocations: the old one, and the new one of a resize in place."""
+        """Return all hardware allocations: the old one, and the new one of a resize in place."""
         new = self.resizing.parts if self.resizing else None
         return tuple(parts for parts in (self.parts, new) if parts)
 
     # State transitions.
 
     def stamped(self, before, now_s, generation, number=0):
-        """Returns the claim as the store keeps it from ``now_s`` on, replacing the claim
+        """Return the claim as the store keeps it from ``now_s`` on, replacing the claim
         ``before`` (None: no claim). ``generation`` is the one that its node gets now. A new claim
         gets this number."""
         if before is not None and before.has_uuid(self.uuid):
@@ -201,7 +198,7 @@ class Claim:
         return Claim(*values)
 
     def spared(self, watched_s, now_s):
-        """Returns the claim with the time left from ``now_s`` on that it had when it was last
+        """Return the claim with the time left from ``now_s`` on that it had when it was last
         changed, or, if the clock had jumped by then, at ``watched_s``."""
         left_s = self.expires_s - self.changed_s
         if left_s <= 0:
@@ -209,7 +206,7 @@ class Claim:
         return dataclasses.replace(self, expires_s=now_s + left_s)
 
     def merged_with(self, later):
-        """Returns this claim merged with a later claim of the same consumer on the same node.
+        """Return this claim merged with a later claim of the same consumer on the same node.
 
         A pending claim is replaced. A confirmed claim is resized, unless it has that size, or gets
         it by the open resize, which is given more time. The same claim again can change only its
@@ -231,7 +228,7 @@ class Claim:
         return dataclasses.replace(regrouped, resources=both, resizing=resizing, **times)
 
     def resources_while(self, new):
-        """Returns what a confirmed claim holds while it is resized to ``new``, amounts by class.
+        """Return what a confirmed claim holds while it is resized to ``new``, amounts by class.
 
         An open resize may have been settled with either size, and nobody has said so yet: until
         the later one is settled, the claim holds no less than before.
@@ -243,7 +240,7 @@ class Claim:
         return both | {name: max(amount, both.get(name, 0)) for name, amount in held}
 
     def is_for(self, later):
-        """Returns whether this pending claim is what a later one of the same consumer on the same
+        """Return whether this pending claim is what a later one of the same consumer on the same
         node asks for.
 
         The same request may have picked other CPUs or devices. A late request for a host does not
@@ -258,14 +255,14 @@ class Claim:
         )
 
     def asked_by(self, request_id):
-        """Returns the claim as one that this request asks for, too. It then belongs to no single
+        """Return the claim as one that this request asks for, too. It then belongs to no single
         request, so that a late call of the other request does not end it."""
         if self.request_id == request_id is not None:
             return self
         return dataclasses.replace(self, request_id=None)
 
     def in_group_of(self, other):
-        """Returns the claim with the other claim's position in a group, if that has one."""
+        """Return the claim with the other claim's position in a group, if that has one."""
         names = 'top_group', 'member', 'fences'
         if other.top_group is None or all(
             getattr(self, name) == getattr(other, name) for name in names
@@ -274,14 +271,14 @@ class Claim:
         return dataclasses.replace(self, **{name: getattr(other, name) for name in names})
 
     def confirmed(self):
-        """Returns the claim confirmed: the node has the consumer. A move or a resize stays open
+        """Return the claim confirmed: the node has the consumer. A move or a resize stays open
         until it is settled."""
         if self.is_confirmed and not self.awaited:
             return self
         return dataclasses.replace(self, state=CONFIRMED, expires_s=None)
 
     def finished(self):
-        """Returns the claim after the move or resize is settled, with the new size.
+        """Return the claim after the move or resize is settled, with the new size.
 
         A resize gives the claim its UUID: the call that has settled it may be repeated.
         """
@@ -293,13 +290,13 @@ class Claim:
         return dataclasses.replace(done, uuid=self.name, counted=False, **sizes)
 
     def reverted(self):
-        """Returns the claim after the resize is reverted: with the old size."""
+        """Return the claim after the resize is reverted: with the old size."""
         return dataclasses.replace(
             self, resources=self.resizing.old, resizing=None, expires_s=None
         )
 
     def renewed(self, now_s, lifetime_s, generation):
-        """Returns the claim with ``lifetime_s`` seconds left (None: it never expires); None unless
+        """Return the claim with ``lifetime_s`` seconds left (None: it never expires); None unless
         it is pending, or is being resized. ``generation`` is the one that its node gets now."""
         if not (self.resizing or self.state == PENDING):
             return None
@@ -307,23 +304,23 @@ class Claim:
         return dataclasses.replace(self, expires_s=until_s, changed_s=now_s, changed_at=generation)
 
     def returning(self, until_s):
-        """Returns the claim on the source of a move when the other node does not have the consumer
+        """Return the claim on the source of a move when the other node does not have the consumer
         any more: it may be on its way back."""
         return self if self.is_provisional else dataclasses.replace(self, expires_s=until_s)
 
     @property
     def awaited(self):
-        """Returns whether the consumer may be on its way back to this node, which has not listed
+        """Return whether the consumer may be on its way back to this node, which has not listed
         it since."""
         return not self.is_provisional and self.expires_s is not None
 
     def overdue(self, now_s):
-        """Returns whether the claim has waited too long by this time, and that is not noted."""
+        """Return whether the claim has waited too long by this time, and that is not noted."""
         is_over = self.expires_s is not None and self.expires_s <= now_s
         return is_over and not self.is_given_up
 
     def expired(self):
-        """Returns the claim after it has waited too long; None: it ends. A resize in place stays
+        """Return the claim after it has waited too long; None: it ends. A resize in place stays
         open until it is evident which size runs."""
         if not self.is_confirmed:
             return None
@@ -331,7 +328,7 @@ class Claim:
 
     @property
     def is_given_up(self):
-        """Returns whether a resize in place was not settled in time."""
+        """Return whether a resize in place was not settled in time."""
         return self.resizing is not None and self.expires_s == 0.0
 
 

@@ -195,7 +195,7 @@ class TemplateError(Invalid):
 
     @property
     def fault(self):
-        """Returns the place in the text, and why, without the word template."""
+        """Return the place in the text, and why, without the word template."""
         place = self.where if self.line is None else f'line {self.line}, column {self.column}'
         return f'{place}: {self.why}'
 

@@ -131,7 +131,7 @@ class MinuteCounts:
         self._read, self._before, self._since_s = read, dict(read()), now_s
 
     def take(self, now_s: float) -> dict[str, int] | None:
-        """Returns what was counted since the last minute that was taken, by name.
+        """Return what was counted since the last minute that was taken, by name.
 
         None before the minute is over.
         """
@@ -144,5 +144,5 @@ class MinuteCounts:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the message of an error, without the remote traceback that a bus may append."""
+    """Return the message of an error, without the remote traceback that a bus may append."""
     return str(error).partition('\n')[0]

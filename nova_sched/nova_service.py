@@ -41,7 +41,7 @@ MARGIN_S = 10.0  # between the last moment of a write and the check of its claim
 
 
 def check(conf):
-    """Checks the options of a scheduler that reads from Nova. Raises BadConfig."""
+    """Check the options of a scheduler that reads from Nova. Raises BadConfig."""
     if not conf.api_database.connection:
         why = "it is not set, but [cluster] source is nova: copy it from Nova's nova.conf"
         raise errors.BadConfig('[api_database] connection', why)
@@ -103,7 +103,7 @@ class NovaReader:
         self.mirror = self._candidates = self._scheduler = None
 
     def before_refusal(self, requests, refusal):
-        """Read what has changed in Nova and Placement before requests are refused. Returns the
+        """Read what has changed in Nova and Placement before requests are refused. Return the
         requests as they are to be decided again."""
         if self.mirror is None:
             return requests
@@ -144,7 +144,7 @@ class NovaReader:
         ).read()
 
     def _steps(self):
-        """Returns what is done after each poll: see MirrorHooks."""
+        """Return what is done after each poll: see MirrorHooks."""
         return {}
 
     def stop(self):

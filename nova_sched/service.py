@@ -97,7 +97,7 @@ def settings(conf):
 
 
 def rules(conf):
-    """Builds the enabled filters and weighers again. Raises UnknownRule."""
+    """Build the enabled filters and weighers again. Raises UnknownRule."""
     wanted = conf.filter_scheduler
     return catalog.Rules(
         always=catalog.always(),
@@ -109,7 +109,7 @@ def rules(conf):
 
 
 def announced(chosen):
-    """Logs the names of these rules, and returns them."""
+    """Log the names of these rules, and returns them."""
     LOG.info(
         'Deciding by %s; weighing by %s',
         ', '.join(rule.name for rule in chosen.filters),
@@ -119,7 +119,7 @@ def announced(chosen):
 
 
 def database(conf):
-    """Returns an engine on a database of the right schema. Raises StoreUnavailable or BadConfig.
+    """Return an engine on a database of the right schema. Raises StoreUnavailable or BadConfig.
 
     The embedded SQLite file is upgraded to the right schema here. For other databases the operator
     does that.
@@ -135,7 +135,7 @@ def database(conf):
 
 
 def shared(conf):
-    """Returns the database that the schedulers share, or None for a store in memory. Raises
+    """Return the database that the schedulers share, or None for a store in memory. Raises
     StoreUnavailable or BadConfig."""
     return None if conf.claims.store == 'memory' else database(conf)
 
@@ -219,7 +219,7 @@ def once_available(work, conf, leaving):
     """Run a step that needs the database. While the database does not answer, log that each
     minute and retry until the process stops.
 
-    Returns None if the process stopped before.
+    Return None if the process stopped before.
     """
     logged, due_s = None, 0.0
     while not leaving.is_set():
@@ -296,7 +296,15 @@ class SchedulerService(oslo_service.ServiceBase):
         with self._lock:
             if self._leaving.is_set():  # while it read Nova
                 return
-            self._server = self._new_server()
+            self._server = servers.server(
+                self._bus,
+                self._conf.host,
+                self._endpoints(),
+                serializer=SchedulerSerializer(),
+                pauses=self.scheduler.pauses,
+                is_direct=is_direct(self._conf, self._bus),
+                loop=self.scheduler.loop,
+            )
         self._server.start()
         if self._leaving.is_set():  # while it connected
             return
@@ -304,17 +312,6 @@ class SchedulerService(oslo_service.ServiceBase):
         LOG.info('Scheduling on host %s', self._conf.host)
         if self._is_reloaded:  # since the rules were built
             self.reset()
-
-    def _new_server(self):
-        return servers.server(
-            self._bus,
-            self._conf.host,
-            self._endpoints(),
-            serializer=SchedulerSerializer(),
-            pauses=self.scheduler.pauses,
-            is_direct=is_direct(self._conf, self._bus),
-            loop=self.scheduler.loop,
-        )
 
     def _endpoints(self):
         """What the server calls. Starts the thread that sends notifications, and those of

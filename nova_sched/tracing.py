@@ -94,12 +94,12 @@ class Trace:
         future.add_done_callback(lambda done: self.end(done.exception()))
 
     def again(self) -> 'Trace':
-        """Returns another trace for the same caller, whose request is handled once more."""
+        """Return another trace for the same caller, whose request is handled once more."""
         return Trace(self.name, self.parent or self.place, self._sink)
 
     @property
     def place(self) -> Parent:
-        """Returns what a trace of another process continues."""
+        """Return what a trace of another process continues."""
         return Parent(self.trace_id, self.span_id)
 
 
@@ -189,5 +189,5 @@ def _of_osprofiler(profiled: Mapping[str, Any]) -> Parent | None:
 
 
 def new_id(bits: int) -> int:
-    """Returns a new id of a trace (128 bits) or a span (64)."""
+    """Return a new id of a trace (128 bits) or a span (64)."""
     return random.getrandbits(bits) or 1

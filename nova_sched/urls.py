@@ -20,7 +20,7 @@ SECRET_OPTION = re.compile(r'([?&][^=&]*pass[^=&]*=)[^&]*', re.IGNORECASE)
 
 
 def shown(url: str) -> str:
-    """Returns a URL for output: without its passwords, also if a character in one is not escaped.
+    """Return a URL for output: without its passwords, also if a character in one is not escaped.
 
     Between the scheme and the last @, all but the first user may be part of a password.
     """

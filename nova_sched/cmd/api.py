@@ -43,11 +43,11 @@ def main():
 
 
 def _run():
-    from nova_sched import extension, service
+    from nova_sched import extension, rpc, service
     from nova_sched.cmd import metrics_export, monitor, startup, trace_export
     from nova_sched.conf.metrics_export import API
 
-    manager = monitor.Systemd()
+    systemd = monitor.Systemd()
     conf = startup.configure()
     check_address(conf)
     with contextlib.ExitStack() as stack:
@@ -65,21 +65,14 @@ def _run():
         export.begin()
         stack.callback(trace_export.begin(conf, API))
         served = server(conf, everything(conf, bus))
-        until_told(served, _monitored(served, bus, manager).stopping)
+        # Tell systemd whether this server answers.
+        heartbeats = monitor.ApiHeartbeats(served.bind_addr, lambda: rpc.try_once(bus))
+        if systemd.is_there:
+            heartbeats.start()
+        api_monitor = monitor.Monitor(systemd, heartbeats, 1)
+        api_monitor.start()
+        until_told(served, api_monitor.stopping)
         LOG.info('Stopped')
-
-
-def _monitored(served, bus, systemd):
-    """A monitor that tells systemd whether this server answers."""
-    from nova_sched import rpc
-    from nova_sched.cmd import monitor
-
-    heartbeats = monitor.ApiHeartbeats(served.bind_addr, lambda: rpc.try_once(bus))
-    if systemd.is_there:
-        heartbeats.start()
-    api_monitor = monitor.Monitor(systemd, heartbeats, 1)
-    api_monitor.start()
-    return api_monitor
 
 
 def check_address(conf):
@@ -107,19 +100,6 @@ def everything(conf, bus):
     from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
     from nova_sched import extension
-    from nova_sched.api import app
-
-    api = _api(conf, bus)
-    more = extension.united('applications', api)
-    for path in [path for path in more if OWN_PATHS.match(path)]:
-        LOG.error('An extension cannot serve %s, which is a path of the API', path)
-        del more[path]
-    rest = app.make(api)
-    return DispatcherMiddleware(rest, more) if more else rest
-
-
-def _api(conf, bus):
-    """An Api over the services on this bus."""
     from nova_sched.api import app, health
     from nova_sched.api.limits import Limits
     from nova_sched.api.policies import AccessPolicy
@@ -142,7 +122,14 @@ def _api(conf, bus):
         # as long as a command.
         return store.ready(conf, DatabaseLimits.of(conf.database_limits))
 
-    return app.Api(conf, limits, AccessPolicy(conf), client_of, probe_of, database, is_alone(conf))
+    policy = AccessPolicy(conf)
+    api = app.Api(conf, limits, policy, client_of, probe_of, database, is_alone(conf))
+    applications = extension.united('applications', api)
+    for path in [path for path in applications if OWN_PATHS.match(path)]:
+        LOG.error('An extension cannot serve %s, which is a path of the API', path)
+        del applications[path]
+    rest = app.make(api)
+    return DispatcherMiddleware(rest, applications) if applications else rest
 
 
 def is_alone(conf):

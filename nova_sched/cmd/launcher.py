@@ -33,7 +33,7 @@ SETTLE_S = 1.0  # by then, no thread works with a value that it read before a re
 
 
 def run(conf, service, daemon, workers=1, check=None):
-    """Run a daemon until it is told to end. Returns its exit status.
+    """Run a daemon until it is told to end. Return its exit status.
 
     ``daemon`` is its name in the options of metrics. Raises BadConfig if these cannot be served.
 
@@ -54,22 +54,19 @@ def run(conf, service, daemon, workers=1, check=None):
         supervised = SupervisedService(service, heartbeats, monitor, begin)
         base.set_service_defaults(conf)
         monitor.start()
-        return _run(conf, options, supervised, workers, monitor)
+        if backend.get_backend_type() == backend.BackendType.EVENTLET:
+            launched = oslo_service.launch(options, supervised, workers, restart_method='mutate')
+            return launched.wait()
+        manager = cotyledon.ServiceManager(
+            graceful_shutdown_timeout=conf.graceful_shutdown_timeout,
+            mp_context=multiprocessing.get_context('fork'),
+        )
+        oslo_config_glue.link(manager, options, 'mutate')
+        manager.register_hooks(on_terminate=monitor.stopping)
+        manager.add(Worker, workers, args=(options, supervised))
+        return manager.run()
     finally:
         export.end()
-
-
-def _run(conf, options, supervised, workers, monitor):
-    if backend.get_backend_type() == backend.BackendType.EVENTLET:
-        return oslo_service.launch(options, supervised, workers, restart_method='mutate').wait()
-    manager = cotyledon.ServiceManager(
-        graceful_shutdown_timeout=conf.graceful_shutdown_timeout,
-        mp_context=multiprocessing.get_context('fork'),
-    )
-    oslo_config_glue.link(manager, options, 'mutate')
-    manager.register_hooks(on_terminate=monitor.stopping)
-    manager.add(Worker, workers, args=(options, supervised))
-    return manager.run()
 
 
 class AnnouncedOptions(Reloadable):

@@ -17,6 +17,7 @@ for one that stands still. The sums keep the counts of a process that has ended.
 """
 
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -108,15 +109,12 @@ class Collector:
                 plain = json.loads(path.read_text())
                 if is_alive:
                     processes.append(plain)
-                else:
-                    self._add_ended(plain)
-                    path.unlink()
+                    continue
+                for measure in self._measures:
+                    if measure.kind != GAUGE:
+                        _add(self._ended.setdefault(measure.name, {}), measure, plain)
+                path.unlink()
         return sorted(processes, key=lambda plain: plain['time'])
-
-    def _add_ended(self, plain):
-        for measure in self._measures:
-            if measure.kind != GAUGE:
-                _add(self._ended.setdefault(measure.name, {}), measure, plain)
 
     def _family(self, measure, processes):
         sums = dict(self._ended.get(measure.name, {}))
@@ -125,7 +123,10 @@ class Collector:
         family = FAMILIES[measure.kind](measure.name, measure.text, labels=measure.labels)
         for labels, value in sorted(sums.items()):
             if measure.kind == HISTOGRAM:
-                family.add_metric(labels, _buckets(measure.bounds, value), value[-1])
+                *counts, total = value
+                bounds = (*map(str, measure.bounds), '+Inf')
+                cumulative = zip(bounds, itertools.accumulate(counts), strict=True)
+                family.add_metric(labels, list(cumulative), total)
             else:
                 family.add_metric(labels, value)
         return family
@@ -147,15 +148,6 @@ def _add(sums, measure, plain):
             sums[labels] = [own + other for own, other in zip(before, value, strict=True)]
         else:
             sums[labels] = before + value
-
-
-def _buckets(bounds, value):
-    """Cumulative counts by upper bound, as texts."""
-    total, buckets = 0, []
-    for bound, count in zip((*map(str, bounds), '+Inf'), value[:-1], strict=True):
-        total += count
-        buckets.append((bound, total))
-    return buckets
 
 
 class Export:

@@ -48,7 +48,7 @@ class Monitor:
         self._problem, self._clock = problem, clock
         self._pid = os.getpid()
         self._is_ready = self._is_reloading = self._is_stopping = self._is_silent = False
-        self._told, self._due_s = None, 0.0
+        self._last_status, self._due_s = None, 0.0
 
     def start(self):
         if not self._systemd.is_there:
@@ -92,23 +92,15 @@ class Monitor:
         was_ready = self._is_ready and not self._is_reloading
         self._is_ready = self._is_ready or ready == self._count
         self._is_reloading = self._is_reloading and not self._heartbeats.is_reloaded
-        if not self._is_ready or self._is_reloading:
-            self._tell_status(f'{ready} of {self._count} workers ready')
-        elif not was_ready:
-            self._told = self._status(ready)
-            self._systemd.ready(self._told)
-        else:
-            self._tell_status(self._status(ready))
-
-    def _status(self, ready):
-        problem = self._problem()
-        words = f'The configuration is not reloaded: {problem}' if problem else ''
-        return '; '.join(filter(None, [f'{ready} of {self._count} workers ready', words]))
-
-    def _tell_status(self, text):
-        if text != self._told:
-            self._told = text
-            self._systemd.status(text)
+        is_ready = self._is_ready and not self._is_reloading
+        status = f'{ready} of {self._count} workers ready'
+        if is_ready and (problem := self._problem()):
+            status += f'; The configuration is not reloaded: {problem}'
+        if is_ready and not was_ready:
+            self._systemd.ready(status)
+        elif status != self._last_status:
+            self._systemd.status(status)
+        self._last_status = status
 
     def _speaks_for_all(self, watchdog_s):
         silence_s = self._heartbeats.silence_s

@@ -36,7 +36,7 @@ POOL = 'sqlalchemy.pool.impl.QueuePool'  # logs what happens to connections of d
 
 
 def configure(argv=None, **kwargs):
-    """Read the configuration and start logging. Returns CONF. Raises BadConfig or cfg.Error."""
+    """Read the configuration and start logging. Return CONF. Raises BadConfig or cfg.Error."""
     from oslo_log import log  # late: commands need ``guarded`` only
 
     from nova_sched.cmd import log_format
@@ -57,7 +57,7 @@ def configure(argv=None, **kwargs):
 
 
 def check(conf):
-    """Checks the configuration before a process starts. Raises BadConfig or cfg.Error."""
+    """Check the configuration before a process starts. Raises BadConfig or cfg.Error."""
     from nova_sched import service
     from nova_sched.rpc import event_notifications
 
@@ -150,7 +150,7 @@ class Reloadable:
         return getattr(self._conf, name)
 
     def mutate_config_files(self):
-        """Apply the options that may change, unless a value is not valid. Returns the changed
+        """Apply the options that may change, unless a value is not valid. Return the changed
         options."""
         fresh = cfg.ConfigOpts()
         for module in options.MODULES:

@@ -133,7 +133,7 @@ def check(conf):
 def begin(conf, daemon):
     """Send the traces of this process, if they are wanted. Called after the fork.
 
-    Returns a function that sends the last ones, when the process ends.
+    Return a function that sends the last ones, when the process ends.
     """
     if not conf.tracing.enabled:
         return lambda: None

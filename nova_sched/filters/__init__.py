@@ -66,11 +66,11 @@ class Filter:
         return type(self).__name__
 
     def mask(self, hosts, request):
-        """Returns a bool for each row: whether the host may take the request; True: no opinion."""
+        """Return a bool for each row: whether the host may take the request; True: no opinion."""
         raise NotImplementedError
 
     def depends_on(self, request):
-        """Returns the hashable inputs of the verdict in addition to the lasting facts of hosts;
+        """Return the hashable inputs of the verdict in addition to the lasting facts of hosts;
         None: there are more inputs.
 
         While lasting facts stay, an equal value means an equal mask, which is then cached
@@ -82,23 +82,23 @@ class Filter:
         return tuple([fact_of(request, name) for name in self.request_facts])
 
     def gives(self, hosts, resource_class, units):
-        """Returns which rows give a consumer that many units of a class; for ``by_class``.
+        """Return which rows give a consumer that many units of a class; for ``by_class``.
 
         ``units`` is a number, or for a single row an array of them.
         """
         raise NotImplementedError
 
     def until_s(self, hosts):
-        """Returns the time from which on the verdict on each row may be another one, if no fact
+        """Return the time from which on the verdict on each row may be another one, if no fact
         of the row changes before; for ``follows_time``. In seconds since the epoch; inf: never."""
         return np.full(hosts.rows, math.inf)
 
     def host_facts_for(self, request):
-        """Returns the facts of hosts that the verdict on this request depends on."""
+        """Return the facts of hosts that the verdict on this request depends on."""
         return self.host_facts if self.depends_on(request) is None else LASTING
 
     def request_facts_for(self, hosts, request):
-        """Returns the facts of this request that the verdict on these hosts depends on.
+        """Return the facts of this request that the verdict on these hosts depends on.
 
         A rule overrides this if it reads less on some hosts. Requests with equal facts, as
         returned for one of them, have equal verdicts.
@@ -106,7 +106,7 @@ class Filter:
         return self.request_facts
 
     def why(self, hosts, request, rows):
-        """Returns a text for operators on why the rule refused these rows; of several rows, the
+        """Return a text for operators on why the rule refused these rows; of several rows, the
         nearest miss.
 
         The text has no host names, because callers read it with [explain] tell_callers = all.
@@ -115,15 +115,15 @@ class Filter:
         return ''
 
     def nearest(self, hosts, request, rows):
-        """Returns the row that came nearest to passing; None if the rule cannot compare rows."""
+        """Return the row that came nearest to passing; None if the rule cannot compare rows."""
 
     def limits(self, hosts, request, row):
-        """Returns the limits that the compute node of a chosen row checks again: SchedulerLimits'
+        """Return the limits that the compute node of a chosen row checks again: SchedulerLimits'
         fields, by name."""
         return {}
 
     def judge(self, hosts, request, rows):
-        """Returns the mask of the surviving rows. A rule that must read each row separately
+        """Return the mask of the surviving rows. A rule that must read each row separately
         overrides this."""
         verdict = self.mask(hosts, request)
         return verdict if verdict is True else verdict[rows]
@@ -131,7 +131,7 @@ class Filter:
     # Nova's filter interface.
 
     def host_passes(self, host_state, filter_properties):
-        """Returns whether one Nova-like host state passes for a RequestSpec."""
+        """Return whether one Nova-like host state passes for a RequestSpec."""
         return bool(np.all(self.mask(OneHost(host_state), SpecRequest(filter_properties))))
 
     def _filter_one(self, obj, spec_obj):
@@ -140,13 +140,13 @@ class Filter:
         return self.host_passes(obj, spec_obj)
 
     def filter_all(self, filter_obj_list, spec_obj):
-        """Returns the host states that pass."""
+        """Return the host states that pass."""
         return (
             host_state for host_state in filter_obj_list if self._filter_one(host_state, spec_obj)
         )
 
     def run_filter_for_index(self, index):
-        """Returns whether the rule runs for the instance at this index of a request."""
+        """Return whether the rule runs for the instance at this index of a request."""
         return not (self.run_filter_once_per_request and index > 0)
 
 

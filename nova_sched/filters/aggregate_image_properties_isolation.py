@@ -19,7 +19,7 @@ from nova_sched.state.host_aggregate import values
 
 
 def isolating(request):
-    """Returns the image properties, as text, that aggregates may be restricted to: all that are
+    """Return the image properties, as text, that aggregates may be restricted to: all that are
     set, except off and 0."""
     options = CONF.filter_scheduler
     namespace = options.aggregate_image_properties_isolation_namespace
@@ -69,5 +69,5 @@ class AggregateImagePropertiesIsolation(Filter):
 
 
 def admits(name, text):
-    """Returns whether a host's aggregates accept images with that property."""
+    """Return whether a host's aggregates accept images with that property."""
     return lambda aggregates: text in (values(aggregates, name) or {text})

@@ -32,12 +32,12 @@ class AggregateSpec(NamedTuple):
     text: str
 
     def met_by(self, aggregates):
-        """Returns whether any value in a host's aggregates meets the condition."""
+        """Return whether any value in a host's aggregates meets the condition."""
         return any(matches(value, self.text, self.spec) for value in values(aggregates, self.key))
 
 
 def wanted(request):
-    """Yields the extra specs about aggregates: of the scope `aggregate_instance_extra_specs`, or
+    """Yield the extra specs about aggregates: of the scope `aggregate_instance_extra_specs`, or
     without a scope."""
     for spec, text in request.extra_specs.items():
         scope, colon, key = spec.partition(':')
@@ -81,7 +81,7 @@ class AggregateInstanceExtraSpecsFilter(Filter):
 
 
 def _there(condition, aggregates, slots):
-    """Returns the values that the aggregates of the refused hosts have instead."""
+    """Return the values that the aggregates of the refused hosts have instead."""
     present = {value for some in aggregates.distinct(slots) if not condition.met_by(some)
                for value in values(some, condition.key)}  # fmt: skip
     return f'aggregates have {listed(present)}' if present else 'no aggregate has it'

@@ -20,7 +20,7 @@ PREFIX = 'filter_tenant_id'
 
 
 def tenants(aggregates):
-    """Returns the projects that a host's aggregates are restricted to; empty: all projects."""
+    """Return the projects that a host's aggregates are restricted to; empty: all projects."""
     return {project for aggregate in aggregates for key, text in aggregate.metadata.items()
             if key.startswith(PREFIX) for project in split(text)}  # fmt: skip
 

@@ -71,7 +71,7 @@ class ChildProviders(Filter):
         return bool(request.groups) or not hosts.child_classes.isdisjoint(request.resource_classes)
 
     def _takes(self, hosts, request, provider_request, rows):
-        """Returns which rows can meet the request: by their devices, by the node itself, or by
+        """Return which rows can meet the request: by their devices, by the node itself, or by
         both together."""
         if any(group.in_tree for group in provider_request.groups):
             return self._opened(hosts, request, provider_request, rows)
@@ -94,7 +94,7 @@ class ChildProviders(Filter):
         return fits
 
     def _opened(self, hosts, request, provider_request, rows):
-        """Returns the same for nodes that are examined one by one, with what the node itself
+        """Return the same for nodes that are examined one by one, with what the node itself
         has."""
         question = (
             self.name,
@@ -114,14 +114,14 @@ class ChildProviders(Filter):
 
 
 def _any_of(question, names, rows):
-    """Returns which of the rows satisfy the predicate for at least one of the names."""
+    """Return which of the rows satisfy the predicate for at least one of the names."""
     return np.logical_or.reduce(
         [question(name)[rows] for name in names] or [np.zeros(len(rows), dtype=bool)]
     )
 
 
 def _unlike(hosts, request, rows):
-    """Returns one row of those with equal devices, where these alone decide; and the other
+    """Return one row of those with equal devices, where these alone decide; and the other
     rows."""
     if not hosts.child_classes.isdisjoint(request.resource_classes) or any(
         group.in_tree for group in request.groups
@@ -136,7 +136,7 @@ def _unlike(hosts, request, rows):
 
 
 def _alike(hosts, request, rows):
-    """Yields sets of rows that need the same from child providers: (positions among the rows, the
+    """Yield sets of rows that need the same from child providers: (positions among the rows, the
     request)."""
     loose = [name for name in request.resources if name in hosts.child_classes]
     columns = [~hosts.has_class(name)[rows] & hosts.has_below(name)[rows] for name in loose]
@@ -161,7 +161,7 @@ def _alike(hosts, request, rows):
 
 
 def _node_takes(hosts, request, provider_request):
-    """Returns the nodes that meet every group themselves; only valid for nodes without devices."""
+    """Return the nodes that meet every group themselves; only valid for nodes without devices."""
     if provider_request.isolate and len(provider_request.groups) > 1:
         return hosts.everywhere(False)
     sums, fits = collections.Counter(request.resources), hosts.everywhere(True)

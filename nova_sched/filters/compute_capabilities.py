@@ -43,13 +43,13 @@ class Capability(NamedTuple):
     scoped: bool
 
     def met_by(self, value):
-        """Returns whether the value at the path inside an attribute meets the condition."""
+        """Return whether the value at the path inside an attribute meets the condition."""
         actual = walk(value, self.path)
         return actual is not None and matches(str(actual), self.text, self.key)
 
 
 def capabilities(extra_specs):
-    """Yields the extra specs that may be about the host: of the scope `capabilities`, or without a
+    """Yield the extra specs that may be about the host: of the scope `capabilities`, or without a
     scope."""
     specs = dict(extra_specs)
     if ADDRESS_BITS in specs:
@@ -63,7 +63,7 @@ def capabilities(extra_specs):
 
 
 def walk(value, path):
-    """Returns the value at a path, step by step; intermediate text is JSON. None: a step does not
+    """Return the value at a path, step by step; intermediate text is JSON. None: a step does not
     exist."""
     for step in path:
         if isinstance(value, str):

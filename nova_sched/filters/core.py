@@ -27,7 +27,7 @@ class CoreFilter(Filter):
     request_facts = ('vcpus',)
 
     def ratio(self, hosts):
-        """Returns the allocation ratio of each row."""
+        """Return the allocation ratio of each row."""
         return hosts.cpu_allocation_ratio
 
     def mask(self, hosts, request):

@@ -32,7 +32,7 @@ class DiskFilter(Filter):
     request_facts = ('root_gb', 'ephemeral_gb', 'swap_mb', 'is_bfv')
 
     def ratio(self, hosts):
-        """Returns the allocation ratio of each row."""
+        """Return the allocation ratio of each row."""
         return hosts.disk_allocation_ratio
 
     def mask(self, hosts, request):
@@ -49,7 +49,7 @@ class DiskFilter(Filter):
         return reasons.nearest(rows, self._dimension(hosts, request, rows))
 
     def _dimension(self, hosts, request, rows):
-        """Returns in GiB: the requested disk, the free disk of the rows, and their total disk."""
+        """Return in GiB: the requested disk, the free disk of the rows, and their total disk."""
         total = hosts.total_usable_disk_gb[rows]
         used = total - hosts.free_disk_mb[rows] / 1024
         return asked_mb(request) / 1024, total * self.ratio(hosts)[rows] - used, total

@@ -48,7 +48,7 @@ OPERATORS = frozenset([*NUMBERS, *TEXTS, ALL, ANY])
 
 
 def matches(value, text, key):
-    """Returns whether a host's value (text, or None for no value) meets the condition ``text`` of
+    """Return whether a host's value (text, or None for no value) meets the condition ``text`` of
     the extra spec ``key``.
 
     A value that is not a number never meets a numeric condition. Raises InvalidRequest for an

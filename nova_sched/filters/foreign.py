@@ -53,7 +53,7 @@ class ForeignFilter(Filter):
 
 
 def adopt(plugin):
-    """Returns a filter of this project unchanged, and a filter that was written for Nova
+    """Return a filter of this project unchanged, and a filter that was written for Nova
     wrapped."""
     rule = plugin() if inspect.isclass(plugin) else plugin
     return rule if isinstance(rule, Filter) else ForeignFilter(rule)

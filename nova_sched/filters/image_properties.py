@@ -34,24 +34,24 @@ READ = (*WORDS, 'img_hv_requested_version', 'hw_maxphysaddr_bits')
 
 
 def wanted(properties):
-    """Returns the values that one triple (architecture, hypervisor type, VM mode) of the host must
+    """Return the values that one triple (architecture, hypervisor type, VM mode) of the host must
     contain."""
     effective = {
         'hw_architecture': CONF.filter_scheduler.image_properties_default_architecture,
         **properties,
     }
-    return {_canonical(name, effective[name]) for name in WORDS if effective.get(name)}
-
-
-def _canonical(name, word):
-    try:
-        return WORDS[name].coerce(None, name, word)
-    except ValueError as error:
-        raise errors.InvalidRequest(f'image property {name}', str(error)) from None
+    words = set()
+    for name, field in WORDS.items():
+        if effective.get(name):
+            try:
+                words.add(field.coerce(None, name, effective[name]))
+            except ValueError as error:
+                raise errors.InvalidRequest(f'image property {name}', str(error)) from None
+    return words
 
 
 def _satisfying(column, text):
-    """Returns which versions (2001000 is 2.1.0; 0 is unknown and passes) satisfy a text like
+    """Return which versions (2001000 is 2.1.0; 0 is unknown and passes) satisfy a text like
     `>=2.0, <3.0`."""
     try:
         predicate = versionutils.VersionPredicate(text)
@@ -68,7 +68,7 @@ def _satisfying(column, text):
 
 
 def _reaches(cpu_info, bits):
-    """Returns whether guests may have physical addresses of that many bits; true if the host does
+    """Return whether guests may have physical addresses of that many bits; true if the host does
     not report it."""
     reported = walk(cpu_info, ('maxphysaddr', 'bits'))
     return not isinstance(reported, int) or reported >= bits
@@ -132,7 +132,7 @@ class ImagePropertiesFilter(Filter):
 
 
 def _supported(hosts, rows):
-    """Returns the guests that the hosts support instead."""
+    """Return the guests that the hosts support instead."""
     triples = {triple for slot in set(hosts.supported_instances[rows].tolist())
                for triple in hosts.interned['supported_instances'].values[slot] or ()}  # fmt: skip
     if not triples:

@@ -50,14 +50,14 @@ FORMATS = frozenset('AKI AMI ARI ISO PLOOP QCOW2 RAW VDI VHD VHDX VMDK'.split())
 
 
 def of_format(disk_format):
-    """Returns the trait of hosts that can run images of a disk format; None: the format has no
+    """Return the trait of hosts that can run images of a disk format; None: the format has no
     trait."""
     word = (disk_format or '').upper()
     return f'COMPUTE_IMAGE_TYPE_{word}' if word in FORMATS else None
 
 
 def of_properties(properties):
-    """Returns the traits that an image's properties require of a host; none if one property is
+    """Return the traits that an image's properties require of a host; none if one property is
     unknown."""
     traits = set()
     for name, (prefix, words) in OF_PROPERTIES.items():
@@ -70,7 +70,7 @@ def of_properties(properties):
 
 
 def mask(hosts, traits):
-    """Returns which rows have all of the traits."""
+    """Return which rows have all of the traits."""
     fits = True
     for trait in traits:
         fits = fits & hosts.has_trait(trait)
@@ -78,6 +78,6 @@ def mask(hosts, traits):
 
 
 def why(hosts, traits, rows):
-    """Returns a text with the traits that the rows lack."""
+    """Return a text with the traits that the rows lack."""
     missing = [trait for trait in sorted(traits) if not hosts.has_trait(trait)[rows].all()]
     return f'{"the host lacks" if len(rows) == 1 else "these hosts lack"} {", ".join(missing)}'

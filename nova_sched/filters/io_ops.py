@@ -19,7 +19,7 @@ from nova_sched.state.facts import HostFacts
 
 
 def least_over(rows, column, limit):
-    """Returns the row that is nearest to being below its limit, its value, and the limit."""
+    """Return the row that is nearest to being below its limit, its value, and the limit."""
     limits = np.broadcast_to(limit, column.shape)[rows]
     at = int((column[rows] - limits).argmin())
     return rows[at], int(column[rows[at]]), int(limits[at])
@@ -34,7 +34,7 @@ class IoOpsFilter(Filter):
     request_facts = ()
 
     def limit(self, hosts):
-        """Returns the limit that a host must stay below: one number, or one for each row."""
+        """Return the limit that a host must stay below: one number, or one for each row."""
         return CONF.filter_scheduler.max_io_ops_per_host
 
     def mask(self, hosts, request):

@@ -51,7 +51,7 @@ class IsolatedAggregates(Filter):
 
 
 def kept_for(aggregates):
-    """Returns the traits that these aggregates are reserved for."""
+    """Return the traits that these aggregates are reserved for."""
     pairs = (pair for aggregate in aggregates for pair in aggregate.metadata.items())
     return {
         key.removeprefix(PREFIX)
@@ -61,6 +61,6 @@ def kept_for(aggregates):
 
 
 def all_required(request):
-    """Returns every trait that the request requires of some provider."""
+    """Return every trait that the request requires of some provider."""
     threads = {HYPERTHREADING} if request.sibling_threads else set()
     return request.required_traits.union(threads, *(group.required for group in request.groups))

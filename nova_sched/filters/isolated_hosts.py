@@ -18,7 +18,7 @@ from nova_sched.state.facts import LASTING
 
 
 def isolated(request):
-    """Returns whether the image is one of isolated_images; false for a request without an
+    """Return whether the image is one of isolated_images; false for a request without an
     image."""
     return request.image_id in CONF.filter_scheduler.isolated_images
 

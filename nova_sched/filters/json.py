@@ -39,7 +39,7 @@ class Column(NamedTuple):
 
 
 def _compared(relation):
-    """Returns a function: whether the first value has the relation to each of the remaining ones;
+    """Return a function: whether the first value has the relation to each of the remaining ones;
     false if there are none."""
 
     def holds(values):
@@ -67,7 +67,7 @@ def _refusal(why):
 
 
 def read(text):
-    """Returns the query as plain values; empty if there is none. Raises InvalidRequest."""
+    """Return the query as plain values; empty if there is none. Raises InvalidRequest."""
     try:
         query = json.loads(text) if text else []
     except (TypeError, ValueError, RecursionError) as error:
@@ -87,14 +87,14 @@ class Judgement:
         self._known: dict[str, Column] = {}
 
     def holds(self, query):
-        """Returns a bool for each row. A list is true if any element is true. Raises
+        """Return a bool for each row. A list is true if any element is true. Raises
         InvalidRequest."""
         return self._rows(
             self._apply, query, lambda value: any(value) if isinstance(value, list) else value
         )
 
     def holds_within(self, term):
-        """Returns the same for a term of an `and`, which is true if it has no value."""
+        """Return the same for a term of an `and`, which is true if it has no value."""
         return self._rows(self._column, term, lambda value: value is None or bool(value))
 
     def _rows(self, judge, term, truth):
@@ -117,17 +117,14 @@ class Judgement:
             return self._apply(term)
         if isinstance(term, str) and term.startswith('$'):
             if term not in self._known:
-                self._known[term] = self._attribute(term)
+                # `$name`, or `$name.key` if the attribute is a mapping.
+                name, *path = term[1:].split('.')
+                values, places = self._hosts.values(name)
+                for key in path:
+                    values = [_part(value, key, term) for value in values]
+                self._known[term] = Column(values, places)
             return self._known[term]
         return Column([None if term == '' else term])
-
-    def _attribute(self, term):
-        """Returns the column of `$name`, or of `$name.key` if the attribute is a mapping."""
-        name, *path = term[1:].split('.')
-        values, places = self._hosts.values(name)
-        for key in path:
-            values = [_part(value, key, term) for value in values]
-        return Column(values, places)
 
     def _apply(self, query):
         if not query:
@@ -143,7 +140,7 @@ class Judgement:
         return self._judged(OPERATORS[name], columns)
 
     def _judged(self, rule, columns):
-        """Returns the rule's results: over the values of the one column that varies, or over rows
+        """Return the rule's results: over the values of the one column that varies, or over rows
         if several do."""
         varying = {id(column): column for column in columns if column.places is not None}
         if not varying:
@@ -179,7 +176,7 @@ def _spread(column, by_row):
 
 
 def _joined(columns, want_all):
-    """Returns whether all of the columns, or any, are true; a term without a value is ignored."""
+    """Return whether all of the columns, or any, are true; a term without a value is ignored."""
     truths = []
     for values, places in columns:
         truth = np.array(
@@ -230,7 +227,7 @@ class JsonFilter(Filter):
 
 
 def _attributes(term):
-    """Returns the names of attributes in a term."""
+    """Return the names of attributes in a term."""
     if isinstance(term, str) and term.startswith('$'):
         yield term[1:].partition('.')[0]
     for part in term if isinstance(term, list) else ():
@@ -238,7 +235,7 @@ def _attributes(term):
 
 
 def _range(hosts, names, rows):
-    """Returns the range of the rows' values as text, if the condition is about one numeric
+    """Return the range of the rows' values as text, if the condition is about one numeric
     attribute."""
     if len(names) != 1 or not names <= NUMBERS:
         return ''

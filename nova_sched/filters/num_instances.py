@@ -25,7 +25,7 @@ class NumInstancesFilter(Filter):
     request_facts = ()
 
     def limit(self, hosts):
-        """Returns the limit that a host must stay below: one number, or one for each row."""
+        """Return the limit that a host must stay below: one number, or one for each row."""
         return CONF.filter_scheduler.max_instances_per_host
 
     def mask(self, hosts, request):

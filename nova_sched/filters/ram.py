@@ -25,7 +25,7 @@ class RamFilter(Filter):
     request_facts = ('memory_mb',)
 
     def ratio(self, hosts):
-        """Returns the allocation ratio of each row."""
+        """Return the allocation ratio of each row."""
         return hosts.ram_allocation_ratio
 
     def mask(self, hosts, request):

@@ -23,40 +23,42 @@ NEVER = 1e6  # more than any shortage of a host
 
 
 def count(number, word):
-    """Returns `1 host`, `2 hosts`."""
+    """Return `1 host`, `2 hosts`."""
     return f'{number} {word}' if number == 1 else f'{number} {word}s'
 
 
 def listed(words, most=MAX_LISTED):
-    """Returns the items in order, shortened if there are many: `a, b and 7 more`."""
+    """Return the items in order, shortened if there are many: `a, b and 7 more`."""
     words = sorted(words)
     rest = len(words) - most
     return ', '.join(words) if rest <= 0 else f'{", ".join(words[:most])} and {rest} more'
 
 
 def causes(total, counted):
-    """Returns how many of ``total`` hosts have each cause: `2 are disabled, 1 is forced down`.
+    """Return how many of ``total`` hosts have each cause: `2 are disabled, 1 is forced down`.
 
     ``counted`` has (number of hosts, cause) in order. A cause that all hosts share has no number.
     """
-    return ', '.join(_cause(number, total, cause) for number, cause in counted if number)
-
-
-def _cause(number, total, cause):
-    if number == total:
-        return f'it is {cause}' if total == 1 else f'all are {cause}'
-    return f'1 is {cause}' if number == 1 else f'{number} are {cause}'
+    texts = []
+    for number, cause in counted:
+        if not number:
+            continue
+        if number == total:
+            texts.append(f'it is {cause}' if total == 1 else f'all are {cause}')
+        else:
+            texts.append(f'{number} {"is" if number == 1 else "are"} {cause}')
+    return ', '.join(texts)
 
 
 def amount(resource_class, number):
-    """Returns `16384 MiB of memory`, `2 vCPUs`, `1 CUSTOM_GPU`."""
+    """Return `16384 MiB of memory`, `2 vCPUs`, `1 CUSTOM_GPU`."""
     if resource_class in (VCPU, PCPU):
         return count(number, UNITS[resource_class])
     return f'{number} {UNITS.get(resource_class, resource_class)}'
 
 
 def short(text, wanted, free, largest, of=''):
-    """Returns the requested amount (``text``; ``wanted`` as a number), and the amount of the
+    """Return the requested amount (``text``; ``wanted`` as a number), and the amount of the
     nearest host.
 
     ``free`` is the free amount of each refused host, ``largest`` the most that it ever gives to
@@ -64,11 +66,11 @@ def short(text, wanted, free, largest, of=''):
     """
     able = largest >= wanted
     if not able.any():
-        return f'{text} asked, {_one("largest", free, of)} {_figure(largest.max())} in all'
-    return f'{text} asked, {_one("best", free, of)} {_figure(free[able].max())} free'
+        return f'{text} asked, {_holder("largest", free, of)} {_figure(largest.max())} in all'
+    return f'{text} asked, {_holder("best", free, of)} {_figure(free[able].max())} free'
 
 
-def _one(superlative, column, of):
+def _holder(superlative, column, of):
     if of:
         return f'{of} has' if len(column) == 1 else f'the {superlative} of {of} has'
     return 'the host has' if len(column) == 1 else f'the {superlative} host has'
@@ -79,7 +81,7 @@ def _figure(value):
 
 
 def nearest(rows, *dimensions):
-    """Returns the row with the smallest shortage, relative to the request. Each dimension has
+    """Return the row with the smallest shortage, relative to the request. Each dimension has
     (asked, free, largest).
 
     Rows that could never give that much to one instance rank behind those that are full now.

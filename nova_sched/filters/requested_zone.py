@@ -46,7 +46,7 @@ class RequestedZone(Filter):
 
 
 def outside(hosts, zone, rows):
-    """Returns a text with the zones of the rows."""
+    """Return a text with the zones of the rows."""
     default = CONF.default_availability_zone
     _, firsts = np.unique(hosts.aggregate_set[rows], return_index=True)
     aggregates = (hosts.aggregates.of(hosts.nodes[row].host) for row in rows[firsts].tolist())

@@ -73,7 +73,7 @@ class RequiredTraits(Filter):
 
     @staticmethod
     def _asked(hosts, request):
-        """Yields each trait, the verdict on it, and the rows that meet it."""
+        """Yield each trait, the verdict on it, and the rows that meet it."""
         below = _devices_count(hosts, request) if request.required_traits else False
         for trait in sorted(request.required_traits):
             has = hosts.has_trait(trait)
@@ -96,7 +96,7 @@ class RequiredTraits(Filter):
 
 
 def _devices_count(hosts, request):
-    """Returns the rows where only a device can give some resource class; False if there are
+    """Return the rows where only a device can give some resource class; False if there are
     none."""
     rows, others = False, request.resource_classes - OF_EVERY_NODE
     for name in others and others & hosts.child_classes:
@@ -105,7 +105,7 @@ def _devices_count(hosts, request):
 
 
 def _elsewhere(hosts, trait, has, rows):
-    """Returns how many of all hosts have the trait; for a single host, that it lacks it. A trait
+    """Return how many of all hosts have the trait; for a single host, that it lacks it. A trait
     that none has may be misspelled."""
     number = np.count_nonzero(has)
     unknown = '' if number else suggested(trait, hosts.trait_names())

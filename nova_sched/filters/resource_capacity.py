@@ -64,7 +64,7 @@ class ResourceCapacity(Filter):
 
     @staticmethod
     def _short(hosts, dimension, some):
-        """Returns the reason for one dimension, over the rows that lack it; ``some``: other rows
+        """Return the reason for one dimension, over the rows that lack it; ``some``: other rows
         lack something else."""
         name, wanted, rows = dimension
         text, column = reasons.amount(name, wanted), hosts.resources.get(name)
@@ -94,19 +94,19 @@ class ResourceCapacity(Filter):
 
 
 def _or_below(hosts, name, fits):
-    """Returns these rows, and those where only devices have the class."""
+    """Return these rows, and those where only devices have the class."""
     if name not in hosts.child_classes:
         return fits
     return fits | (~hosts.has_class(name) & hosts.has_below(name))
 
 
 def _may_share(request):
-    """Returns whether shared CPUs may replace dedicated ones on hosts without a separate set."""
+    """Return whether shared CPUs may replace dedicated ones on hosts without a separate set."""
     return request.fallback_vcpus and not CONF.workarounds.disable_fallback_pcpu_query
 
 
 def _dimension(hosts, request, name, rows):
-    """Returns the actual shortage: class, amount, rows."""
+    """Return the actual shortage: class, amount, rows."""
     if name == PCPU and _may_share(request):
         sharing = rows[~hosts.has_class(PCPU)[rows]]
         if len(sharing) == len(rows):

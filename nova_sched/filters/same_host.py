@@ -18,7 +18,7 @@ from nova_sched.state.facts import HostFacts
 
 
 def uuids(hint):
-    """Returns the instances that a hint names: one, or a list; an empty hint names none."""
+    """Return the instances that a hint names: one, or a list; an empty hint names none."""
     return [hint] if hint and isinstance(hint, str) else list(hint or ())
 
 

@@ -22,7 +22,7 @@ NEAR, SIZE = 'build_near_host_ip', 'cidr'
 
 
 def network(request):
-    """Returns the network of the addresses that are near enough; None: any. Raises
+    """Return the network of the addresses that are near enough; None: any. Raises
     InvalidRequest."""
     near, size = request.hint(NEAR), request.hint(SIZE, '/24')
     if not near:
@@ -39,7 +39,7 @@ def network(request):
 
 
 def _at_fault(near, size):
-    """Returns the error that names the invalid one of the two hints."""
+    """Return the error that names the invalid one of the two hints."""
     try:
         ipaddress.ip_address(near)
     except ValueError:
@@ -53,7 +53,7 @@ def _at_fault(near, size):
 
 @functools.lru_cache(maxsize=2**17)  # hosts keep their addresses between requests
 def address(text):
-    """Returns the IP version and the address as a number; (0, 0) for an invalid address."""
+    """Return the IP version and the address as a number; (0, 0) for an invalid address."""
     try:
         parsed = ipaddress.ip_address(text)
     except ValueError:
@@ -62,7 +62,7 @@ def address(text):
 
 
 def holds(network):
-    """Returns whether an address, as text, is in the network: a fast test for many addresses."""
+    """Return whether an address, as text, is in the network: a fast test for many addresses."""
     mask, start = int(network.netmask), int(network.network_address)
 
     def inside(host_ip):

@@ -60,7 +60,7 @@ class TenantAggregates(Filter):
 
 
 def is_of(project, aggregate):
-    """Returns whether the aggregate belongs to the project."""
+    """Return whether the aggregate belongs to the project."""
     return any(
         key.startswith(PREFIX) and text == project for key, text in aggregate.metadata.items()
     )

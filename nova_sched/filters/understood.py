@@ -26,7 +26,8 @@ class Understood(Filter):
     request_facts = ('unsupported', 'groups', 'group_policy')
 
     def mask(self, hosts, request):
-        return hosts.everywhere(False) if request.unsupported or lacks_policy(request) else True
+        lacks_policy = len(request.groups) > 1 and request.group_policy is None
+        return hosts.everywhere(False) if request.unsupported or lacks_policy else True
 
     def why(self, hosts, request, rows):
         if request.unsupported:
@@ -37,8 +38,3 @@ class Understood(Filter):
         return (
             f'the request has {count} groups of resources, but no group_policy (none or isolate)'
         )
-
-
-def lacks_policy(request):
-    """Returns whether the request fails to state that its groups may share a provider."""
-    return len(request.groups) > 1 and request.group_policy is None

@@ -78,7 +78,7 @@ class Steps:
 
 
 def read(thing: Any, name: str, default: Any = None) -> Any:
-    """Returns an attribute, or the default if it is missing, None or unset (versioned objects
+    """Return an attribute, or the default if it is missing, None or unset (versioned objects
     raise when an unset field is read)."""
     try:
         value = getattr(thing, name)

@@ -38,7 +38,7 @@ class HardwareRequest:
 
     @functools.cached_property
     def key(self) -> str:
-        """Returns a key that is equal for requests that fit on the same hosts."""
+        """Return a key that is equal for requests that fit on the same hosts."""
         devices = [
             (
                 request.count,
@@ -71,7 +71,7 @@ class HardwareAllocation:
 
     @classmethod
     def from_json(cls, text: str) -> 'HardwareAllocation':
-        """Reads the text that ``to_json`` wrote. Raises MalformedObject."""
+        """Read the text that ``to_json`` wrote. Raises MalformedObject."""
         with wire.reading('HardwareAllocation'):
             plain = json.loads(text)
             devices = (
@@ -122,7 +122,7 @@ class Machine:
         cpu_ratio: float = 1.0,
         ram_ratio: float = 1.0,
     ) -> 'Machine':
-        """Reads the objects that a ComputeNode carries as text. Raises MalformedObject."""
+        """Read the objects that a ComputeNode carries as text. Raises MalformedObject."""
         return cls(
             numa.HostTopology.from_json(topology) if topology else None,
             pci.pools_from_json(pools) if pools else (),
@@ -131,7 +131,7 @@ class Machine:
         )
 
     def may_take(self, pieces: HardwareRequest) -> bool:
-        """Returns False if a few summary figures show that the request cannot fit. True is
+        """Return False if a few summary figures show that the request cannot fit. True is
         inconclusive."""
         guest, summary = pieces.guest, self._summary
         return guest is None or (summary is not None and summary.may_take(guest))
@@ -139,7 +139,7 @@ class Machine:
     def has_devices(
         self, pieces: HardwareRequest, provider_mapping: Mapping | None = None
     ) -> bool:
-        """Returns whether enough devices of the right kinds are free, in any NUMA cell."""
+        """Return whether enough devices of the right kinds are free, in any NUMA cell."""
         return not pieces.requests or (
             bool(self.pools)
             and pci.supports(self.pools, pieces.requests, provider_mapping=provider_mapping)
@@ -152,7 +152,7 @@ class Machine:
         provider_mapping: Mapping | None = None,
         shared: Steps | None = None,
     ) -> HardwareAllocation | None:
-        """Returns the hardware allocation for the guest; None if it does not fit.
+        """Return the hardware allocation for the guest; None if it does not fit.
 
         ``packing`` prefers fuller cells; ``provider_mapping``: see ``pci.PciRequest``; ``shared``:
         the steps of all machines that the guest is tried on; raises Undecided if too few of them
@@ -176,20 +176,20 @@ class Machine:
         )
 
     def why_not(self, pieces: HardwareRequest, packing: bool = False) -> str:
-        """Returns why the guest does not fit, with figures; empty if it fits."""
+        """Return why the guest does not fit, with figures; empty if it fits."""
         if short := self.why_not_devices(pieces):
             return short
         missed = self.miss(pieces, packing)
         return missed.why if missed else ''
 
     def why_not_devices(self, pieces: HardwareRequest) -> str:
-        """Returns which devices are short, regardless of their NUMA cell; empty if none is."""
+        """Return which devices are short, regardless of their NUMA cell; empty if none is."""
         return pci.why_not(self.pools, pieces.requests)
 
     def miss(
         self, pieces: HardwareRequest, packing: bool = False, steps: Steps | None = None
     ) -> numa.NumaMiss | None:
-        """Returns why the guest does not fit into the cells, comparable between nodes; None if it
+        """Return why the guest does not fit into the cells, comparable between nodes; None if it
         fits. ``steps`` are those of its searches."""
         if pieces.guest is None:
             return None
@@ -199,12 +199,12 @@ class Machine:
         return numa.miss(self.topology, pieces.guest, self.limits(pieces), wanted, packing, steps)
 
     def limits(self, pieces: HardwareRequest) -> numa.NumaLimits:
-        """Returns the allocation ratios of the cells, and the networks that must be near the
+        """Return the allocation ratios of the cells, and the networks that must be near the
         guest."""
         return numa.NumaLimits(self.cpu_ratio, self.ram_ratio, pieces.physnets, pieces.tunneled)
 
     def hold(self, parts: HardwareAllocation) -> 'Machine':
-        """Returns the machine without the hardware that the allocation holds.
+        """Return the machine without the hardware that the allocation holds.
 
         Hardware that another claim holds too is counted once. Two schedulers may learn late of
         each other's claims. A node may also have given a guest other hardware than was claimed for
@@ -218,7 +218,7 @@ class Machine:
         return dataclasses.replace(self, topology=topology, pools=pools)
 
     def let_go(self, parts: HardwareAllocation) -> 'Machine':
-        """Returns the machine with the allocated hardware free again. Raises Overdrawn if it was
+        """Return the machine with the allocated hardware free again. Raises Overdrawn if it was
         not held."""
         topology = self.topology
         if parts.cells is not None and topology is not None:

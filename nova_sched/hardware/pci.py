@@ -32,7 +32,7 @@ _YES = frozenset(['1', 'on', 't', 'true', 'y', 'yes'])
 
 
 def is_yes(text: Any) -> bool:
-    """Returns whether a tag's text means yes; no tag means no."""
+    """Return whether a tag's text means yes; no tag means no."""
     return text is not None and str(text).strip().lower() in _YES
 
 
@@ -65,19 +65,19 @@ class PciPool:
 
     @functools.cached_property
     def remote_managed(self) -> bool:
-        """Returns whether a SmartNIC controls them; only requests that ask for such devices get
+        """Return whether a SmartNIC controls them; only requests that ask for such devices get
         one."""
         return is_yes(self.tags.get('remote_managed'))
 
     @property
     def managed(self) -> bool:
-        """Returns whether the hypervisor changes their driver for the guest; true unless
+        """Return whether the hypervisor changes their driver for the guest; true unless
         configured otherwise."""
         return is_yes(self.tags.get('managed') or 'yes')
 
     @property
     def live_migratable(self) -> bool:
-        """Returns whether a running guest with such a device can be migrated."""
+        """Return whether a running guest with such a device can be migrated."""
         return is_yes(self.tags.get('live_migratable'))
 
     @property
@@ -90,23 +90,23 @@ class PciPool:
 
     @property
     def rp_uuid(self) -> str | None:
-        """Returns the resource provider that represents them in Placement."""
+        """Return the resource provider that represents them in Placement."""
         return self.tags.get('rp_uuid')
 
     @functools.cached_property
     def facts(self) -> dict[str, str]:
-        """Returns the attributes that a request may name; values in lower case, because case is
+        """Return the attributes that a request may name; values in lower case, because case is
         ignored."""
         known = {**self.tags, 'vendor_id': self.vendor_id, 'product_id': self.product_id}
         return {name: str(value).lower() for name, value in known.items() if value is not None}
 
     def is_like(self, other: 'PciPool') -> bool:
-        """Returns a key that is equal for the same kind of devices, regardless of their number."""
+        """Return a key that is equal for the same kind of devices, regardless of their number."""
         return dataclasses.replace(self, count=other.count) == other
 
     @classmethod
     def of(cls, pool: Any) -> 'PciPool':
-        """Reads any object with PciDevicePool's attributes, which may be unset, or a flat mapping.
+        """Read any object with PciDevicePool's attributes, which may be unset, or a flat mapping.
 
         The mapping is the form of a pool in Nova's statistics, with tags next to the other keys.
         """
@@ -124,7 +124,7 @@ class PciPool:
 
     @classmethod
     def from_primitive(cls, primitive: Mapping[str, Any]) -> 'PciPool':
-        """Reads a PciDevicePool object as plain values. Errors in it raise unconverted
+        """Read a PciDevicePool object as plain values. Errors in it raise unconverted
         exceptions."""
         data = wire.data(primitive, 'PciDevicePool')
         node = data.get('numa_node')
@@ -137,25 +137,25 @@ class PciPool:
         )
 
     def to_primitive(self) -> dict[str, Any]:
-        """Returns a PciDevicePool object."""
+        """Return a PciDevicePool object."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return wire.primitive('PciDevicePool', '1.1', {**fields, 'tags': dict(self.tags)})
 
 
 def pools_of(pools: Iterable[Any] | None) -> tuple[PciPool, ...]:
-    """Reads a PciDevicePoolList or any equivalent container; None holds nothing."""
+    """Read a PciDevicePoolList or any equivalent container; None holds nothing."""
     return tuple(map(PciPool.of, pools or ()))
 
 
 def pools_from_json(text: str) -> tuple[PciPool, ...]:
-    """Reads a PciDevicePoolList object as text. Raises MalformedObject."""
+    """Read a PciDevicePoolList object as text. Raises MalformedObject."""
     with wire.reading('PciDevicePoolList'):
         listed = wire.data(json.loads(text), 'PciDevicePoolList')['objects']
         return tuple(map(PciPool.from_primitive, listed))
 
 
 def pools_to_json(pools: Iterable[PciPool]) -> str:
-    """Returns the PciDevicePoolList object as text, without the empty pools, as a node reports
+    """Return the PciDevicePoolList object as text, without the empty pools, as a node reports
     it."""
     objects = [pool.to_primitive() for pool in pools if pool.count]
     return json.dumps(wire.primitive('PciDevicePoolList', '1.1', {'objects': objects}))
@@ -185,13 +185,13 @@ class PciRequest:
 
     @property
     def name(self) -> str:
-        """Returns the name for texts: that of the flavor's alias, or the port's UUID."""
+        """Return the name for texts: that of the flavor's alias, or the port's UUID."""
         name = self.alias_name or self.requester_id or self.request_id or 'PCI request'
         return name[:MAX_NAME]
 
     @functools.cached_property
     def alternatives(self) -> tuple[dict[str, str | None], ...]:
-        """Returns the part of the spec that is about devices, values in lower case."""
+        """Return the part of the spec that is about devices, values in lower case."""
         return tuple(
             {
                 name: value and value.lower()
@@ -203,7 +203,7 @@ class PciRequest:
 
     @functools.cached_property
     def dev_types(self) -> frozenset[str | None]:
-        """Returns the device types that it names."""
+        """Return the device types that it names."""
         return frozenset(device_spec.get('dev_type') for device_spec in self.spec)
 
     @functools.cached_property
@@ -212,13 +212,13 @@ class PciRequest:
 
     @functools.cached_property
     def live_migratable(self) -> bool:
-        """Returns whether it needs devices with which a running guest can be migrated."""
+        """Return whether it needs devices with which a running guest can be migrated."""
         return bool(self.spec) and all(
             is_yes(device_spec.get('live_migratable')) for device_spec in self.spec
         )
 
     def providers(self, mapping: Mapping[str, Sequence[str]] | None) -> list[str]:
-        """Returns the resource providers that were allocated for it, one per device; none: any
+        """Return the resource providers that were allocated for it, one per device; none: any
         device qualifies.
 
         ``mapping`` is that of the allocation candidate, from requester to providers. Without one,
@@ -241,7 +241,7 @@ class PciRequest:
 
     @classmethod
     def of(cls, request: Any) -> 'PciRequest':
-        """Reads any object with InstancePCIRequest's attributes, which may be unset."""
+        """Read any object with InstancePCIRequest's attributes, which may be unset."""
         return cls(
             count=read(request, 'count', 0),
             spec=tuple(map(dict, read(request, 'spec', ()))),
@@ -253,7 +253,7 @@ class PciRequest:
 
 
 def requests_of(requests: Any) -> tuple[PciRequest, ...]:
-    """Reads any object with InstancePCIRequests' attributes; None asks for nothing."""
+    """Read any object with InstancePCIRequests' attributes; None asks for nothing."""
     return tuple(map(PciRequest.of, read(requests, 'requests', ())))
 
 
@@ -277,7 +277,7 @@ class WantedDevices:
     provider_mapping: Mapped = None
 
     def devices_in(self, cell: int) -> int:
-        """Returns the number of free devices of any kind in one cell."""
+        """Return the number of free devices of any kind in one cell."""
         return sum(pool.count for pool in self.pools if pool.numa_node == cell)
 
     def why_not(self, cells: Cells, host: HostTopology) -> str:
@@ -291,7 +291,7 @@ def supports(
     host: HostTopology | None = None,
     provider_mapping: Mapped = None,
 ) -> bool:
-    """Returns whether there are devices for all requests.
+    """Return whether there are devices for all requests.
 
     ``cells``: ids of the guest's host cells, for the NUMA policies; none: the policies are
     ignored. ``host`` knows which other cells are on their sockets. ``provider_mapping``: see
@@ -307,7 +307,7 @@ def why_not(
     host: HostTopology | None = None,
     provider_mapping: Mapped = None,
 ) -> str:
-    """Returns what is short, in text and figures; empty if nothing is. Arguments as for
+    """Return what is short, in text and figures; empty if nothing is. Arguments as for
     ``supports``."""
     try:
         take(pools, requests, cells, host, provider_mapping)
@@ -323,7 +323,7 @@ def take(
     host: HostTopology | None = None,
     provider_mapping: Mapped = None,
 ) -> tuple[tuple[PciPool, ...], tuple[TakenDevice, ...]]:
-    """Returns the pools without the devices, and the devices. Raises Overdrawn. Arguments as for
+    """Return the pools without the devices, and the devices. Raises Overdrawn. Arguments as for
     ``supports``."""
     left = list(pools)
     taken: list[TakenDevice] = []
@@ -344,7 +344,7 @@ def _rows(
     host: HostTopology | None,
     providers: list[str],
 ) -> list[int]:
-    """Returns pools that can meet the request, the first choice first. Raises Overdrawn."""
+    """Return pools that can meet the request, the first choice first. Raises Overdrawn."""
     count = request.count
 
     def enough(rows: list[int], what: str) -> list[int]:
@@ -371,7 +371,7 @@ def _rows(
 def count_matching(
     pools: Sequence[PciPool], alternatives: tuple[Mapping[str, str | None], ...]
 ) -> int:
-    """Returns how many free devices match one of the alternatives, and may be given to a request
+    """Return how many free devices match one of the alternatives, and may be given to a request
     with these."""
     request = PciRequest(1, alternatives)
     return sum(
@@ -394,7 +394,7 @@ def _near(
     cells: Collection[int],
     host: HostTopology | None,
 ) -> list[int]:
-    """Returns pools as near as the policy prefers; farther ones if needed, as far as the policy
+    """Return pools as near as the policy prefers; farther ones if needed, as far as the policy
     allows."""
     near: list[int] = []
     for nodes in _nodes(request.numa_policy, cells, host):
@@ -409,7 +409,7 @@ def _near(
 def _nodes(
     policy: str, cells: Collection[int], host: HostTopology | None
 ) -> Iterator[set[int | None]]:
-    """Returns sets of NUMA nodes, the strictest first."""
+    """Return sets of NUMA nodes, the strictest first."""
     own: set[int | None] = set(cells)
     yield own
     if policy == SOCKET and host is not None:
@@ -419,7 +419,7 @@ def _nodes(
 
 
 def _may_have(pool: PciPool, request: PciRequest) -> bool:
-    """Returns whether the devices are available to this request: some kinds must be asked for
+    """Return whether the devices are available to this request: some kinds must be asked for
     explicitly."""
     if pool.dev_type in (PF, VDPA) and pool.dev_type not in request.dev_types:
         return False
@@ -440,7 +440,7 @@ def _drawn(
 
 
 def give_back(pools: Sequence[PciPool], taken: Iterable[TakenDevice]) -> tuple[PciPool, ...]:
-    """Returns the pools with the devices in them again; pools that the node no longer has come
+    """Return the pools with the devices in them again; pools that the node no longer has come
     back."""
     left = list(pools)
     for _, some in taken:
@@ -454,7 +454,7 @@ def give_back(pools: Sequence[PciPool], taken: Iterable[TakenDevice]) -> tuple[P
 
 
 def hold(pools: Sequence[PciPool], taken: Iterable[TakenDevice]) -> tuple[PciPool, ...]:
-    """Returns the pools without these devices, as far as available: no count goes below zero."""
+    """Return the pools without these devices, as far as available: no count goes below zero."""
     left = list(pools)
     for _, some in taken:
         for row, pool in enumerate(left):

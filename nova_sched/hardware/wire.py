@@ -32,7 +32,7 @@ MAX_COUNT = 2**43  # of any count: no machine has more, and sums fit into a colu
 
 @contextlib.contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Converts any exception from reading a malformed object into MalformedObject."""
+    """Convert any exception from reading a malformed object into MalformedObject."""
     try:
         yield
     except MALFORMED as error:
@@ -40,19 +40,19 @@ def reading(name: str) -> Iterator[None]:
 
 
 def data(primitive: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Returns the fields of an object, which must be of this class."""
+    """Return the fields of an object, which must be of this class."""
     if primitive['nova_object.name'] != name:
         raise ValueError(f'{primitive["nova_object.name"]} is not {name}')
     return primitive['nova_object.data']
 
 
 def count(value: Any) -> int:
-    """Returns a count; raises ValueError if it is out of range."""
+    """Return a count; raises ValueError if it is out of range."""
     return words.whole(value, most=MAX_COUNT)
 
 
 def primitive(name: str, version: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an object of this class with these fields."""
+    """Return an object of this class with these fields."""
     return {
         'nova_object.name': name,
         'nova_object.namespace': 'nova',

@@ -59,7 +59,7 @@ class Measure:
             self.values = {}
 
     def _known(self, labels: Labels) -> Labels:
-        """Returns these labels; OTHER for each, if there is no room for more."""
+        """Return these labels; OTHER for each, if there is no room for more."""
         if labels in self.values or len(self.values) < MAX_SERIES:
             return labels
         return (OTHER,) * len(labels)

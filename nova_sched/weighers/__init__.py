@@ -58,7 +58,7 @@ class Weigher:
         return type(self).__name__
 
     def raw(self, hosts, rows, request):
-        """Returns the raw weight of each of the rows; None: all are equal.
+        """Return the raw weight of each of the rows; None: all are equal.
 
         ``hosts`` may be a view of some hosts (``Hosts.what_if``).
         Whether it is None depends on the request and options only, and the weight of a row on no
@@ -67,12 +67,12 @@ class Weigher:
         raise NotImplementedError
 
     def device(self, hosts, row, request):
-        """Returns the UUID of the child provider that the request had best take on a row; None: no
+        """Return the UUID of the child provider that the request had best take on a row; None: no
         opinion."""
         return
 
     def multiplier(self, hosts, rows):
-        """Returns the multiplier of each row, or one number for all."""
+        """Return the multiplier of each row, or one number for all."""
         default = getattr(self._options, self.option)
         value = hosts.aggregate_number(self.key or self.option, default, float)
         return self.sign * (value[rows] if isinstance(value, np.ndarray) else value)
@@ -85,17 +85,17 @@ class Weigher:
     # Nova's weigher interface.
 
     def weight_multiplier(self, host_state):
-        """Returns the multiplier for one Nova-like host state."""
+        """Return the multiplier for one Nova-like host state."""
         value = self.multiplier(OneHost(host_state), ONE_ROW)
         return float(value[0] if isinstance(value, np.ndarray) else value)
 
     def _weigh_object(self, host_state, weight_properties):
-        """Returns the raw weight of one Nova-like host state for a RequestSpec."""
+        """Return the raw weight of one Nova-like host state for a RequestSpec."""
         weights = self.raw(OneHost(host_state), ONE_ROW, SpecRequest(weight_properties))
         return 0.0 if weights is None else float(weights[0])
 
     def weigh_objects(self, weighed_obj_list, weight_properties):
-        """Returns the raw weights of Nova's weighed objects, none below ``minval``."""
+        """Return the raw weights of Nova's weighed objects, none below ``minval``."""
         weights = [
             self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list
         ]
@@ -103,7 +103,7 @@ class Weigher:
 
 
 def normalize(weights, minval=None, maxval=None):
-    """Returns weights on a scale from 0 to 1.
+    """Return weights on a scale from 0 to 1.
 
     Without bounds the lowest is 0 and the highest 1. With ``minval``, lower weights are raised to
     it first. If lowest and highest are then equal, all weights are 0.
@@ -112,7 +112,7 @@ def normalize(weights, minval=None, maxval=None):
 
 
 def bounded(weights, minval, maxval):
-    """Returns weights, none below ``minval``, and the lower and the upper bound of their scale."""
+    """Return weights, none below ``minval``, and the lower and the upper bound of their scale."""
     lowest = weights.min()
     if minval is not None and lowest < minval:
         weights = np.maximum(weights, minval)
@@ -121,7 +121,7 @@ def bounded(weights, minval, maxval):
 
 
 def scaled_by(weights, low, high):
-    """Returns new weights, from 0 at the lower to 1 at the upper bound of a scale; all are 0 if
+    """Return new weights, from 0 at the lower to 1 at the upper bound of a scale; all are 0 if
     the bounds are equal."""
     if high == low:
         return np.zeros(len(weights))

@@ -54,7 +54,7 @@ class ForeignWeigher(Weigher):
 
 
 def adopt(plugin):
-    """Returns a weigher of this project unchanged, and a weigher that was written for Nova
+    """Return a weigher of this project unchanged, and a weigher that was written for Nova
     wrapped."""
     rule = plugin() if inspect.isclass(plugin) else plugin
     return rule if isinstance(rule, Weigher) else ForeignWeigher(rule)

@@ -21,7 +21,9 @@ from nova_sched.cmd.manage import commands
 def main(argv=None):
     backend.ignore_eventlet()  # commands run on native threads
     if '_ARGCOMPLETE' in os.environ:  # the shell asks for the words that may come next
-        commands.complete(os.environ['COMP_LINE'].split())
+        import argcomplete  # late: a command that runs does not need it
+
+        argcomplete.autocomplete(commands.parser(os.environ['COMP_LINE'].split()))
     args = commands.parser().parse_args(argv)
     commands.log(args.debug)
     return startup.guarded(lambda: commands.run(args))

@@ -22,7 +22,7 @@ SLACK_S = 0.5  # seconds that the bus may take to say that there was no answer
 
 
 def ask(args, conf, client, question):
-    """Returns the scheduler's answer to ``question(caller)``. Raises NoAnswer, and
+    """Return the scheduler's answer to ``question(caller)``. Raises NoAnswer, and
     BrokerUnavailable at once if the bus is away.
 
     The timeout is that of the whole command, which began at ``args.begun_s``.
@@ -60,6 +60,6 @@ def ask(args, conf, client, question):
 
 
 def results(works):
-    """Returns what each of these functions returns, in their order. Raises the first error."""
+    """Return what each of these functions returns, in their order. Raises the first error."""
     with concurrent.futures.ThreadPoolExecutor(max(len(works), 1)) as pool:
         return list(pool.map(lambda work: work(), works))

@@ -311,10 +311,13 @@ def audit_page(snapshot, findings, left, consumers=None):
             ('group', finding.group_uuid),
         )
         where = ', '.join(f'{word} {name}' for word, name in about if name)
+        outlook = f'with --fix, {finding.repair}' if finding.repair else finding.advice
+        if _is_fixed(finding, left):
+            outlook = 'repaired'
         lines += [
             f'{finding.severity.upper()} {finding.kind}: {where}',
             tables.fill(finding.words, '  '),
-            _outlook(finding, left),
+            tables.fill(outlook, '  -> '),
             '',
         ]
     counts = [
@@ -329,15 +332,6 @@ def audit_page(snapshot, findings, left, consumers=None):
     verdict += f'; {fixed} repaired' if fixed else ''
     return '\n'.join(
         [*lines, f'{", ".join(tables.count(*count) for count in counts)}: {verdict}.']
-    )
-
-
-def _outlook(finding, left):
-    """The repair of a finding: done, or possible."""
-    if _is_fixed(finding, left):
-        return tables.fill('repaired', '  -> ')
-    return tables.fill(
-        f'with --fix, {finding.repair}' if finding.repair else finding.advice, '  -> '
     )
 
 

@@ -73,7 +73,7 @@ def log(debug=False):
 
 
 def run(args):
-    """Run a command line. Returns the exit status; raises SchedError or cfg.Error."""
+    """Run a command line. Return the exit status; raises SchedError or cfg.Error."""
     files = [word for pair in (*args.config, *args.more_config) for word in pair]
     CONF(files, project='nova_sched')
     if getattr(args, 'watch', None) is None:
@@ -82,7 +82,7 @@ def run(args):
 
 
 def _once(args):
-    """Run the verb. Returns the exit status."""
+    """Run the verb. Return the exit status."""
     args.begun_s, args.sign = monotonic(), Sign('working')
     try:
         return args.verb(args, CONF)
@@ -91,7 +91,7 @@ def _once(args):
 
 
 def repeat(verb, each_s, clears):
-    """Run ``verb`` each so many seconds. A failure is printed, and the next run follows. Returns
+    """Run ``verb`` each so many seconds. A failure is printed, and the next run follows. Return
     the exit status of the last run."""
     status = 0
     try:
@@ -112,19 +112,15 @@ def repeat(verb, each_s, clears):
 
 class Sign:
     """A moving sign on standard error, if that is a terminal, until the first output. It starts
-    after QUIET_S."""
+    after QUIET_S. ``progress`` is what is shown; None: nothing is."""
 
     def __init__(self, what, after_s=QUIET_S):
-        self._what, self._shown = what, None
+        self._what, self.progress = what, None
         self._lock = threading.Lock()
         self._timer = threading.Timer(after_s, self._show)
         self._timer.daemon = True
         if sys.stderr.isatty():
             self._timer.start()
-
-    @property
-    def is_shown(self):
-        return self._shown is not None
 
     def _show(self):
         from rich.console import Console  # late: most commands are done at once
@@ -134,19 +130,19 @@ class Sign:
             if self._timer.finished.is_set():
                 return
             columns = SpinnerColumn(), TextColumn('{task.description}'), TimeElapsedColumn()
-            self._shown = Progress(
+            self.progress = Progress(
                 *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
             )
-            self._shown.add_task(self._what, total=None)
-            self._shown.start()
+            self.progress.add_task(self._what, total=None)
+            self.progress.start()
 
     def end(self):
         """Remove the sign, or do not show it at all."""
         self._timer.cancel()
         with self._lock:
-            if self._shown is not None:
-                self._shown.stop()
-                self._shown = None
+            if self.progress is not None:
+                self.progress.stop()
+                self.progress = None
 
 
 def parser(complete=()):
@@ -291,15 +287,8 @@ def fish(_args, _conf):
     return _print('fish')
 
 
-def complete(words):
-    """Write the words that may come next where the shell reads them, and end the process."""
-    import argcomplete  # late: a command that runs does not need it
-
-    argcomplete.autocomplete(parser(words))
-
-
 def _print(shell):
-    import argcomplete  # late, as above
+    import argcomplete  # late: other commands do not need it
 
     print(argcomplete.shellcode(['nova-sched-manage'], shell=shell))
     return 0

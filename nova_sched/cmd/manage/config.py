@@ -34,6 +34,7 @@ from nova_sched.db import address, clock, schema, transactions
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.engine import catalog
+from nova_sched.logs import first_line
 from nova_sched.words import question
 
 LOG = logging.getLogger(__name__)
@@ -121,7 +122,14 @@ def known_options(sections=frozenset(ASKING_KEYSTONE)):
     """Maps (group, option) to the option, for this package, libraries and plug-ins; includes old
     names of options. Of ASKING_KEYSTONE only these ``sections``."""
     asking = sorted(ASKING_KEYSTONE.keys() & sections)
-    listed = [*plug_in_opts(), *_keystone_opts(asking)]
+    listed = [*plug_in_opts()]
+    if asking:
+        from keystoneauth1 import loading  # late: the configuration of a scheduler has no account
+
+        for section in asking:
+            listed.append((section, loading.get_auth_common_conf_options()))
+            for kind in AUTH_TYPES:
+                listed.append((section, loading.get_auth_plugin_conf_options(kind)))
     names = {*LIBRARIES, *(ASKING_KEYSTONE[section] for section in asking)}
     for entry_point in importlib.metadata.entry_points(group='oslo.config.opts'):
         if entry_point.name in names:
@@ -134,18 +142,6 @@ def known_options(sections=frozenset(ASKING_KEYSTONE)):
             for old in opt.deprecated_opts:
                 known[old.group or group, (old.name or opt.name).replace('-', '_')] = opt
     return known
-
-
-def _keystone_opts(sections):
-    """The options of all authentication types, for each of these sections."""
-    if not sections:
-        return
-    from keystoneauth1 import loading  # late: the configuration of a scheduler has no account
-
-    for section in sections:
-        yield section, loading.get_auth_common_conf_options()
-        for kind in AUTH_TYPES:
-            yield section, loading.get_auth_plugin_conf_options(kind)
 
 
 def values(given, known):
@@ -300,7 +296,7 @@ def quotas(conf):
 
 
 def connections(conf):
-    """Returns the findings of all trials, and the names of the services that were reached."""
+    """Return the findings of all trials, and the names of the services that were reached."""
     trials = dict(TRIALS)
     for name, trial in extension.united('trials').items():
         trials.setdefault(name, trial)
@@ -383,18 +379,14 @@ def keystone(conf, group='keystone_authtoken'):
         session.timeout = KEYSTONE_S
         session.get_token()
     except (exceptions.Unauthorized, exceptions.NotFound, exceptions.BadRequest) as error:
-        problem = f'Keystone refuses the account: {_first_line(error)}'
+        problem = f'Keystone refuses the account: {first_line(error)}'
         advice = 'correct auth_url, username, password, and the names of project and domains'
         return [ConfigFinding(ERROR, where, problem, advice)]
     except exceptions.ClientException as error:
-        problem = f'Keystone does not answer: {_first_line(error)}'
+        problem = f'Keystone does not answer: {first_line(error)}'
         advice = certificate_advice(error) or 'start Keystone, or correct auth_url'
         return [ConfigFinding(ERROR, where, problem, advice)]
     return []
-
-
-def _first_line(error):
-    return str(error).partition('\n')[0]
 
 
 def unified_limits(conf):

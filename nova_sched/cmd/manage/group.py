@@ -215,7 +215,7 @@ def validate(args, conf):
 
 
 def _told(args, conf, question, page):
-    """Call a scheduler, and show the group or the refusal. Returns the exit status."""
+    """Call a scheduler, and show the group or the refusal. Return the exit status."""
     try:
         answer = asking.ask(args, conf, 'GroupsClient', question)
     except errors.GroupRefused as refused:

@@ -48,10 +48,21 @@ def listing(rows):
     )
 
 
+def place(row):
+    """The host, and its node if that has another name."""
+    if row['host'] is None:
+        return '-'
+    return (
+        row['host']
+        if row['nodename'] in (None, row['host'])
+        else f'{row["host"]} / {row["nodename"]}'
+    )
+
+
 MEMBERS = {
     'Member': lambda row: row['path'],
     'State': lambda row: row['state'],
-    'Host': lambda row: place(row),
+    'Host': place,
     'Zone': lambda row: row['availability_zone'] or '-',
     'Instance': lambda row: row['instance_uuid'] or '-',
 }
@@ -62,17 +73,6 @@ MOVES = {
     'Instance': lambda row: row['instance_uuid'] or '-',
     'Why': lambda row: row['reason'],
 }
-
-
-def place(row):
-    """The host, and its node if that has another name."""
-    if row['host'] is None:
-        return '-'
-    return (
-        row['host']
-        if row['nodename'] in (None, row['host'])
-        else f'{row["host"]} / {row["nodename"]}'
-    )
 
 
 def page(row):
@@ -160,12 +160,16 @@ def levels(members, below):
     at levels that do not nest.
     """
     names = [level for level in (members[0]['domains'] if members else {}) if level != HOST]
+    domains_of = [member['domains'] for member in members]
     chains: dict[str, list[str]] = {}  # the longest that ends with each level, widest first
     for level in names:
         inside = [
             chain
             for narrower, chain in chains.items()
-            if _may_lie_in(narrower, level, below) and _do_lie_in(narrower, level, members)
+            if _may_lie_in(narrower, level, below)
+            # Each domain of the narrower level is in one domain of this one.
+            and len({(domains.get(narrower), domains.get(level)) for domains in domains_of})
+            == len({domains.get(narrower) for domains in domains_of})
         ]
         chains[level] = [level, *max(inside, key=len, default=[])]
     nested = max(chains.values(), key=len, default=[])
@@ -179,14 +183,6 @@ def _may_lie_in(narrow, wide, below):
     while wide not in (narrow, HOST):
         wide = below[wide]
     return wide == narrow
-
-
-def _do_lie_in(narrow, wide, members):
-    """Whether each domain of a level is in one domain of the other."""
-    domains = [member['domains'] for member in members]
-    return len({(of_member.get(narrow), of_member.get(wide)) for of_member in domains}) == len(
-        {of_member.get(narrow) for of_member in domains}
-    )
 
 
 def _is_alone(member, level, nested):
@@ -240,8 +236,8 @@ def validated(account):
         'Policy': lambda row: row['name'],
         'Kind': lambda row: row['kind'],
         'Level': lambda row: row['level'],
-        'Members': lambda row: _sides(row),
-        'Limits': lambda row: _limits(row),
+        'Members': _sides,
+        'Limits': _limits,
         'Weight': lambda row: (
             'required' if row['weight'] is None else tables.number(row['weight'])
         ),

@@ -145,13 +145,13 @@ def remove(args, conf):
         uuids = [facts.report.node_uuid for facts in nodes[host]]
         ended = maintenance.remove_host(host, uuids, known.now_s, args.force)
         removed.append({'host': host, 'nodes': uuids, 'claims': ended})
-    output.show(args, removed, text=lambda rows: '\n'.join(map(_removed, rows)))
+    lines = [
+        f'Host {row["host"]} is removed, with {tables.count(len(row["nodes"]), "node")} and '
+        f'{tables.count(row["claims"], "claim")}.'
+        for row in removed
+    ]
+    output.show(args, removed, text=lambda _: '\n'.join(lines))
     return 0
-
-
-def _removed(row):
-    parts = tables.count(len(row['nodes']), 'node'), tables.count(row['claims'], 'claim')
-    return f'Host {row["host"]} is removed, with {" and ".join(parts)}.'
 
 
 def named(known, args):
@@ -228,7 +228,19 @@ def page(host, known):
         _words('Instances', host['instances'], 'none reported'),
     ]
     for node in host['nodes']:
-        lines += ['', *_node_lines(node), tables.table(INVENTORY, list(node['resources'].items()))]
+        version = f' {node["hypervisor_version"]}' if node['hypervisor_version'] else ''
+        foreign = tables.count(node['foreign_instances'], 'instance')
+        lines += [
+            '',
+            f'Node        {node["node"]}',
+            f'UUID        {node["node_uuid"]}, generation {node["generation"]}',
+            f'Cell        {node["cell_uuid"] or "not reported"}',
+            f'Hypervisor  {node["hypervisor_type"] or "not reported"}{version}',
+            f'Address     {node["host_ip"] or "not reported"}',
+            _words('Traits', node['traits'], 'none'),
+            f'Foreign     {foreign} that no claim explains',
+            tables.table(INVENTORY, list(node['resources'].items())),
+        ]
     if host['claims']:
         lines += ['', 'Claims', tables.table(claim.columns(known.now_s), host['claims'])]
     return '\n'.join(lines)
@@ -245,22 +257,6 @@ def _aggregate(aggregate):
         *(f'{key}={value}' for key, value in sorted(aggregate['metadata'].items())),
     ]
     return f'{aggregate["name"]} ({", ".join(facts)})'
-
-
-def _node_lines(node):
-    version = f' {node["hypervisor_version"]}' if node['hypervisor_version'] else ''
-    return [
-        f'Node        {node["node"]}',
-        f'UUID        {node["node_uuid"]}, generation {node["generation"]}',
-        f'Cell        {node["cell_uuid"] or "not reported"}',
-        f'Hypervisor  {node["hypervisor_type"] or "not reported"}{version}',
-        f'Address     {node["host_ip"] or "not reported"}',
-        _words('Traits', node['traits'], 'none'),
-        (
-            f'Foreign     {tables.count(node["foreign_instances"], "instance")} that no '
-            'claim explains'
-        ),
-    ]
 
 
 INVENTORY = {

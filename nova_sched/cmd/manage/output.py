@@ -61,7 +61,16 @@ def show(args, result, columns=None, text=None):
     if args.sort and isinstance(result, list):
         result = _sorted(result, args.sort, columns or {})
     if args.format == TABLE:
-        page = _for_people(_visible(result), args.column, columns or {}, text)
+        result, columns = _visible(result), columns or {}
+        rows = result if isinstance(result, list) else [result]
+        if args.column:
+            columns = {
+                name: lambda row, name=name, known=columns: _cell(row, name, known)
+                for name in args.column
+            }
+            page = tables.table(columns, rows)
+        else:
+            page = tables.table(columns, rows) if text is None else text(result)
         _print(args, tables.coloured(words.visible(page, '\n')))
         return
     rows = result if isinstance(result, list) else [result]
@@ -83,14 +92,6 @@ def _visible(value):
     if isinstance(value, dict):
         return {_visible(key): _visible(item) for key, item in value.items()}
     return [_visible(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _for_people(result, names, columns, text):
-    rows = result if isinstance(result, list) else [result]
-    if names:
-        chosen = {name: lambda row, name=name: _cell(row, name, columns) for name in names}
-        return tables.table(chosen, rows)
-    return tables.table(columns, rows) if text is None else text(result)
 
 
 def _cell(row, name, columns):

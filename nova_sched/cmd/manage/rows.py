@@ -71,23 +71,21 @@ def resources(facts):
     claimed = collections.Counter()
     for claim in facts.claims:
         claimed.update(claim.resources)
-    return {
-        name: _resource(inventory, claimed[name], facts.foreign.get(name, 0))
-        for name, inventory in sorted(facts.report.inventories.items())
-    }
-
-
-def _resource(inventory, claimed, foreign):
-    return {
-        'total': inventory.total,
-        'reserved': inventory.reserved,
-        'ratio': inventory.ratio,
-        'capacity': inventory.capacity,
-        'claimed': claimed,
-        'foreign': foreign,
-        'used': claimed + foreign,
-        'available': inventory.capacity - claimed - foreign,
-    }
+    amounts = {}
+    for name, inventory in sorted(facts.report.inventories.items()):
+        foreign = facts.foreign.get(name, 0)
+        used = claimed[name] + foreign
+        amounts[name] = {
+            'total': inventory.total,
+            'reserved': inventory.reserved,
+            'ratio': inventory.ratio,
+            'capacity': inventory.capacity,
+            'claimed': claimed[name],
+            'foreign': foreign,
+            'used': used,
+            'available': inventory.capacity - used,
+        }
+    return amounts
 
 
 def host(known, name):
@@ -150,6 +148,7 @@ def claims(known, listed):
 
 
 def _claim(claim, facts):
+    sizes = claim.resizing
     return {
         'claim_uuid': claim.uuid,
         'consumer_uuid': claim.consumer_uuid,
@@ -158,7 +157,12 @@ def _claim(claim, facts):
         'node_uuid': claim.node_uuid,
         'state': claim.state,
         'move': claim.move,
-        'resizing': _resizing(claim.resizing),
+        'resizing': sizes
+        and {
+            'old': dict(sorted(sizes.old.items())),
+            'new': dict(sorted(sizes.new.items())),
+            **_parts(sizes.parts or HardwareAllocation()),
+        },
         'resources': dict(sorted(claim.resources.items())),
         **_parts(claim.parts or HardwareAllocation()),
         'project_id': claim.project_id,
@@ -167,17 +171,6 @@ def _claim(claim, facts):
         'request_id': claim.request_id,
         'created_at': tables.moment(claim.created_s),
         'expires_at': tables.moment(claim.expires_s),
-    }
-
-
-def _resizing(sizes):
-    """The two sizes of a resize in place; None without."""
-    if sizes is None:
-        return None
-    return {
-        'old': dict(sorted(sizes.old.items())),
-        'new': dict(sorted(sizes.new.items())),
-        **_parts(sizes.parts or HardwareAllocation()),
     }
 
 
@@ -209,14 +202,14 @@ def _parts(parts):
         ],
         'devices': [
             {
-                name: getattr(some.pool, name)
+                name: getattr(device.pool, name)
                 for name in ('vendor_id', 'product_id', 'numa_node', 'count')
             }
-            for some in parts.devices
+            for device in parts.devices
         ],
         'providers': [
-            {'provider_uuid': some.provider_uuid, 'resources': dict(some.resources)}
-            for some in parts.providers
+            {'provider_uuid': allotted.provider_uuid, 'resources': dict(allotted.resources)}
+            for allotted in parts.providers
         ],
     }
 

@@ -55,22 +55,18 @@ def place(args, conf):
     except errors.NoValidHost as refused:
         return _refused(args, conf, context.request_id, refused)
     shown = [
-        _row(server, listed) | ({'why': before} if args.why else {})
-        for server, listed in zip(servers, selections, strict=True)
+        {
+            'instance_uuid': server,
+            'host': chosen.service_host,
+            'node': chosen.nodename,
+            'node_uuid': chosen.compute_node_uuid,
+            'alternates': [alternate.service_host for alternate in alternates],
+            **({'why': before} if args.why else {}),
+        }
+        for server, (chosen, *alternates) in zip(servers, selections, strict=True)
     ]
     output.show(args, shown, None if args.why else COLUMNS, _page if args.why else None)
     return 0
-
-
-def _row(server, selections):
-    chosen, *alternates = selections
-    return {
-        'instance_uuid': server,
-        'host': chosen.service_host,
-        'node': chosen.nodename,
-        'node_uuid': chosen.compute_node_uuid,
-        'alternates': [alternate.service_host for alternate in alternates],
-    }
 
 
 def _refused(args, conf, request_id, refused):

@@ -93,16 +93,16 @@ def online(sys_root: Path) -> dict[int, Cpu]:
     ids = parse_ranges(sysfs.text(root / 'online'), str(root / 'online'))
     if not ids:
         raise errors.BadMachineFacts(str(root / 'online'), 'no CPU is online')
-    return {cpu: _cpu(root / f'cpu{cpu}/topology', cpu, ids) for cpu in sorted(ids)}
-
-
-def _cpu(topology: Path, cpu: int, online_ids: frozenset[int]) -> Cpu:
-    siblings = topology / 'thread_siblings_list'
-    # Some virtual machines have no topology in sysfs: each CPU counts as one core then.
-    ids = parse_ranges(sysfs.text(siblings), str(siblings)) if topology.is_dir() else frozenset()
-    return Cpu(
-        cpu, sysfs.optional_number(topology / 'physical_package_id'), (ids & online_ids) | {cpu}
-    )
+    by_id = {}
+    for cpu in sorted(ids):
+        folder, siblings = root / f'cpu{cpu}/topology', frozenset([cpu])
+        # Some virtual machines have no topology in sysfs: each CPU counts as one core then.
+        if folder.is_dir():
+            listed = folder / 'thread_siblings_list'
+            siblings |= ids & parse_ranges(sysfs.text(listed), str(listed))
+        socket = sysfs.optional_number(folder / 'physical_package_id')
+        by_id[cpu] = Cpu(cpu, socket, siblings)
+    return by_id
 
 
 def topology(cpus: Collection[Cpu]) -> dict[str, int]:

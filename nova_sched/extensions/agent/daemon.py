@@ -74,9 +74,9 @@ def agent(chosen):
 
 
 def check(conf):
-    """Checks the configuration and the machine before a process is started.
+    """Check the configuration and the machine before a process is started.
 
-    Returns the settings. Raises BadConfig or BadMachineFacts.
+    Return the settings. Raises BadConfig or BadMachineFacts.
     """
     chosen = settings(conf)
     agent(chosen).read()

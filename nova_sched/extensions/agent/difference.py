@@ -16,7 +16,7 @@ logs once when they differ and once when they agree again."""
 import collections
 import dataclasses
 import logging
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from typing import Any
 
 from nova_sched.claim import CONFIRMED
@@ -73,38 +73,29 @@ def differences(ours: Counted, theirs: Counted, listed: Collection[str]) -> froz
     A claim whose instance has not arrived yet is not a difference. Neither is the claim of an
     instance that was listed for the last time.
     """
-    return frozenset(
-        [
-            *_capacities(ours.capacity, theirs.capacity),
-            *_instances(ours.claims, theirs.claims),
-            *(
-                f'instance {uuid}: not here, {_words(theirs.claims[uuid])} claimed'
-                for uuid in theirs.confirmed
-                if uuid not in listed
-            ),
-        ]
-    )
-
-
-def _capacities(ours: Amounts, theirs: Amounts) -> Iterator[str]:
-    for name in ours.keys() | theirs.keys():
-        our_amount, their_amount = ours.get(name, 0), theirs.get(name, 0)
+    phrases = [
+        f'instance {uuid}: not here, {_words(theirs.claims[uuid])} claimed'
+        for uuid in theirs.confirmed
+        if uuid not in listed
+    ]
+    for name in ours.capacity.keys() | theirs.capacity.keys():
+        our_amount, their_amount = ours.capacity.get(name, 0), theirs.capacity.get(name, 0)
         if our_amount != their_amount:
-            yield f'capacity of {name}: {our_amount} here, {their_amount} by the scheduler'
-
-
-def _instances(ours: Mapping[str, Amounts], theirs: Mapping[str, Amounts]) -> Iterator[str]:
-    for uuid, held in ours.items():
-        claimed = theirs.get(uuid)
-        if claimed is None:
-            yield f'instance {uuid}: {_words(held)} here, no claim'
-        elif names := [
-            name for name in {**held, **claimed} if held.get(name, 0) != claimed.get(name, 0)
-        ]:
-            our_amounts, their_amounts = (
-                {name: side.get(name, 0) for name in names} for side in (held, claimed)
+            phrases.append(
+                f'capacity of {name}: {our_amount} here, {their_amount} by the scheduler'
             )
-            yield f'instance {uuid}: {_words(our_amounts)} here, {_words(their_amounts)} claimed'
+    for uuid, held in ours.claims.items():
+        claimed = theirs.claims.get(uuid)
+        if claimed is None:
+            phrases.append(f'instance {uuid}: {_words(held)} here, no claim')
+            continue
+        names = [name for name in {**held, **claimed} if held.get(name, 0) != claimed.get(name, 0)]
+        if names:
+            our_words, their_words = (
+                _words({name: side.get(name, 0) for name in names}) for side in (held, claimed)
+            )
+            phrases.append(f'instance {uuid}: {our_words} here, {their_words} claimed')
+    return frozenset(phrases)
 
 
 def comparison(

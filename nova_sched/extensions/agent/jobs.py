@@ -79,7 +79,7 @@ class HostCatalogue:
         self._told = self._offered = self._fit = self._view = None
 
     def __call__(self):
-        """Returns the same object if nothing has changed. Raises NoAnswer, UnknownRule or
+        """Return the same object if nothing has changed. Raises NoAnswer, UnknownRule or
         Invalid."""
         answer = self._queues.catalogue(self._host)
         with self._turn:
@@ -122,7 +122,7 @@ def driver(conf, host):
 
 
 def check(conf, host):
-    """Checks the configuration of the queues. Raises BadConfig."""
+    """Check the configuration of the queues. Raises BadConfig."""
     options.register_plug_in_opts(conf)
     service.rules(conf)
     queue_service.broker(conf)

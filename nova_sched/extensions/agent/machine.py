@@ -119,7 +119,11 @@ def read(settings: AgentSettings) -> MachineFacts:
     Raise BadMachineFacts, which names the fact that cannot be read or is not plausible.
     """
     memory_mb = psutil.virtual_memory().total >> 20
-    disk = _disk(settings.instances_path)
+    try:
+        disk = psutil.disk_usage(str(settings.instances_path))
+    except OSError as error:
+        what = f'the file system of {settings.instances_path}'
+        raise errors.BadMachineFacts(what, error.strerror or str(error)) from error
     return MachineFacts(
         uuid=node_uuid(settings.uuid_file),
         online=cpus.online(settings.sys_root),
@@ -261,9 +265,13 @@ def inventories(node: objects.ComputeNode, settings: AgentSettings) -> dict[str,
     own. VCPU and PCPU are in CPUs, MEMORY_MB in MiB, DISK_GB in GiB.
     """
     reserved_gb = -(-settings.reserved_host_disk_mb // 1024)
+    dedicated = 0
+    if settings.cpu_dedicated_set:
+        topology = objects.NUMATopology.obj_from_primitive(json.loads(node.numa_topology))
+        dedicated = len(set().union(*(cell.pcpuset for cell in topology.cells)))
     of_node = {
         'VCPU': _inventory(node.vcpus, settings.reserved_host_cpus, node.cpu_allocation_ratio),
-        'PCPU': _inventory(_dedicated_cpus(node) if settings.cpu_dedicated_set else 0, 0, 1.0),
+        'PCPU': _inventory(dedicated, 0, 1.0),
         'MEMORY_MB': _inventory(
             node.memory_mb, settings.reserved_host_memory_mb, node.ram_allocation_ratio
         ),
@@ -303,11 +311,6 @@ def _inventory(total: int, reserved: int, ratio: float) -> dict[str, int | float
     }
 
 
-def _dedicated_cpus(node: objects.ComputeNode) -> int:
-    topology = objects.NUMATopology.obj_from_primitive(json.loads(node.numa_topology))
-    return len(set().union(*(cell.pcpuset for cell in topology.cells)))
-
-
 def changed(before: objects.ComputeNode | None, after: objects.ComputeNode) -> bool:
     """Whether a report now would contain a change, apart from the fields in NOISE."""
     return before is None or _facts(before) != _facts(after)
@@ -331,15 +334,6 @@ def _unordered(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return sorted((_unordered(part) for part in value), key=repr)
     return value
-
-
-def _disk(path: Path) -> Any:
-    try:
-        return psutil.disk_usage(str(path))
-    except OSError as error:
-        raise errors.BadMachineFacts(
-            f'the file system of {path}', error.strerror or str(error)
-        ) from error
 
 
 def _check_reserved(option: str, reserved: int, total: int) -> None:

@@ -71,9 +71,10 @@ def cells(sys_root: Path, memory_mb: int = 0, page_kb: int | None = None) -> lis
         listed = cpus.parse_ranges(sysfs.text(path / 'cpulist'), str(path / 'cpulist'))
         # A cell without CPUs cannot run an instance.
         if here := [cpu for cpu in online if cpu.id in listed]:
-            numa_cells.append(
-                _cell(cell, here, _memory_kb(path / 'meminfo'), path / 'hugepages', page_kb)
-            )
+            memory = _MEMORY.search(sysfs.text(path / 'meminfo'))
+            if not memory:
+                raise errors.BadMachineFacts(str(path / 'meminfo'), 'it has no MemTotal')
+            numa_cells.append(_cell(cell, here, int(memory[1]), path / 'hugepages', page_kb))
     return numa_cells
 
 
@@ -81,8 +82,12 @@ def _cell(
     cell: int, here: Collection[cpus.Cpu], memory_kb: int, huge_root: Path, page_kb: int
 ) -> MachineCell:
     ids = frozenset(cpu.id for cpu in here)
-    huge = [_huge_pages(path, int(match[1])) for path in sysfs.children(huge_root)
-            if (match := _HUGE.fullmatch(path.name))]  # fmt: skip
+    huge = []
+    for path in sysfs.children(huge_root):
+        if match := _HUGE.fullmatch(path.name):
+            total = sysfs.number(path / 'nr_hugepages')
+            used = max(total - sysfs.number(path / 'free_hugepages'), 0)
+            huge.append(MachinePages(int(match[1]), total, used))
     base_kb = max(memory_kb - sum(pages.size_kb * pages.total for pages in huge), 0)
     return MachineCell(
         id=cell,
@@ -95,18 +100,6 @@ def _cell(
             *sorted(huge, key=lambda pages: pages.size_kb),
         ),
     )
-
-
-def _huge_pages(path: Path, size_kb: int) -> MachinePages:
-    total = sysfs.number(path / 'nr_hugepages')
-    return MachinePages(size_kb, total, max(total - sysfs.number(path / 'free_hugepages'), 0))
-
-
-def _memory_kb(meminfo: Path) -> int:
-    match = _MEMORY.search(sysfs.text(meminfo))
-    if not match:
-        raise errors.BadMachineFacts(str(meminfo), 'it has no MemTotal')
-    return int(match[1])
 
 
 def reserved_pages(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], int]:
@@ -142,41 +135,35 @@ def build(
     reserved = reserved_pages(settings.reserved_huge_pages)
     # A node without a dedicated set accepts pinned instances on any CPU, as in Nova.
     dedicated = dedicated or shared
-    uses = ((cell, used.get(cell.id, CellUse())) for cell in cells)
-    return objects.NUMATopology(
-        cells=[_numa_cell(cell, shared, dedicated, use, reserved, settings) for cell, use in uses]
-    )
-
-
-def _numa_cell(
-    cell: MachineCell,
-    shared: Collection[int],
-    dedicated: Collection[int],
-    used: CellUse,
-    reserved: Mapping[tuple[int, int], int],
-    settings: AgentSettings,
-) -> objects.NUMACell:
-    here, usable = set(cell.cpus), set(shared) | set(dedicated)
-    beside = [cpus for cpus in cell.siblings if cpus & used.isolated]
-    return objects.NUMACell(
-        id=cell.id,
-        cpuset=here & set(shared),
-        pcpuset=here & set(dedicated),
-        memory=cell.memory_mb,
-        cpu_usage=used.vcpus,
-        memory_usage=used.memory_mb,
-        pinned_cpus=here & set(dedicated) & used.pinned.union(*beside),
-        siblings=[usable & cpus for cpus in cell.siblings if usable & cpus],
-        mempages=[
-            _mempages(pages, used, reserved.get((cell.id, pages.size_kb), 0), smallest=place == 0)
-            for place, pages in enumerate(cell.pages)
-        ],
-        network_metadata=objects.NetworkMetadata(
-            physnets={net for net, near in settings.physnet_cells.items() if cell.id in near},
-            tunneled=cell.id in settings.tunnel_cells,
-        ),
-        socket=cell.socket,
-    )
+    usable = set(shared) | set(dedicated)
+    numa_cells = []
+    for cell in cells:
+        here, use = set(cell.cpus), used.get(cell.id, CellUse())
+        beside = [cpus for cpus in cell.siblings if cpus & use.isolated]
+        numa_cells.append(
+            objects.NUMACell(
+                id=cell.id,
+                cpuset=here & set(shared),
+                pcpuset=here & set(dedicated),
+                memory=cell.memory_mb,
+                cpu_usage=use.vcpus,
+                memory_usage=use.memory_mb,
+                pinned_cpus=here & set(dedicated) & use.pinned.union(*beside),
+                siblings=[usable & cpus for cpus in cell.siblings if usable & cpus],
+                mempages=[
+                    _mempages(pages, use, reserved.get((cell.id, pages.size_kb), 0), place == 0)
+                    for place, pages in enumerate(cell.pages)
+                ],
+                network_metadata=objects.NetworkMetadata(
+                    physnets={
+                        net for net, near in settings.physnet_cells.items() if cell.id in near
+                    },
+                    tunneled=cell.id in settings.tunnel_cells,
+                ),
+                socket=cell.socket,
+            )
+        )
+    return objects.NUMATopology(cells=numa_cells)
 
 
 def _mempages(

@@ -191,7 +191,13 @@ class Reporter:
         facts = self._read()
         read_s = self._clock()
         if facts is not None and not self._listening:
-            self._wait_for_server(facts)
+            # Only an unreachable bus keeps a server from listening. It is logged once.
+            if self._waits_since_s is None:
+                self._waits_since_s = read_s
+            elif read_s - self._waits_since_s >= self._timeout_s:
+                why = f'The bus has not answered for {self._timeout_s:g} s'
+                self._problems.begin(AWAY, CANNOT, facts.node.hypervisor_hostname, why)
+            self._due_s = math.inf  # it is due as soon as the server listens
         elif facts is not None and (read_s >= self._due_s or facts.tells_more_than(self._last)):
             self._report(facts, seen)
         pause = max(READ_S, (read_s - begin) / READ_SHARE)
@@ -207,19 +213,6 @@ class Reporter:
             return None
         self._problems.end(READ, 'This machine can be read again')
         return facts
-
-    def _wait_for_server(self, facts: Facts) -> None:
-        """Log once if the server does not listen after ``timeout_s``.
-
-        Only an unreachable bus keeps a server from listening.
-        """
-        now_s = self._clock()
-        if self._waits_since_s is None:
-            self._waits_since_s = now_s
-        elif now_s - self._waits_since_s >= self._timeout_s:
-            why = f'The bus has not answered for {self._timeout_s:g} s'
-            self._problems.begin(AWAY, CANNOT, facts.node.hypervisor_hostname, why)
-        self._due_s = math.inf  # it is due as soon as the server listens
 
     def _report(self, facts: Facts, seen: int) -> None:
         name, pause = facts.node.hypervisor_hostname, self._interval_s()
@@ -300,12 +293,8 @@ class Reporter:
 
     def _send(self, facts: Facts, seen: int) -> Any:
         node = facts.node
-        complaint = (
-            AWAY,
-            CANNOT,
-            node.hypervisor_hostname,
-            f'No answer for {self._timeout_s:g} s',
-        )
+        why = f'No answer for {self._timeout_s:g} s'
+        complaint = AWAY, CANNOT, node.hypervisor_hostname, why
         timer = threading.Timer(self._timeout_s, self._problems.begin, complaint)
         timer.daemon = True
         timer.start()

@@ -297,17 +297,14 @@ class Agent:
     ) -> LocalInstance:
         if here is None or here.hidden:
             return self._take(request, BUILDING, move, hidden=True)
-        if move != RESIZE or self._has_size(here, request):
+        if move != RESIZE:
             return here
+        # Only without a hardware allocation is it known whether it has the size for good.
+        if not (here.is_open or here.parts or request.pieces):
+            needed, _ = self._node(self._beside(here.uuid)).demand(request)
+            if dict(needed) == dict(here.resources):
+                return here
         return self._take(request, RESIZED, move) if here.move else self._enlarge(here, request)
-
-    def _has_size(self, here: LocalInstance, request: Request) -> bool:
-        """Whether it permanently has the requested size; False if its hardware allocation is
-        unknown."""
-        if here.is_open or here.parts or request.pieces:
-            return False
-        needed, _ = self._node(self._beside(here.uuid)).demand(request)
-        return dict(needed) == dict(here.resources)
 
     def _take(
         self, request: Request, vm_state: str, move: str | None = None, hidden: bool = False

@@ -51,7 +51,7 @@ def link_name(path: Path) -> str | None:
         return None
 
 
-def children(path: Path, pattern: str = '*') -> list[Path]:
+def children(path: Path) -> list[Path]:
     """Return the entries of a directory, sorted by name; empty if the directory does not
     exist."""
-    return sorted(path.glob(pattern))
+    return sorted(path.glob('*'))

@@ -14,6 +14,7 @@
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping
 
 from nova_sched.hardware import numa
@@ -125,9 +126,20 @@ def _stats(here: list[InstanceUsage], failed_builds: int) -> dict[str, str]:
 
 def cells(*fitted: numa.Fitted) -> dict[int, CellUse]:
     """Return the usage of fitted guests by host cell."""
-    return _by_cell(
-        (placed.host_cell, _cell_use(placed)) for guest in fitted for placed in guest.cells
-    )
+    uses = []
+    for placed in itertools.chain.from_iterable(guest.cells for guest in fitted):
+        memory_mb, page_kb = placed.cell.memory_mb, placed.pagesize_kb
+        use = CellUse(
+            vcpus=len(placed.cell.cpuset),
+            memory_mb=memory_mb,
+            pinned=placed.host_cpus,
+            isolated=placed.host_cpus if placed.cell.thread_policy == ISOLATE else frozenset(),
+            # A size below 0 is a request (small, large, any) that was not fitted to a host yet.
+            pages={page_kb: memory_mb * 1024 // page_kb} if page_kb and page_kb > 0 else {},
+            plain_mb=0 if page_kb else memory_mb,
+        )
+        uses.append((placed.host_cell, use))
+    return _by_cell(uses)
 
 
 def _by_cell(uses: Iterable[tuple[int, CellUse]]) -> dict[int, CellUse]:
@@ -135,16 +147,3 @@ def _by_cell(uses: Iterable[tuple[int, CellUse]]) -> dict[int, CellUse]:
     for cell, use in uses:
         by_cell[cell] = by_cell.get(cell, CellUse()) + use
     return by_cell
-
-
-def _cell_use(placed: numa.PlacedCell) -> CellUse:
-    memory_mb, page_kb = placed.cell.memory_mb, placed.pagesize_kb
-    return CellUse(
-        vcpus=len(placed.cell.cpuset),
-        memory_mb=memory_mb,
-        pinned=placed.host_cpus,
-        isolated=placed.host_cpus if placed.cell.thread_policy == ISOLATE else frozenset(),
-        # A size below 0 is a request (small, large, any) that was not fitted to a host yet.
-        pages={page_kb: memory_mb * 1024 // page_kb} if page_kb and page_kb > 0 else {},
-        plain_mb=0 if page_kb else memory_mb,
-    )

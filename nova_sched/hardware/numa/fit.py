@@ -51,7 +51,7 @@ NO_PINS = Pins(())
 
 
 def pin(cell: HostCell, wanted: int, reserved: int, thread_policy: str) -> Pins | None:
-    """Returns free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None
+    """Return free CPUs of the cell for ``wanted`` guest CPUs and ``reserved`` emulator CPUs; None
     if there are too few.
 
     ``prefer`` fills cores as far as possible. ``require`` skips cores with one free thread.
@@ -77,7 +77,7 @@ def pin(cell: HostCell, wanted: int, reserved: int, thread_policy: str) -> Pins 
 
 
 def most_pins(cell: HostCell, thread_policy: str) -> int:
-    """Returns the largest number of guest CPUs that the cell has capacity for."""
+    """Return the largest number of guest CPUs that the cell has capacity for."""
     if thread_policy == ISOLATE:
         return len(_full(cell))
     if thread_policy == REQUIRE:
@@ -97,7 +97,7 @@ def _first(cores: Cores, threads: int) -> Cores:
 
 
 def _cut(cores: Cores, wanted: int, spare: Cores, reserved: int) -> Pins | None:
-    """Returns ``wanted`` CPUs of the cores and ``reserved`` spare CPUs; None if they do not
+    """Return ``wanted`` CPUs of the cores and ``reserved`` spare CPUs; None if they do not
     suffice."""
     guest = list(itertools.islice(itertools.chain.from_iterable(cores), wanted))
     if len(guest) < wanted:
@@ -133,7 +133,7 @@ class CellShortage(NamedTuple):
 def place(
     host: HostCell, guest: GuestCell, reserved: int, limits: NumaLimits | None
 ) -> PlacedCell | CellShortage:
-    """Returns the guest cell placed in the host cell, with ``reserved`` CPUs for the emulator."""
+    """Return the guest cell placed in the host cell, with ``reserved`` CPUs for the emulator."""
     size_kb = page_size(host, guest)
     return (
         size_kb
@@ -143,7 +143,7 @@ def place(
 
 
 def page_size(host: HostCell, guest: GuestCell) -> int | CellShortage | None:
-    """Returns the size (KiB) of the pages that the guest cell would get; None if it asked for no
+    """Return the size (KiB) of the pages that the guest cell would get; None if it asked for no
     size."""
     requested = guest.pagesize_kb
     if requested is None:
@@ -163,7 +163,7 @@ def page_size(host: HostCell, guest: GuestCell) -> int | CellShortage | None:
 
 
 def _sizes(host: HostCell, requested: int) -> list[int]:
-    """Returns the host's page sizes that qualify, the best first. Large pages need smaller page
+    """Return the host's page sizes that qualify, the best first. Large pages need smaller page
     tables."""
     sizes = list(host.pages_by_size)
     if requested == SMALL:
@@ -191,7 +191,7 @@ def _pages_short(host: HostCell, guest: GuestCell, sizes: list[int]) -> CellShor
 def place_cpus(
     host: HostCell, guest: GuestCell, size_kb: int | None, reserved: int, limits: NumaLimits | None
 ) -> PlacedCell | CellShortage:
-    """Returns the placed cell once memory is found for it, in pages of this size."""
+    """Return the placed cell once memory is found for it, in pages of this size."""
     if short := _too_few(host, guest, reserved):
         return short
     pins: Pins | None = NO_PINS
@@ -268,7 +268,7 @@ def fit(
     thorough: bool = False,
     shared: Steps | None = None,
 ) -> Fitted | None:
-    """Returns the placement of the guest in the first suitable choice of host cells; None if there
+    """Return the placement of the guest in the first suitable choice of host cells; None if there
     is none, or if the search ended undecided.
 
     ``limits``: allocation ratios of shared CPUs and memory, and networks that must be near; None:
@@ -288,7 +288,7 @@ def fit(
 
 
 def _near_steps(pci: Any) -> int:
-    """Returns the steps of a look at the devices near some cells."""
+    """Return the steps of a look at the devices near some cells."""
     return len(pci.requests) * len(pci.pools) if pci else 0
 
 
@@ -301,7 +301,7 @@ def search(
     thorough: bool,
     steps: Steps,
 ) -> Fitted | None:
-    """Returns what ``fit`` returns. Raises Undecided if the steps do not suffice."""
+    """Return what ``fit`` returns. Raises Undecided if the steps do not suffice."""
     if len(host.cells) < len(guest.cells):
         return None
     try:
@@ -341,7 +341,7 @@ class _CellSearch:
         )
 
     def extend(self, chosen: tuple[PlacedCell, ...] = ()) -> Fitted | None:
-        """Returns the first complete choice that begins with these cells."""
+        """Return the first complete choice that begins with these cells."""
         if len(chosen) == self._asked:
             return (
                 Fitted(chosen)
@@ -364,7 +364,7 @@ class _CellSearch:
         return None
 
     def _look(self) -> None:
-        """Counts a look at a host cell. Raises Undecided, and _Refuted if the search has gone back
+        """Count a look at a host cell. Raises Undecided, and _Refuted if the search has gone back
         often and not all guest cells can have a host cell at once."""
         self._steps.spend()
         self._until_late -= 1
@@ -372,7 +372,7 @@ class _CellSearch:
             raise _Refuted
 
     def _has_cell_for_each(self) -> bool:
-        """Returns whether each guest cell can have a separate host cell. Attempts also places all
+        """Return whether each guest cell can have a separate host cell. Attempts also places all
         that Nova places."""
         attempts, taken = Attempts(self._guest, self._limits), dict[int, int]()
 
@@ -388,7 +388,7 @@ class _CellSearch:
         return all(has_cell(position, set()) for position in range(self._asked))
 
     def _is_near(self, cells: frozenset[int]) -> bool:
-        """Returns whether the requested devices and networks are near these cells."""
+        """Return whether the requested devices and networks are near these cells."""
         if cells not in self._too_far:
             self._steps.spend(_near_steps(self._pci))
             short = self._pci and self._pci.why_not(cells, self._host)
@@ -401,7 +401,7 @@ class _CellSearch:
 def _in_order(
     host: HostTopology, guest: GuestTopology, pci: Any, packing: bool
 ) -> Sequence[HostCell]:
-    """Returns host cells in order of preference: cells near requested devices first, then the
+    """Return host cells in order of preference: cells near requested devices first, then the
     emptiest.
 
     If the guest needs every host cell, their order stays.
@@ -425,7 +425,7 @@ def _in_order(
 def far_networks(
     host: HostTopology, cells: Collection[int], limits: NumaLimits | None
 ) -> list[str]:
-    """Returns the requested networks that are near some cell of the host, but none of these
+    """Return the requested networks that are near some cell of the host, but none of these
     cells."""
     if limits is None:
         return []
@@ -446,7 +446,7 @@ class Attempts:
         self._known: dict[tuple[int, int], PlacedCell | None] = {}
 
     def place(self, position: int, host: HostCell) -> PlacedCell | None:
-        """Returns the guest cell at this position placed in the host cell, or None."""
+        """Return the guest cell at this position placed in the host cell, or None."""
         key = position, host.id
         if key not in self._known:
             reserved = self._guest.reserved_cpus(position)
@@ -455,7 +455,7 @@ class Attempts:
         return self._known[key]
 
     def are_lost(self, chosen: Iterable[PlacedCell]) -> bool:
-        """Returns whether a chosen host cell can no longer take its guest cell."""
+        """Return whether a chosen host cell can no longer take its guest cell."""
         return False
 
 
@@ -490,12 +490,14 @@ class NovaAttempts:
             # The CPUs were found before the memory share proved too large; the id was already
             # written.
             self._ids[position] = host.id
-            if self._comes_again(position):
+            # Whether the cells after this one have more than one choice once it is placed.
+            tried = position + 1
+            if math.perm(self._host_cells - tried, len(self._cells) - tried) > 1:
                 self._failed.add((host.id, host.id))
         return None
 
     def are_lost(self, chosen: Iterable[PlacedCell]) -> bool:
-        """Returns whether a chosen host cell can no longer take its guest cell.
+        """Return whether a chosen host cell can no longer take its guest cell.
 
         Nova places the first cells again for each choice of the remaining ones, and then under new
         ids.
@@ -514,10 +516,6 @@ class NovaAttempts:
             reserved = self._guest.reserved_cpus(position)
             self._known[key] = place_cpus(host, cell, size_kb, reserved, self._limits)
         return self._known[key]
-
-    def _comes_again(self, position: int) -> bool:
-        """Returns whether the cells after this one have more than one choice once it is placed."""
-        return math.perm(self._host_cells - position - 1, len(self._cells) - position - 1) > 1
 
 
 # Why a guest does not fit.
@@ -542,7 +540,7 @@ def why_not(
     pci: Any = None,
     packing: bool = False,
 ) -> str:
-    """Returns why the guest does not fit on the host; empty if it fits. Arguments as for
+    """Return why the guest does not fit on the host; empty if it fits. Arguments as for
     ``fit``."""
     missed = miss(host, guest, limits, pci, packing)
     return missed.why if missed else ''
@@ -556,7 +554,7 @@ def miss(
     packing: bool = False,
     steps: Steps | None = None,
 ) -> NumaMiss | None:
-    """Returns why the guest does not fit on the host, comparable between hosts; None if it
+    """Return why the guest does not fit on the host, comparable between hosts; None if it
     fits. ``steps`` are those of all searches; None: MAX_STEPS."""
     if len(host.cells) < len(guest.cells):
         why = f'needs {len(guest.cells)} NUMA cells, the host has {len(host.cells)}'
@@ -578,7 +576,7 @@ def _together(
     packing: bool,
     steps: Steps,
 ) -> NumaMiss | None:
-    """Returns what is short where each guest cell fits into some host cell; None if they fit.
+    """Return what is short where each guest cell fits into some host cell; None if they fit.
     Raises Undecided."""
     if search(host, guest, limits, pci, packing, False, steps):
         return None
@@ -602,7 +600,7 @@ def _together(
 def _nowhere(
     host: HostTopology, cell: GuestCell, reserved: int, limits: NumaLimits | None
 ) -> NumaMiss | None:
-    """Returns what is short in the host cell that came nearest to fitting the guest cell; None if
+    """Return what is short in the host cell that came nearest to fitting the guest cell; None if
     one fits."""
     outcomes = [place(host_cell, cell, reserved, limits) for host_cell in host.cells]
     short = [some for some in outcomes if isinstance(some, CellShortage)]

@@ -51,13 +51,13 @@ class GuestCell:
 
     @property
     def is_pinned(self) -> bool:
-        """Returns whether its memory and pinned CPUs need free capacity, not only existing
+        """Return whether its memory and pinned CPUs need free capacity, not only existing
         capacity."""
         return self.cpu_policy != SHARED
 
     @classmethod
     def of(cls, cell: Any) -> 'GuestCell':
-        """Reads any object with InstanceNUMACell's attributes; all except the memory may be unset.
+        """Read any object with InstanceNUMACell's attributes; all except the memory may be unset.
 
         Raises InvalidRequest.
         """
@@ -88,7 +88,7 @@ class GuestTopology:
         return self.cells[0].cpu_policy if self.cells else SHARED
 
     def reserved_cpus(self, position: int) -> int:
-        """Returns the number of host CPUs that the cell at this position needs for the emulator
+        """Return the number of host CPUs that the cell at this position needs for the emulator
         alone.
 
         The fit ignores shared emulator CPUs (``share``): they belong to the host.
@@ -97,7 +97,7 @@ class GuestTopology:
 
     @functools.cached_property
     def dedicated_cpus(self) -> tuple[int, ...]:
-        """Returns the number of dedicated host CPUs for each cell."""
+        """Return the number of dedicated host CPUs for each cell."""
         return tuple(
             len(cell.pcpuset) + self.reserved_cpus(position) if cell.is_pinned else 0
             for position, cell in enumerate(self.cells)
@@ -105,7 +105,7 @@ class GuestTopology:
 
     @classmethod
     def of(cls, topology: Any) -> 'GuestTopology':
-        """Reads any object with InstanceNUMATopology's attributes, see ``GuestCell``.
+        """Read any object with InstanceNUMATopology's attributes, see ``GuestCell``.
 
         Raises InvalidRequest, also if the cells have different CPU policies.
         """
@@ -127,7 +127,7 @@ class NumaLimits:
 
     @classmethod
     def of(cls, limits: Any) -> 'NumaLimits':
-        """Reads any object with NUMATopologyLimits' attributes; they may be unset."""
+        """Read any object with NUMATopologyLimits' attributes; they may be unset."""
         networks = read(limits, 'network_metadata')
         return cls(
             cpu_ratio=read(limits, 'cpu_allocation_ratio', 1.0),
@@ -148,7 +148,7 @@ class HostPages:
 
     @property
     def free(self) -> int:
-        """Returns the number of free pages; negative if too many are in use."""
+        """Return the number of free pages; negative if too many are in use."""
         return self.total - self.used - self.reserved
 
 
@@ -180,19 +180,19 @@ class HostCell:
 
     @functools.cached_property
     def cores(self) -> tuple[frozenset[int], ...]:
-        """Returns the siblings. If the host reports none, each dedicated CPU is a separate
+        """Return the siblings. If the host reports none, each dedicated CPU is a separate
         core."""
         return self.siblings or tuple(frozenset([cpu]) for cpu in sorted(self.pcpuset))
 
     @functools.cached_property
     def free_cores(self) -> tuple[tuple[int, ...], ...]:
-        """Returns the free dedicated CPUs of each core, in Nova's (set) order within a core."""
+        """Return the free dedicated CPUs of each core, in Nova's (set) order within a core."""
         free = (core & self.free_pcpus for core in self.cores)
         return tuple(tuple(threads) for threads in free if threads)
 
     @property
     def whole_cores(self) -> list[tuple[int, ...]]:
-        """Returns the free cores: no thread is in use or shared."""
+        """Return the free cores: no thread is in use or shared."""
         return [
             tuple(core & self.free_pcpus)
             for core in self.cores
@@ -205,19 +205,19 @@ class HostCell:
 
     @functools.cached_property
     def pages_by_size(self) -> dict[int, HostPages]:
-        """Returns the pages by size (KiB), from the smallest to the largest."""
+        """Return the pages by size (KiB), from the smallest to the largest."""
         return {
             pages.size_kb: pages for pages in sorted(self.pages, key=lambda pages: pages.size_kb)
         }
 
     @property
     def free_memory_mb(self) -> int:
-        """Returns the memory that is not in use, in pages of any size."""
+        """Return the memory that is not in use, in pages of any size."""
         return self.memory_mb - self.memory_usage_mb
 
     @functools.cached_property
     def plain_memory_mb(self) -> float:
-        """Returns the total memory for guests without a page size request: that of the smallest
+        """Return the total memory for guests without a page size request: that of the smallest
         pages."""
         for pages in self.pages_by_size.values():
             return pages.total * pages.size_kb / 1024
@@ -225,7 +225,7 @@ class HostCell:
 
     @functools.cached_property
     def free_plain_memory_mb(self) -> float:
-        """Returns the free part of ``plain_memory_mb``."""
+        """Return the free part of ``plain_memory_mb``."""
         for pages in self.pages_by_size.values():
             return pages.free * pages.size_kb / 1024
         return self.free_memory_mb
@@ -243,11 +243,11 @@ class HostTopology:
 
     @functools.cached_property
     def has_siblings(self) -> bool:
-        """Returns whether a core has more than one thread."""
+        """Return whether a core has more than one thread."""
         return any(cell.threads_per_core > 1 for cell in self.cells)
 
     def on_sockets_of(self, cells: Iterable[int]) -> frozenset[int]:
-        """Returns the ids of the cells that share a socket with one of these.
+        """Return the ids of the cells that share a socket with one of these.
 
         None if a cell of the host does not report its socket.
         """
@@ -257,12 +257,12 @@ class HostTopology:
         return frozenset(cell.id for cell in self.cells if cell.socket in sockets)
 
     def with_cells(self, cells: Mapping[int, HostCell]) -> 'HostTopology':
-        """Returns the topology with these cells in place of the cells with the same ids."""
+        """Return the topology with these cells in place of the cells with the same ids."""
         return HostTopology(tuple(cells.get(cell.id, cell) for cell in self.cells))
 
     @classmethod
     def from_json(cls, text: str) -> 'HostTopology':
-        """Reads the NUMATopology object that a ComputeNode carries as text. Raises
+        """Read the NUMATopology object that a ComputeNode carries as text. Raises
         MalformedObject."""
         with wire.reading('NUMATopology'):
             cells = wire.data(json.loads(text), 'NUMATopology')['cells']
@@ -272,7 +272,7 @@ class HostTopology:
             return topology
 
     def to_json(self) -> str:
-        """Returns the NUMATopology object as text."""
+        """Return the NUMATopology object as text."""
         return json.dumps(
             wire.primitive('NUMATopology', '1.2', {'cells': list(map(_write_cell, self.cells))})
         )
@@ -374,7 +374,7 @@ class NumaSummary:
         )
 
     def may_take(self, guest: GuestTopology) -> bool:
-        """Returns False if the guest cannot fit. True is inconclusive."""
+        """Return False if the guest cannot fit. True is inconclusive."""
         return (
             len(guest.cells) <= self.cells
             and max(guest.dedicated_cpus, default=0) <= self.dedicated_best
@@ -418,12 +418,12 @@ class PlacedCell:
 
     @property
     def host_cpus(self) -> frozenset[int]:
-        """Returns the host CPUs that run only this guest, without their siblings."""
+        """Return the host CPUs that run only this guest, without their siblings."""
         return self.reserved.union(self.pinning.values())
 
     @classmethod
     def of(cls, cell: Any, number: int) -> 'PlacedCell':
-        """Reads any object with InstanceNUMACell's attributes whose id is that of the host cell.
+        """Read any object with InstanceNUMACell's attributes whose id is that of the host cell.
 
         ``number`` is its position in the guest, which is the id of a cell that is not placed yet.
         """
@@ -437,7 +437,7 @@ class PlacedCell:
         )
 
     def to_primitive(self) -> dict[str, Any]:
-        """Returns an InstanceNUMACell as the compute node writes it."""
+        """Return an InstanceNUMACell as the compute node writes it."""
         fields = {
             'id': self.host_cell,
             'cpuset': sorted(self.cell.cpuset),
@@ -464,12 +464,12 @@ class Fitted:
 
     @classmethod
     def of(cls, topology: Any) -> 'Fitted':
-        """Reads the topology of an instance that is placed on a host, see ``GuestCell``."""
+        """Read the topology of an instance that is placed on a host, see ``GuestCell``."""
         return cls(tuple(map(PlacedCell.of, topology.cells, itertools.count())))
 
     @classmethod
     def from_json(cls, text: str) -> 'Fitted':
-        """Reads the text that ``to_json`` or a compute node wrote. Raises MalformedObject."""
+        """Read the text that ``to_json`` or a compute node wrote. Raises MalformedObject."""
         with wire.reading('InstanceNUMATopology'):
             cells = wire.data(json.loads(text), 'InstanceNUMATopology')['cells']
             fields = (wire.data(cell, 'InstanceNUMACell') for cell in cells)
@@ -481,13 +481,13 @@ class Fitted:
             )
 
     def to_json(self) -> str:
-        """Returns an InstanceNUMATopology object as text."""
+        """Return an InstanceNUMATopology object as text."""
         cells = [placed.to_primitive() for placed in self.cells]
         return json.dumps(wire.primitive('InstanceNUMATopology', '1.3', {'cells': cells}))
 
 
 def take(host: HostTopology, fitted: Fitted) -> HostTopology:
-    """Returns the host with the guest on it. Raises Overdrawn if a cell is missing or a CPU is in
+    """Return the host with the guest on it. Raises Overdrawn if a cell is missing or a CPU is in
     use."""
     cells: dict[int, HostCell] = {}
     for placed in fitted.cells:
@@ -502,7 +502,7 @@ def take(host: HostTopology, fitted: Fitted) -> HostTopology:
 
 
 def hold(host: HostTopology, fitted: Fitted) -> HostTopology:
-    """Returns the host with the guest on it, even if the guest shares a CPU; ignores missing
+    """Return the host with the guest on it, even if the guest shares a CPU; ignores missing
     cells."""
     cells: dict[int, HostCell] = {}
     for placed in fitted.cells:
@@ -513,7 +513,7 @@ def hold(host: HostTopology, fitted: Fitted) -> HostTopology:
 
 
 def give_back(host: HostTopology, fitted: Fitted) -> HostTopology:
-    """Returns the host without the guest. Raises Overdrawn if a CPU is not in use.
+    """Return the host without the guest. Raises Overdrawn if a CPU is not in use.
 
     Cells that the host no longer has are ignored: their usage is already gone.
     """
@@ -530,7 +530,7 @@ def give_back(host: HostTopology, fitted: Fitted) -> HostTopology:
 
 
 def _cpus(cell: HostCell, placed: PlacedCell) -> frozenset[int]:
-    """Returns the host CPUs that no other guest may get. An isolated guest also blocks the
+    """Return the host CPUs that no other guest may get. An isolated guest also blocks the
     siblings of its CPUs."""
     own = placed.host_cpus
     if placed.cell.thread_policy != ISOLATE or not own:
@@ -551,7 +551,7 @@ def _moved(cell: HostCell, placed: PlacedCell, pinned: frozenset[int], sign: int
 
 
 def _pages(cell: HostCell, placed: PlacedCell, sign: int) -> tuple[HostPages, ...]:
-    """Returns the pages with their new usage. A guest without a page size request uses the
+    """Return the pages with their new usage. A guest without a page size request uses the
     smallest pages, regardless of its kernel."""
     size_kb = placed.pagesize_kb or next(iter(cell.pages_by_size), 0)
     if size_kb not in cell.pages_by_size:

@@ -35,7 +35,7 @@ SHARED_STEPS, FEWEST_STEPS = 100_000, 800
 def fit(
     tree: ProviderTree, request: ProviderRequest, preferred: str | None = None
 ) -> tuple[Allotted, ...] | None:
-    """Returns the units for each group and loose amount by provider; None if it does not fit, or
+    """Return the units for each group and loose amount by provider; None if it does not fit, or
     if the search ended undecided.
 
     Groups come in their order, then the loose amounts, by provider. A request for one provider
@@ -53,7 +53,7 @@ def search(
     preferred: str | None = None,
     steps: Steps | None = None,
 ) -> tuple[Allotted, ...] | None:
-    """Returns what ``fit`` returns. ``steps``: None means MAX_STEPS. Raises Undecided."""
+    """Return what ``fit`` returns. ``steps``: None means MAX_STEPS. Raises Undecided."""
     pieces = list(request.pieces())
     if request.isolate and len(request.groups) > len(tree.providers):
         return None
@@ -87,7 +87,7 @@ def search(
 
 
 def fits(tree: ProviderTree, request: ProviderRequest, shared: Steps | None = None) -> bool:
-    """Returns whether ``fit`` finds units for the request. ``shared`` are the steps of all nodes
+    """Return whether ``fit`` finds units for the request. ``shared`` are the steps of all nodes
     that it is tried on; raises Undecided if too few of them are left. Raises Interrupted: called
     again, it goes on.
 
@@ -135,23 +135,22 @@ def _alike(group: ResourceGroup, other: ResourceGroup) -> bool:
 
 
 def candidates(tree: ProviderTree, piece: ResourceGroup) -> list[Provider]:
-    """Returns the providers that could meet it if nothing else were requested."""
+    """Return the providers that could meet it if nothing else were requested."""
     if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
         return []
     return [
         provider
         for provider in tree.providers
-        if has_traits(provider, piece) and has_stocks(provider, piece.resources)
+        if has_traits(provider, piece)
+        and all(
+            name in provider.stocks and provider.stocks[name].gives(units)
+            for name, units in piece.resources
+        )
     ]
 
 
 def has_traits(provider: Provider, piece: ResourceGroup) -> bool:
     return piece.required <= provider.traits and piece.forbidden.isdisjoint(provider.traits)
-
-
-def has_stocks(provider: Provider, resources: Iterable[tuple[str, int]]) -> bool:
-    stocks = provider.stocks
-    return all(name in stocks and stocks[name].gives(units) for name, units in resources)
 
 
 class _ProviderSearch:
@@ -175,7 +174,11 @@ class _ProviderSearch:
         self._pieces, self._choices = pieces, choices
         self._order = sorted(
             range(len(pieces)),
-            key=lambda place: (len(choices[place]), _size(pieces[place]), place),
+            key=lambda place: (
+                len(choices[place]),
+                -sum(units for _, units in pieces[place].resources),
+                place,
+            ),
         )
         names = frozenset[str]().union(*(piece.classes for piece in pieces))
         self._relevant = request.required.union(
@@ -209,21 +212,21 @@ class _ProviderSearch:
         self._open: list[Iterator[tuple[Provider, dict[str, int]]]] | None = None
 
     def _kind(self, provider: Provider, names: frozenset[str]) -> object:
-        """Returns the attributes that distinguish a provider, in addition to its free units."""
+        """Return the attributes that distinguish a provider, in addition to its free units."""
         stocks = ((name, stock.total, stock.min_unit, stock.step_size)
                   for name, stock in provider.stocks.items() if name in names)  # fmt: skip
         place = provider.uuid if self._asked.subtrees else None
         return place, provider.traits & self._relevant, tuple(sorted(stocks))
 
     def _grouped(self, some: Iterable[Provider]) -> list[list[Provider]]:
-        """Returns the providers in groups of those that are alike at the beginning."""
+        """Return the providers in groups of those that are alike at the beginning."""
         groups: dict[int, list[Provider]] = {}
         for provider in some:
             groups.setdefault(self._first[provider.uuid], []).append(provider)
         return list(groups.values())
 
     def run(self) -> tuple[Allotted, ...] | None:
-        """Returns the first complete choice; None if there is none. Raises Undecided, and
+        """Return the first complete choice; None if there is none. Raises Undecided, and
         Interrupted: called again, it goes on."""
         if self._open is None:
             matching = self._matching()
@@ -240,7 +243,7 @@ class _ProviderSearch:
         return None
 
     def _is_complete(self, open_choices: list[Iterator[tuple[Provider, dict[str, int]]]]) -> bool:
-        """Take the next choice, or go back by one. Returns whether each piece has a provider."""
+        """Take the next choice, or go back by one. Return whether each piece has a provider."""
         depth = len(open_choices) - 1
         chosen = next(open_choices[-1], None)
         if chosen is None:
@@ -264,7 +267,7 @@ class _ProviderSearch:
     # What counting refutes.
 
     def _may_fit(self) -> bool:
-        """Returns False if counting shows that the request does not fit."""
+        """Return False if counting shows that the request does not fit."""
         loose = (
             provider.traits
             for piece, some in zip(self._pieces, self._choices, strict=True)
@@ -281,7 +284,7 @@ class _ProviderSearch:
         return all(self._has_units(name, some, able) for name, some in by_class.items())
 
     def _has_units(self, name: str, amounts: list[int], able: Iterable[str]) -> bool:
-        """Returns False if the ``able`` providers have fewer units of the class than all pieces
+        """Return False if the ``able`` providers have fewer units of the class than all pieces
         need, or room for fewer amounts of any size than there are."""
         rooms = [
             min(self._free[uuid][name], self._most[uuid][name])
@@ -302,7 +305,7 @@ class _ProviderSearch:
         return True
 
     def _matching(self) -> dict[str, int] | None:
-        """Returns a separate provider for each isolated group, as far as each fits by itself:
+        """Return a separate provider for each isolated group, as far as each fits by itself:
         groups (their places) by UUID. None if there is none. Empty without isolation."""
         matching: dict[str, int] = {}
         if self._asked.isolate:
@@ -312,8 +315,8 @@ class _ProviderSearch:
         return matching
 
     def _augment(self, matching: dict[str, int], place: int, fixed: str | None = None) -> bool:
-        """Adds a group to the matching, for which others may change their providers, if they are
-        neither assigned nor ``fixed``. Returns whether it could."""
+        """Add a group to the matching, for which others may change their providers, if they are
+        neither assigned nor ``fixed``. Return whether it could."""
         came_from: dict[str, tuple[int, str | None]] = {}
         waiting: list[tuple[int, str | None]] = [(place, None)]
         for group, held in waiting:  # grows
@@ -334,7 +337,7 @@ class _ProviderSearch:
     def _with_choice(
         self, matching: dict[str, int], place: int, uuid: str
     ) -> dict[str, int] | None:
-        """Returns the matching in which the group has this provider; None if the others then lack
+        """Return the matching in which the group has this provider; None if the others then lack
         one."""
         if not (self._asked.isolate and self._pieces[place].suffix):
             return matching
@@ -352,7 +355,7 @@ class _ProviderSearch:
     def _options(
         self, depth: int, matching: dict[str, int]
     ) -> Iterator[tuple[Provider, dict[str, int]]]:
-        """Yields the providers for the piece of this depth that are worth a try, each with the
+        """Yield the providers for the piece of this depth that are worth a try, each with the
         matching that it leaves."""
         place, seen = self._order[depth], set[int]()
         different = [provider for some in self._alike[place] for provider in self._unlike(some)]
@@ -369,7 +372,7 @@ class _ProviderSearch:
             yield provider, left
 
     def _unlike(self, some: list[Provider]) -> Iterator[Provider]:
-        """Yields those of some providers that have pieces, and the first one that has none."""
+        """Yield those of some providers that have pieces, and the first one that has none."""
         for provider in some:
             self._steps.spend()
             yield provider
@@ -383,7 +386,7 @@ class _ProviderSearch:
                 yield self._tree.by_uuid[uuid]
 
     def _left(self, provider: Provider, place: int) -> tuple[int, float, int]:
-        """Returns a sort key for providers: those with missing traits first, then the one with the
+        """Return a sort key for providers: those with missing traits first, then the one with the
         least left."""
         piece, uuid = self._pieces[place], provider.uuid
         missing = 0 if piece.suffix else len(self._asked.required & provider.traits)
@@ -397,7 +400,7 @@ class _ProviderSearch:
         return all(units <= min(free[name], most[name]) for name, units in piece.resources)
 
     def _move(self, depth: int, sign: int, provider: Provider | None = None) -> None:
-        """Assigns the piece of this depth to a provider (-1), or releases it (1)."""
+        """Assign the piece of this depth to a provider (-1), or releases it (1)."""
         place = self._order[depth]
         piece, provider = self._pieces[place], provider or self._chosen.pop(place)
         uuid = provider.uuid
@@ -414,14 +417,14 @@ class _ProviderSearch:
         self._now[uuid] = self._signature(uuid)
 
     def _signature(self, uuid: str) -> int:
-        """Returns a number that is equal for providers that are equivalent from here on."""
+        """Return a number that is equal for providers that are equivalent from here on."""
         most = self._most[uuid]
         room = tuple((name, free, most[name]) for name, free in sorted(self._free[uuid].items()))
         key = self._kinds[uuid], uuid in self._isolated, room
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _state(self, depth: int) -> object:
-        """Returns a key that is equal for states from which the same pieces can be met."""
+        """Return a key that is equal for states from which the same pieces can be met."""
         self._steps.spend(len(self._touched))
         changes: dict[int, int] = {}  # how many providers more have a signature than at first
         for uuid in self._touched:
@@ -434,7 +437,7 @@ class _ProviderSearch:
         return depth, signature, self._traits() & self._asked.required, near
 
     def _traits(self) -> frozenset[str]:
-        """Returns the traits of the providers of the loose amounts."""
+        """Return the traits of the providers of the loose amounts."""
         if not self._asked.required:
             return frozenset()
         trait_sets = (
@@ -445,7 +448,7 @@ class _ProviderSearch:
         return frozenset[str]().union(*trait_sets)
 
     def _has_top(self, suffixes: frozenset[str]) -> bool:
-        """Returns whether in a subtree one provider is, or can still be, above all chosen ones."""
+        """Return whether in a subtree one provider is, or can still be, above all chosen ones."""
         self._steps.spend(len(self._pieces))
         chosen, open_tops = set[str](), set[str]()
         for place, piece in enumerate(self._pieces):
@@ -469,21 +472,16 @@ class _ProviderSearch:
 
 
 def _free(provider: Provider, names: frozenset[str]) -> dict[str, int]:
-    """Returns the free units of these classes, as far as the provider has them."""
+    """Return the free units of these classes, as far as the provider has them."""
     return {name: stock.free for name, stock in provider.stocks.items() if name in names}
 
 
 def _left_over(provider: Provider, piece: ResourceGroup, free: Mapping[str, int]) -> float:
-    """Returns the share of the provider that would be left, summed over the classes."""
+    """Return the share of the provider that would be left, summed over the classes."""
     return sum(
         (free[name] - units) / max(provider.stocks[name].total, 1)
         for name, units in piece.resources
     )
-
-
-def _size(piece: ResourceGroup) -> int:
-    """Returns a sort key for pieces: the larger first."""
-    return -sum(units for _, units in piece.resources)
 
 
 # Why a request does not fit.
@@ -503,13 +501,13 @@ class ProviderMiss(NamedTuple):
 
 
 def why_not(tree: ProviderTree, request: ProviderRequest) -> str:
-    """Returns why the request does not fit on the node; empty if it fits."""
+    """Return why the request does not fit on the node; empty if it fits."""
     missed = miss(tree, request)
     return missed.words if missed else ''
 
 
 def nearest_miss(nodes: Iterable[tuple[ProviderTree, ProviderRequest]]) -> str:
-    """Returns why the request does not fit on the nearest of several nodes; empty if it fits
+    """Return why the request does not fit on the nearest of several nodes; empty if it fits
     there.
 
     Nodes are examined until MAX_LOOKS providers were looked at, and one of them is searched.
@@ -528,7 +526,7 @@ def nearest_miss(nodes: Iterable[tuple[ProviderTree, ProviderRequest]]) -> str:
 
 
 def miss(tree: ProviderTree, request: ProviderRequest) -> ProviderMiss | None:
-    """Returns what is short; None if it fits."""
+    """Return what is short; None if it fits."""
     if missed := _of_pieces(tree, request):
         return missed
     try:
@@ -540,13 +538,13 @@ def miss(tree: ProviderTree, request: ProviderRequest) -> ProviderMiss | None:
 
 
 def _of_pieces(tree: ProviderTree, request: ProviderRequest) -> ProviderMiss | None:
-    """Returns what a piece lacks by itself; None if each fits alone."""
+    """Return what a piece lacks by itself; None if each fits alone."""
     alone = [_alone(tree, piece) for piece in request.pieces() if not candidates(tree, piece)]
     return min(alone) if alone else None
 
 
 def _together(request: ProviderRequest) -> ProviderMiss:
-    """Returns what is short if each piece fits alone."""
+    """Return what is short if each piece fits alone."""
     if request.required and not (request.groups or request.loose):
         return ProviderMiss(_NO_TRAITS, 0.0, f'trait {_listed(request.required)} is missing')
     among = ' from a provider each' if request.isolate else ''
@@ -560,7 +558,7 @@ def _together(request: ProviderRequest) -> ProviderMiss:
 
 
 def _alone(tree: ProviderTree, piece: ResourceGroup) -> ProviderMiss:
-    """Returns what one piece lacks, even if the node were empty."""
+    """Return what one piece lacks, even if the node were empty."""
     who = f' for group {piece.suffix}' if piece.suffix else ''
     if piece.in_tree is not None and piece.in_tree not in tree.by_uuid:
         return ProviderMiss(

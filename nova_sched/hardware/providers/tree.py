@@ -43,7 +43,7 @@ class ResourceGroup:
 
     @property
     def classes(self) -> frozenset[str]:
-        """Returns the resource classes that it asks for."""
+        """Return the resource classes that it asks for."""
         return frozenset(name for name, _ in self.resources)
 
 
@@ -68,14 +68,14 @@ class ProviderRequest:
         return bool(self.groups or self.loose or self.required)
 
     def pieces(self) -> Iterator[ResourceGroup]:
-        """Returns the pieces that need one provider each; loose amounts have no suffix."""
+        """Return the pieces that need one provider each; loose amounts have no suffix."""
         yield from self.groups
         for amount in self.loose:
             yield ResourceGroup('', (amount,), forbidden=self.forbidden)
 
     @property
     def anonymous(self) -> 'ProviderRequest':
-        """Returns the same with groups identified by number: equal for requests that fit the same
+        """Return the same with groups identified by number: equal for requests that fit the same
         nodes."""
         numbers = {group.suffix: str(number) for number, group in enumerate(self.groups, 1)}
         return dataclasses.replace(
@@ -112,25 +112,25 @@ class Stock:
 
     @property
     def free(self) -> int:
-        """Returns the free units; negative if usage exceeds the capacity."""
+        """Return the free units; negative if usage exceeds the capacity."""
         return int((self.total - self.reserved) * self.ratio) - self.used
 
     @property
     def largest(self) -> int:
-        """Returns the largest amount that one consumer may have in total."""
+        """Return the largest amount that one consumer may have in total."""
         return self.total if self.max_unit is None else min(self.total, self.max_unit)
 
     @property
     def best(self) -> int:
-        """Returns the largest amount that one consumer can get now."""
+        """Return the largest amount that one consumer can get now."""
         return max(min(self.free, self.largest), 0)
 
     def gives(self, amount: int) -> bool:
-        """Returns whether a consumer without an allocation here can get this amount."""
+        """Return whether a consumer without an allocation here can get this amount."""
         return self.min_unit <= amount <= self.best and amount % self.step_size == 0
 
     def with_use(self, amount: int) -> 'Stock':
-        """Returns the inventory with this additional usage; a negative amount frees it."""
+        """Return the inventory with this additional usage; a negative amount frees it."""
         # Runs for each claim: this takes a third as long as dataclasses.replace.
         return Stock(
             self.total,
@@ -181,7 +181,7 @@ class TreeSummary:
         return cls(best, of_all, traits)
 
     def may_take(self, request: ProviderRequest) -> bool:
-        """Returns False if the request cannot fit. True is inconclusive."""
+        """Return False if the request cannot fit. True is inconclusive."""
         sums: dict[str, int] = collections.Counter()
         for piece in request.pieces():
             if not piece.required <= self.traits:
@@ -218,7 +218,7 @@ class ProviderTree:
 
     @functools.cached_property
     def shape(self) -> 'ProviderTree':
-        """Returns the tree without names, with numbers for UUIDs: equal for nodes with the same
+        """Return the tree without names, with numbers for UUIDs: equal for nodes with the same
         supply."""
         numbers = {provider.uuid: str(place) for place, provider in enumerate(self.providers)}
         return ProviderTree(
@@ -236,7 +236,7 @@ class ProviderTree:
 
     @functools.cached_property
     def classes(self) -> frozenset[str]:
-        """Returns the resource classes of all inventories."""
+        """Return the resource classes of all inventories."""
         return frozenset(name for provider in self.providers for name in provider.stocks)
 
     @functools.cached_property
@@ -245,41 +245,35 @@ class ProviderTree:
 
     @functools.cached_property
     def children(self) -> tuple[Provider, ...]:
-        """Returns all providers except the node itself."""
+        """Return all providers except the node itself."""
         return tuple(provider for provider in self.providers if provider.uuid != self.root)
 
     @functools.cached_property
     def above(self) -> dict[str, frozenset[str]]:
         """Maps each provider to itself and all of its ancestors."""
-        return {provider.uuid: frozenset(self._up(provider)) for provider in self.providers}
+        above = {}
+        for provider in self.providers:
+            uuids = set[str]()
+            ancestor: Provider | None = provider
+            while ancestor is not None and ancestor.uuid not in uuids:
+                uuids.add(ancestor.uuid)
+                ancestor = self.by_uuid.get(ancestor.parent or '')
+            above[provider.uuid] = frozenset(uuids)
+        return above
 
     @functools.cached_property
     def summary(self) -> TreeSummary:
         return TreeSummary.of(self.providers)
 
-    def _up(self, provider: Provider) -> list[str]:
-        uuids: list[str] = []
-        ancestor: Provider | None = provider
-        while ancestor is not None and ancestor.uuid not in uuids:
-            uuids.append(ancestor.uuid)
-            ancestor = self.by_uuid.get(ancestor.parent or '')
-        return uuids
-
     def stock(self, uuid: str, resource_class: str) -> Stock | None:
-        """Returns a provider's inventory of a class; None if it does not exist."""
+        """Return a provider's inventory of a class; None if it does not exist."""
         provider = self.by_uuid.get(uuid)
         return None if provider is None else provider.stocks.get(resource_class)
-
-    def with_providers(self, changed: Mapping[str, Provider]) -> 'ProviderTree':
-        """Returns the tree with these providers in place of those with the same UUIDs."""
-        return ProviderTree(
-            self.root, tuple(changed.get(provider.uuid, provider) for provider in self.providers)
-        )
 
     def with_root(
         self, stocks: Mapping[str, Stock], traits: frozenset[str] = frozenset()
     ) -> 'ProviderTree':
-        """Returns the tree with the node itself as a provider of these inventories, so that it can
+        """Return the tree with the node itself as a provider of these inventories, so that it can
         meet groups too."""
         own = self.by_uuid.get(self.root, Provider(self.root))
         own = dataclasses.replace(own, stocks=stocks, traits=own.traits | traits)
@@ -287,7 +281,7 @@ class ProviderTree:
 
     @classmethod
     def from_json(cls, text: str, root: str) -> 'ProviderTree':
-        """Reads providers by UUID as a node reports them, including the node itself. Raises
+        """Read providers by UUID as a node reports them, including the node itself. Raises
         MalformedObject.
 
         The node's own inventories are left out, see above.
@@ -351,12 +345,12 @@ class Allotted:
     resources: Mapping[str, int]
 
     def to_plain(self) -> list[Any]:
-        """Returns values that JSON can represent."""
+        """Return values that JSON can represent."""
         return [self.suffix, self.provider_uuid, dict(self.resources)]
 
     @classmethod
     def from_plain(cls, plain: Any) -> 'Allotted':
-        """Reads the values that ``to_plain`` made. Raises MalformedObject."""
+        """Read the values that ``to_plain`` made. Raises MalformedObject."""
         with wire.reading('Allotted'):
             suffix, uuid, resources = plain
             return cls(
@@ -367,7 +361,7 @@ class Allotted:
 
 
 def on_root(tree: ProviderTree, allotted: Iterable[Allotted]) -> dict[str, int]:
-    """Returns the part from the node itself, whose usage is recorded elsewhere."""
+    """Return the part from the node itself, whose usage is recorded elsewhere."""
     sums: dict[str, int] = {}
     for part in allotted:
         if part.provider_uuid == tree.root:
@@ -377,7 +371,7 @@ def on_root(tree: ProviderTree, allotted: Iterable[Allotted]) -> dict[str, int]:
 
 
 def take(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
-    """Returns the tree with these units in use. Raises Overdrawn if they do not exist or are not
+    """Return the tree with these units in use. Raises Overdrawn if they do not exist or are not
     free."""
     sums = _sums(tree, allotted)
     for (uuid, name), units in sums.items():
@@ -389,13 +383,13 @@ def take(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
 
 
 def hold(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
-    """Returns the tree with these units in use, even beyond the inventory; ignores missing
+    """Return the tree with these units in use, even beyond the inventory; ignores missing
     providers."""
     return _changed(tree, _sums(tree, allotted), lambda stock, units: stock.with_use(units))
 
 
 def give_back(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
-    """Returns the tree without this usage. Raises Overdrawn if it is not in use; ignores missing
+    """Return the tree without this usage. Raises Overdrawn if it is not in use; ignores missing
     providers."""
     sums = _sums(tree, allotted)
     for (uuid, name), units in sums.items():
@@ -408,7 +402,7 @@ def give_back(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
 
 
 def less_known(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree:
-    """Returns a tree as its node reported it, without this usage. The remainder belongs to other
+    """Return a tree as its node reported it, without this usage. The remainder belongs to other
     consumers."""
     return _changed(
         tree, _sums(tree, allotted), lambda stock, units: stock.with_use(-min(units, stock.used))
@@ -416,7 +410,7 @@ def less_known(tree: ProviderTree, allotted: Iterable[Allotted]) -> ProviderTree
 
 
 def _sums(tree: ProviderTree, allotted: Iterable[Allotted]) -> dict[tuple[str, str], int]:
-    """Returns units by child provider and resource class."""
+    """Return units by child provider and resource class."""
     sums: dict[tuple[str, str], int] = {}
     for part in allotted:
         if part.provider_uuid != tree.root:
@@ -435,4 +429,8 @@ def _changed(
         if stock is not None:
             provider = changed.get(uuid) or tree.by_uuid[uuid]
             changed[uuid] = provider.with_stocks({name: change(stock, units)})
-    return tree.with_providers(changed) if changed else tree
+    if not changed:
+        return tree
+    return ProviderTree(
+        tree.root, tuple(changed.get(provider.uuid, provider) for provider in tree.providers)
+    )

@@ -103,7 +103,7 @@ LONG_S = 30
 
 def until_shown(sign):
     end_s = time.monotonic() + LONG_S
-    while not sign.is_shown and time.monotonic() < end_s:
+    while sign.progress is None and time.monotonic() < end_s:
         time.sleep(0.05)
     time.sleep(0.3)  # it is drawn ten times a second
 
