@@ -23,6 +23,7 @@ from nova_sched.rpc import translate
 from nova_sched.state.request import Request
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.reference import wire
+from nova_sched.tests.rows import each
 
 DATA = object_io.DATA
 ABSENT = object()
@@ -95,7 +96,7 @@ ALIKE = {
 }
 
 
-@pytest.mark.parametrize('what', ALIKE)
+@each('what', ALIKE)
 def test_a_request(what):
     call, path, values = ALIKE[what]
     first, *others = (request(call, path, value) for value in values)
@@ -117,7 +118,7 @@ def legacy(**properties):
     return found.hints, found.group, found.retry_hosts, found.ignore_hosts
 
 
-@pytest.mark.parametrize(
+@each(
     'properties',
     [
         {},
@@ -167,7 +168,7 @@ def server(**properties):
     return {'type': 'OS::Nova::Server', 'properties': {'flavor': FLAVOR, **properties}}
 
 
-@pytest.mark.parametrize(
+@each(
     'properties',
     [
         {'availability_zone': None},
@@ -189,8 +190,8 @@ def test_a_server_of_a_template(properties):
     assert read({'a': server(**properties)}) == read({'a': server()})
 
 
-@pytest.mark.parametrize('section', ['parameters', 'conditions', 'outputs', 'parameter_groups'])
-@pytest.mark.parametrize('value', [None, {}, ABSENT], ids=['null', 'empty', 'absent'])
+@each('section', ['parameters', 'conditions', 'outputs', 'parameter_groups'])
+@each('value', [None, {}, ABSENT], ids=['null', 'empty', 'absent'])
 def test_a_section_of_a_template(section, value):
     given = {} if value is ABSENT else {section: value}
     if section == 'parameter_groups' and value == {}:
@@ -213,7 +214,7 @@ def group(*properties):
     return policy.kind, policy.level, policy.most, policy.weight
 
 
-@pytest.mark.parametrize(
+@each(
     'properties, policy',
     [
         ((), ('anti-affinity', 'host', 1, None)),
@@ -231,7 +232,7 @@ def test_the_default_of_a_server_group_is_that_of_heat(properties, policy):
     assert group(*properties) == policy
 
 
-@pytest.mark.parametrize(
+@each(
     'type_, properties, members',
     [
         ('OS::Heat::ResourceGroup', {}, 1),

@@ -26,6 +26,7 @@ from nova_sched.logs import (
     RetryFilter,
     first_line,
 )
+from nova_sched.tests.rows import each
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_a_first_line_has_no_traceback():
     assert first_line(ValueError('no disk\nTraceback: ...')) == 'no disk'
 
 
-@pytest.mark.parametrize(
+@each(
     'text, passes',
     [
         pytest.param(abstract_channel.IGNORED_METHOD_DURING_CHANNEL_CLOSE, False, id='at a stop'),

@@ -255,7 +255,7 @@ EXACT = [NO, NO, 1, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO]
 DECIMAL = [NO, NO, 1, 1, 1.5, 0, NO, NO, NO, 2.0**63, NO, NO, NO]
 
 
-@pytest.mark.parametrize(
+@each(
     'read, expected',
     [
         pytest.param(lambda value: request(value, *FLAVOR, 'vcpus').vcpus, WHOLE, id='flavor'),
@@ -299,7 +299,7 @@ def test_values(read, expected):
     assert wrong == []
 
 
-@pytest.mark.parametrize(
+@each(
     'text, ids',
     [
         ('0-3,^2', {0, 1, 3}),

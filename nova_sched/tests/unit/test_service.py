@@ -38,13 +38,14 @@ from nova_sched.rpc.client import ClaimsClient
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 
 def test_the_defaults_of_the_options_are_those_of_the_engine():
     assert service.settings(CONF) == Settings()
 
 
-@pytest.mark.parametrize(
+@each(
     'option, value, setting, found',
     [
         pytest.param('scheduler.max_attempts', 5, 'alternates', 4, id='alternates'),
@@ -154,7 +155,7 @@ def test_the_default_rules():
     assert len(rules.always) == 12
 
 
-@pytest.mark.parametrize(
+@each(
     'option, value, words',
     [
         pytest.param(

@@ -15,6 +15,7 @@ import uuid
 
 import pytest
 
+from nova_sched.tests.rows import each
 from nova_sched.tracing import KEY, OSPROFILER, Parent, Tracer, read
 
 TEXT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
@@ -28,7 +29,7 @@ def tracer(share=0.0, chance=0.5):
     return made, ended
 
 
-@pytest.mark.parametrize(
+@each(
     'context, parent',
     [
         pytest.param({KEY: TEXT}, PARENT, id='traced'),
@@ -62,7 +63,7 @@ def test_a_context_as_text():
     assert PARENT._replace(is_sampled=False).text == TEXT[:-1] + '0'
 
 
-@pytest.mark.parametrize(
+@each(
     'share, chance, traced',
     [
         pytest.param(0.0, 0.0, False, id='none'),
@@ -76,7 +77,7 @@ def test_a_share_of_the_requests_is_traced(share, chance, traced):
     assert (made.begin('call') is not None) == traced
 
 
-@pytest.mark.parametrize('is_sampled, share', [(True, 0.0), (False, 1.0)])
+@each('is_sampled, share', [(True, 0.0), (False, 1.0)])
 def test_what_the_caller_says_counts(is_sampled, share):
     made, _ = tracer(share)
     with made.following(PARENT._replace(is_sampled=is_sampled)):
@@ -105,7 +106,7 @@ def test_calls_from_a_traced_block_continue_it():
     assert (trace.attributes, trace.failure, made.parent) == ({'members': 3}, '', None)
 
 
-@pytest.mark.parametrize(
+@each(
     'error, failure',
     [pytest.param(ValueError('no'), 'no'), pytest.param(ValueError(), 'ValueError')],
 )
@@ -116,7 +117,7 @@ def test_a_block_that_fails(error, failure):
     assert ended[0].failure == failure
 
 
-@pytest.mark.parametrize('parent', [None, PARENT])
+@each('parent', [None, PARENT])
 def test_the_same_request_once_more(parent):
     made, _ = tracer(1.0)
     with made.following(parent):

@@ -18,6 +18,7 @@ from nova_sched.conf import CONF
 from nova_sched.db import address
 from nova_sched.rpc import notifications, rabbit
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 SHOWN = [
     ('mysql+pymysql://u:p@h/d?x=1', 'mysql+pymysql://u:***@h/d?x=1'),
@@ -78,7 +79,7 @@ def of_notifications(url):
         return notifications.transport(CONF)
 
 
-@pytest.mark.parametrize('read', [of_bus, of_notifications, rabbit.cluster])
+@each('read', [of_bus, of_notifications, rabbit.cluster])
 def test_a_broker_url_is_refused_without_its_password(read):
     told = {}
     for url in REFUSED:
@@ -94,7 +95,7 @@ def test_a_broker_url_is_refused_without_its_password(read):
     assert [text for text in told.values() if 'SEC' in text or 'RET' in text] == []
 
 
-@pytest.mark.parametrize(
+@each(
     'url',
     [
         'mysql+pymysql://u:SEC@RET@h/d',
@@ -110,9 +111,7 @@ def test_a_database_url_is_refused_without_its_password(url):
     assert 'RET' not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    'url, password', [('me:p%23w@mq', 'p#w'), ('me:p@w@mq', 'p@w'), ('me:p%2Fw@mq', 'p/w')]
-)
+@each('url, password', [('me:p%23w@mq', 'p#w'), ('me:p@w@mq', 'p@w'), ('me:p%2Fw@mq', 'p/w')])
 def test_characters_that_are_escaped(url, password):
     assert rabbit.cluster(f'rabbit://{url}/v').hosts[0].password == password
     made = of_bus(f'rabbit://{url}/v')

@@ -18,6 +18,7 @@ import sys
 import pytest
 
 from nova_sched.cmd import backend
+from nova_sched.tests.rows import each
 
 SCRIPT = """
 import sys
@@ -102,7 +103,7 @@ def test_a_mistake_ends_the_program_with_a_sentence(file, lines, words):
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     'arguments, found',
     [
         pytest.param([], [], id='none'),

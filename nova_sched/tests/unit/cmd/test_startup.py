@@ -11,6 +11,8 @@
 # under the License.
 """What every program does first, and how a bad configuration ends it."""
 
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -23,6 +25,7 @@ from nova_sched import errors, service
 from nova_sched.cmd import startup
 from nova_sched.conf import CONF
 from nova_sched.tests.packages import install
+from nova_sched.tests.rows import each
 
 
 @pytest.fixture
@@ -142,7 +145,7 @@ def test_claims_in_memory_need_no_database(configured, caplog):
     assert 'database' not in caplog.text
 
 
-@pytest.mark.parametrize(
+@each(
     'ends, status',
     [
         pytest.param(lambda: None, 0, id='well'),
@@ -282,3 +285,62 @@ def test_no_thread_makes_an_option_keep_its_old_value(configured):
     leaving.set()
     reader.join()
     assert found == list(range(1, 21))
+
+
+def run(*arguments, lines=None, folder=None):
+    """Run the program to its end: exit status and all that it said."""
+    if lines is not None:
+        file = folder / 'nova_sched.conf'
+        file.write_text(f'[DEFAULT]\ntransport_url = fake://\n{lines}\n')
+        arguments = ('--config-file', str(file), *arguments)
+    # The tests choose a backend in the environment, which goes before a file.
+    env = {
+        name: value for name, value in os.environ.items() if name != 'OS_DEFAULT__SERVICE_BACKEND'
+    }
+    done = subprocess.run(
+        [sys.executable, '-m', 'nova_sched.cmd.scheduler', *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,  # the machine may be busy
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    'lines, words',
+    [
+        pytest.param(
+            '[filter_scheduler]\nenabled_filters = ComputeFilter,MagicFilter',
+            'filter_scheduler.enabled_filters: no filter is named MagicFilter; there are ',
+            id='unknown filter',
+        ),
+        pytest.param(
+            'log_file = /no/such/folder/log',
+            'options of the log: [Errno 2] No such file',
+            id='no place to log',
+        ),
+        pytest.param('service_backend = fibers', 'service_backend', id='unknown backend'),
+    ],
+)
+def test_a_bad_configuration_ends_it_with_one_sentence(tmp_path, lines, words):
+    status, said = run(lines=lines, folder=tmp_path)
+    assert status == os.EX_CONFIG
+    assert words in said
+    assert said.startswith('scheduler.py: ')
+    assert len(said.splitlines()) == 1
+
+
+def test_a_configuration_file_that_is_not_there():
+    status, said = run('--config-file', '/no/such/file.conf')
+    assert (status, said) == (
+        os.EX_CONFIG,
+        'scheduler.py: Failed to find some config files: /no/such/file.conf\n',
+    )
+
+
+def test_help():
+    status, said = run('--help')
+    assert status == 0
+    assert '--config-file' in said

@@ -19,6 +19,7 @@ from nova_sched.filters.aggregate_image_properties_isolation import (
 )
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 GROUPS = [
     aggregate(1, ['host-0', 'host-1'], os_type='linux'),
@@ -33,7 +34,7 @@ SPACE, BETWEEN = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     'words, mask',
     [
         pytest.param({'image': None}, '*', id='no image'),
@@ -66,7 +67,7 @@ def test_property(words, mask):
     assert mask_of(AggregateImagePropertiesIsolation, hosts(4, GROUPS), request(**words)) == mask
 
 
-@pytest.mark.parametrize(
+@each(
     'options, mask',
     [
         pytest.param({SPACE: 'os'}, '*', id='no property has a dot'),
@@ -83,7 +84,7 @@ def test_namespace(options, mask):
         assert (rule().depends_on(asked) == before) is (mask == '1001')
 
 
-@pytest.mark.parametrize(
+@each(
     'rows, why',
     [
         pytest.param(

@@ -17,6 +17,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.filters.aggregate_instance_extra_specs import AggregateInstanceExtraSpecsFilter
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request, spec
+from nova_sched.tests.rows import each
 
 GROUPS = [
     aggregate(1, ['host-0', 'host-1'], ssd='true', size='10'),
@@ -26,7 +27,7 @@ GROUPS = [
 SCOPE = 'aggregate_instance_extra_specs'
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs, mask',
     [
         pytest.param({}, '*', id='none'),
@@ -57,7 +58,7 @@ def test_extra_specs(extra_specs, mask):
     assert passes == [digit == '1' for digit in mask.replace('*', '1111')]
 
 
-@pytest.mark.parametrize(
+@each(
     'text, what',
     [
         pytest.param('>= x', 'x is not a number', id='number'),
@@ -83,7 +84,7 @@ def test_only_what_is_about_aggregates_makes_another_question():
     assert plain == same != other
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs, rows, why',
     [
         pytest.param(

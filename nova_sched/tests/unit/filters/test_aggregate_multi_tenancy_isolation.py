@@ -16,6 +16,7 @@ import pytest
 
 from nova_sched.filters.aggregate_multi_tenancy_isolation import AggregateMultiTenancyIsolation
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request
+from nova_sched.tests.rows import each
 
 GROUPS = [
     aggregate(1, ['host-0', 'host-1'], filter_tenant_id='a'),
@@ -25,7 +26,7 @@ GROUPS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     'project, mask',
     [
         pytest.param('a', '11011', id='project'),
@@ -51,7 +52,7 @@ def test_another_project_is_another_question():
     assert one == same != other
 
 
-@pytest.mark.parametrize(
+@each(
     'rows, why',
     [
         pytest.param([0], 'it is kept for other projects', id='one host'),

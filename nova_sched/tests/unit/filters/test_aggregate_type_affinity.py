@@ -16,6 +16,7 @@ import pytest
 
 from nova_sched.filters.aggregate_type_affinity import AggregateTypeAffinityFilter
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request
+from nova_sched.tests.rows import each
 
 GROUPS = [
     aggregate(1, ['host-0', 'host-1'], instance_type='small'),
@@ -25,7 +26,7 @@ GROUPS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     'flavor, mask',
     [
         pytest.param('small', '11011', id='small'),
@@ -52,7 +53,7 @@ def test_another_flavor_is_another_question():
     assert small == again != large
 
 
-@pytest.mark.parametrize(
+@each(
     'rows, why',
     [
         pytest.param(

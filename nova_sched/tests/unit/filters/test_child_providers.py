@@ -22,6 +22,7 @@ from nova_sched.hardware import providers
 from nova_sched.state.report import Inventory
 from nova_sched.state.vocab import Unfinished
 from nova_sched.tests.builders import cluster, host, hosts, mask_of, report, request, spec, uuid_of
+from nova_sched.tests.rows import each
 
 GPU = 'CUSTOM_GPU_MILLI'
 HALF, WHOLE = {f'resources1:{GPU}': '500'}, {f'resources1:{GPU}': '1000'}
@@ -52,7 +53,7 @@ def nodes(*of_each, **columns):
     return hosts(len(of_each), providers=texts, **columns)
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs, mask',
     [
         pytest.param({}, '*', id='nothing asked of devices'),
@@ -86,7 +87,7 @@ def test_gpus(extra_specs, mask):
     assert mask_of(ChildProviders, seen, request(extra_specs=extra_specs)) == mask
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs, mask',
     [
         pytest.param({'resources1:VCPU': '2'}, '011', id='CPUs in a group'),
@@ -166,15 +167,13 @@ def test_a_host_by_itself():
     assert ChildProviders().host_passes(host(), spec())
 
 
-@pytest.mark.parametrize(
-    'uuid, passes', [(uuid_of('node host-0'), True), (uuid_of('another'), False)]
-)
+@each('uuid, passes', [(uuid_of('node host-0'), True), (uuid_of('another'), False)])
 def test_a_host_by_itself_and_a_group_that_names_it(uuid, passes):
     asked = types.SimpleNamespace(resources={'VCPU': 1}, requester_id='port', in_tree=uuid)
     assert ChildProviders().host_passes(host(), spec(requested_resources=[asked])) is passes
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs, rows, why',
     [
         pytest.param(
@@ -209,7 +208,7 @@ def test_why(extra_specs, rows, why):
     assert ChildProviders().why(seen, request(extra_specs=extra_specs), np.array(rows)) == why
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs, opened',
     [
         pytest.param(WHOLE, [0, 2], id='groups'),
@@ -276,8 +275,8 @@ def test_any_number_of_traits():
     assert mask_of(ChildProviders, seen, asked) == '000'
 
 
-@pytest.mark.parametrize('own', [{}, {'resources9:VCPU': '1'}])
-@pytest.mark.parametrize('sizes, mask', [((400, 300, 300), '101'), ((400, 350, 250), '101'),
+@each('own', [{}, {'resources9:VCPU': '1'}])
+@each('sizes, mask', [((400, 300, 300), '101'), ((400, 350, 250), '101'),
                                          ((450, 300, 300), '000')])  # fmt: skip
 def test_a_search_pauses_and_goes_on_where_it_was(sizes, mask, own):
     chosen = [size for size in sizes for _ in range(4)]

@@ -113,7 +113,7 @@ def test_hosts_that_are_what_is_asked(extra_specs, kept):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs',
     [
         pytest.param({}, id='none'),
@@ -157,7 +157,7 @@ def test_a_stat_that_no_host_has_any_more_is_still_judged_right():
     assert np.all(mask)
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs, depends',
     [
         pytest.param({}, set(), id='nothing is asked'),
@@ -178,7 +178,7 @@ def test_what_the_verdict_depends_on(extra_specs, depends):
     assert ComputeCapabilitiesFilter().depends_on(request(extra_specs=extra_specs)) == depends
 
 
-@pytest.mark.parametrize(
+@each(
     'value, path, found',
     [
         pytest.param({'a': {'b': 1}}, ('a', 'b'), 1, id='dicts'),

@@ -123,7 +123,7 @@ def test_a_rule_reads_what_it_declares_of_any_node(node, wanted, data):
         assert found == {}
 
 
-@pytest.mark.parametrize(
+@each(
     'reads, found',
     [
         pytest.param(lambda hosts, request: hosts.seen_s, HostFacts.REPORTED, id='hosts'),
@@ -183,7 +183,7 @@ def test_a_verdict_on_lasting_facts_depends_on_the_declared_facts():
         assert Lasts().depends_on(request(**{'project_id': 'a', **other})) != found
 
 
-@pytest.mark.parametrize(
+@each(
     'specs, facts',
     [
         pytest.param({}, TEXTS, id='nothing asked'),

@@ -16,6 +16,7 @@ import pytest
 
 from nova_sched.filters.exclusive_domain import ExclusiveDomain
 from nova_sched.tests.builders import cluster, request
+from nova_sched.tests.rows import each
 
 
 def with_tokens(*fences):
@@ -26,7 +27,7 @@ def with_tokens(*fences):
     return made.hosts
 
 
-@pytest.mark.parametrize(
+@each(
     'own, fences, mask',
     [
         pytest.param('', ['', 'a', ''], [True, False, True], id='an outsider'),

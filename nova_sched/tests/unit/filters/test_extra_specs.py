@@ -15,9 +15,10 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.filters.extra_specs import matches
+from nova_sched.tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     'value, text, met',
     [
         pytest.param('5', '= 4', True, id='= means at least'),
@@ -45,7 +46,7 @@ def test_matches(value, text, met):
     assert matches(value, text, 'key') is met
 
 
-@pytest.mark.parametrize('text', ['<or>', '== x', '>= 4GB'])
+@each('text', ['<or>', '== x', '>= 4GB'])
 def test_an_extra_spec_that_makes_no_sense_is_refused_by_its_name(text):
     with pytest.raises(errors.InvalidRequest, match='extra spec capabilities:n'):
         matches('1', text, 'capabilities:n')

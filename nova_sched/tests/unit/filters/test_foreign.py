@@ -21,6 +21,7 @@ from nova_sched.filters.all_hosts import AllHostsFilter
 from nova_sched.filters.foreign import ForeignFilter, adopt
 from nova_sched.filters.ram import RamFilter
 from nova_sched.tests.builders import host, hosts, request, spec
+from nova_sched.tests.rows import each
 
 
 class HalfFullFilter:
@@ -50,7 +51,7 @@ class PlainFilter:
         return 1
 
 
-@pytest.mark.parametrize(
+@each(
     'made, asked, kept',
     [
         pytest.param(HalfFullFilter, {}, [True, False, True], id='one host at a time'),
@@ -113,7 +114,7 @@ def test_its_own_face_stays():
     assert not adopt(HalfFullFilter).host_passes(host(free_ram_mb=1), spec())
 
 
-@pytest.mark.parametrize('made', [RamFilter, RamFilter()], ids=['class', 'object'])
+@each('made', [RamFilter, RamFilter()], ids=['class', 'object'])
 def test_ours_are_not_wrapped(made):
     rule = adopt(made)
     assert type(rule) is RamFilter

@@ -19,6 +19,7 @@ from nova_sched import errors
 from nova_sched.conf import CONF
 from nova_sched.filters.image_properties import ImagePropertiesFilter
 from nova_sched.tests.builders import host, hosts, mask_of, request, spec
+from nova_sched.tests.rows import each
 
 KVM = (('x86_64', 'kvm', 'hvm'), ('i686', 'kvm', 'hvm'))
 ARM = (('aarch64', 'kvm', 'hvm'),)
@@ -30,7 +31,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     'properties, kept',
     [
         pytest.param({'hw_architecture': 'x86_64'}, '1010', id='architecture'),
@@ -67,7 +68,7 @@ def test_hosts_that_can_run_the_image(properties, kept):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'words',
     [
         pytest.param({'image_properties': {}}, id='no properties'),
@@ -95,7 +96,7 @@ def arm_by_default():
 
 
 @pytest.mark.usefixtures('arm_by_default')
-@pytest.mark.parametrize(
+@each(
     'words, kept',
     [
         pytest.param({'image_properties': {}}, '0100', id='assumed'),
@@ -111,7 +112,7 @@ def test_default_architecture(words, kept):
     assert mask_of(ImagePropertiesFilter, hosts(**ROWS), request(**words)) == kept
 
 
-@pytest.mark.parametrize(
+@each(
     'properties, where',
     [
         pytest.param({'hw_architecture': 'vax'}, 'hw_architecture', id='architecture'),

@@ -18,6 +18,7 @@ from nova_sched.filters.isolated_aggregates import IsolatedAggregates
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 ON = {'scheduler.enable_isolated_aggregate_filtering': True}
 GROUPS = [
@@ -29,7 +30,7 @@ GROUPS = [
 OF_GROUP = ResourceGroup('1', (('VGPU', 1),), frozenset('A'))
 
 
-@pytest.mark.parametrize(
+@each(
     'words, mask',
     [
         pytest.param({}, '00101', id='nothing required'),
@@ -75,7 +76,7 @@ def test_what_it_depends_on():
         )
 
 
-@pytest.mark.parametrize(
+@each(
     'rows, why',
     [
         pytest.param(

@@ -17,6 +17,7 @@ import pytest
 from nova_sched.filters.isolated_hosts import IsolatedHostsFilter
 from nova_sched.tests.builders import hosts, mask_of, request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 IMAGES, HOSTS, RESTRICT = (
     f'filter_scheduler.{name}'
@@ -26,7 +27,7 @@ MINE, OTHER = uuid_of('mine'), uuid_of('other')
 SET = {IMAGES: [MINE], HOSTS: ['host-0', 'host-1', 'gone']}
 
 
-@pytest.mark.parametrize(
+@each(
     'options, image, mask',
     [
         pytest.param({}, MINE, '*', id='nothing is isolated'),
@@ -65,7 +66,7 @@ def test_what_the_verdict_depends_on():
     assert len(seen) == 6
 
 
-@pytest.mark.parametrize(
+@each(
     'image, rows, why',
     [
         pytest.param(

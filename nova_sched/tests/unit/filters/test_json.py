@@ -106,7 +106,7 @@ def test_no_hint():
     assert mask_of(JsonFilter, seen(), request()) == '*'
 
 
-@pytest.mark.parametrize(
+@each(
     'query, why',
     [
         pytest.param('{bad json', 'it is not JSON', id='no JSON'),
@@ -166,9 +166,7 @@ def test_two_queries_are_none():
         JsonFilter().mask(seen(), request(hints={'query': ['[]', '[]']}))
 
 
-@pytest.mark.parametrize(
-    'query', [['=', '$host', 'x'], ['=', 1, 2], ['>', '$vcpus_total', '$vcpus_used']], ids=str
-)
+@each('query', [['=', '$host', 'x'], ['=', 1, 2], ['>', '$vcpus_total', '$vcpus_used']], ids=str)
 def test_no_hosts(query):
     assert mask_of(JsonFilter, hosts(0), asked(query)) == ''
 
@@ -176,7 +174,7 @@ def test_no_hosts(query):
 # Why.
 
 
-@pytest.mark.parametrize(
+@each(
     'query, rows, why',
     [
         pytest.param(

@@ -19,6 +19,7 @@ import pytest
 from nova_sched.filters.metrics import MetricsFilter
 from nova_sched.tests.builders import hosts, mask_of, request
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 HOSTS = [{'a': 1, 'b': 2}, {'a': 0}, {'b': None}, {}]  # metrics, by name
 
@@ -32,7 +33,7 @@ def seen():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'setting, mask, why',
     [
         pytest.param([], '*', None, id='nothing set'),

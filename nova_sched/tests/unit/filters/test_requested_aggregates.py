@@ -19,6 +19,7 @@ import pytest
 from nova_sched.filters.requested_aggregates import RequestedAggregates
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request
+from nova_sched.tests.rows import each
 
 GROUPS = [
     dataclasses.replace(aggregate(1, ['host-0', 'host-1']), uuid='a'),
@@ -32,7 +33,7 @@ def wanted(*aggregates, forbidden=()):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'destination, mask',
     [
         pytest.param(None, '*', id='no destination'),

@@ -20,11 +20,12 @@ from nova_sched.filters.required_traits import RequiredTraits
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import hosts, mask_of, request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 HT = 'HW_CPU_HYPERTHREADING'
 
 
-@pytest.mark.parametrize(
+@each(
     'words, mask',
     [
         pytest.param({}, '*', id='none asked'),
@@ -51,14 +52,14 @@ def test_traits(words, mask):
     )
 
 
-@pytest.mark.parametrize('is_owned, mask', [(False, '*'), (True, '10')])
+@each('is_owned, mask', [(False, '*'), (True, '10')])
 def test_the_owner_of_the_node(is_owned, mask):
     seen = hosts(traits=[{'OWNER_NOVA'}, {'A'}])
     seen.is_owned = is_owned
     assert mask_of(RequiredTraits, seen, request()) == mask
 
 
-@pytest.mark.parametrize('last', [1, 63, 64, 65, 200])
+@each('last', [1, 63, 64, 65, 200])
 def test_many_traits(last):
     seen = hosts(traits=[{f'T{number}' for number in range(last)}, {f'T{last}'}, set()])
     assert (
@@ -71,7 +72,7 @@ def test_many_traits(last):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'words, mask',
     [
         pytest.param({'root_required': {'A'}}, '110', id='required'),
@@ -94,7 +95,7 @@ def below(host, *traits):
     return json.dumps({root: {}, 'gpu': {**device, 'parent_provider_uuid': root}})
 
 
-@pytest.mark.parametrize(
+@each(
     'words, mask',
     [
         pytest.param(
@@ -126,7 +127,7 @@ def test_a_device_may_have_the_trait(words, mask):
     assert mask_of(RequiredTraits, seen, request(**words)) == mask
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs, strict, mask',
     [
         pytest.param({'hw:cpu_thread_policy': 'require'}, False, '1001', id='threads'),
@@ -158,7 +159,7 @@ def test_thread_policy(extra_specs, strict, mask):
         assert mask_of(RequiredTraits, seen, request(extra_specs=extra_specs)) == mask
 
 
-@pytest.mark.parametrize(
+@each(
     'words, lasts',
     [
         pytest.param({}, True, id='plain'),

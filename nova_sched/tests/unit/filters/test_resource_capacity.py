@@ -23,9 +23,10 @@ from nova_sched.filters.resource_capacity import ResourceCapacity
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, cluster, hosts, mask_of, put, report, request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     'columns, resources, mask',
     [
         pytest.param({'vcpus': [4, 3]}, {'VCPU': 4}, '10', id='exact fit'),
@@ -80,7 +81,7 @@ def test_capacity(columns, resources, mask):
     assert mask_of(ResourceCapacity, hosts(2, **columns), request(resources=resources)) == mask
 
 
-@pytest.mark.parametrize(
+@each(
     'facts, old, new, fits',
     [
         pytest.param({}, {'VCPU': 6}, {'VCPU': 8}, True, id='one of the sizes runs'),
@@ -118,7 +119,7 @@ def test_an_instance_that_is_there_needs_what_both_sizes_take(facts, old, new, f
         made.consume(node, asked)
 
 
-@pytest.mark.parametrize(
+@each(
     'inventory, amount, fits',
     [
         pytest.param(Inventory(8, max_unit=4), 4, True, id='max_unit'),
@@ -161,7 +162,7 @@ NODES = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     'words, strict, mask',
     [
         pytest.param(DEDICATED, False, '110', id='shared CPUs do where there are no others'),

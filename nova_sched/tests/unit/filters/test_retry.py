@@ -18,11 +18,12 @@ import pytest
 
 from nova_sched.filters.retry import RetryFilter
 from nova_sched.tests.builders import hosts, mask_of, request
+from nova_sched.tests.rows import each
 
 NODES = {'host': ['h', 'h', 'i'], 'nodename': ['n', 'm', 'o']}
 
 
-@pytest.mark.parametrize(
+@each(
     'tried, mask',
     [
         pytest.param([], '*', id='the first try'),
@@ -42,7 +43,7 @@ def test_no_retry_at_all():
     assert mask_of(RetryFilter, hosts(**NODES), request(retry=None)) == '*'
 
 
-@pytest.mark.parametrize(
+@each(
     'rows, why',
     [
         pytest.param([0], 'it is where the request was sent before', id='one host'),

@@ -16,12 +16,13 @@ import pytest
 from nova_sched.filters.different_host import DifferentHostFilter
 from nova_sched.filters.same_host import SameHostFilter
 from nova_sched.tests.builders import claim, cluster, hosts, mask_of, request, uuid_of
+from nova_sched.tests.rows import each
 
 A, B, C = map(uuid_of, 'abc')
 PLACES = {'instances': [{A}, {A, B}, set()]}
 
 
-@pytest.mark.parametrize(
+@each(
     'hint, same, different',
     [
         pytest.param([], '*', '*', id='empty'),

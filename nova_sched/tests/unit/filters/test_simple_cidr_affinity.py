@@ -17,11 +17,12 @@ import pytest
 from nova_sched import errors
 from nova_sched.filters.simple_cidr_affinity import SimpleCIDRAffinityFilter
 from nova_sched.tests.builders import host, hosts, mask_of, request, spec
+from nova_sched.tests.rows import each
 
 ROWS = {'host_ip': ['10.0.0.7', '10.0.1.7', '10.0.0.116', '2001:db8::5', None]}
 
 
-@pytest.mark.parametrize(
+@each(
     'hints, mask',
     [
         pytest.param({}, '*', id='no hint'),
@@ -65,7 +66,7 @@ def test_network(hints, mask):
     assert passes == [digit == '1' for digit in mask.replace('*', '11111')]
 
 
-@pytest.mark.parametrize(
+@each(
     'hints, where, what',
     [
         pytest.param(
@@ -139,7 +140,7 @@ def test_addresses_of_one_network_are_one_question():
     assert rule.depends_on(request()) is not None
 
 
-@pytest.mark.parametrize(
+@each(
     'rows, why',
     [
         pytest.param([1], 'the host has no address in 10.0.0.0/24', id='one host'),

@@ -17,6 +17,7 @@ import pytest
 from nova_sched.filters.tenant_aggregates import TenantAggregates
 from nova_sched.tests.builders import aggregate, hosts, mask_of, request
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 
 LIMIT = 'scheduler.limit_tenants_to_placement_aggregate'
 REQUIRED = 'scheduler.placement_aggregate_required_for_tenants'
@@ -28,7 +29,7 @@ GROUPS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     'project, options, mask',
     [
         pytest.param('mine', {}, '*', id='off'),
@@ -57,7 +58,7 @@ def test_what_it_depends_on():
     assert None not in found
 
 
-@pytest.mark.parametrize(
+@each(
     'project, why',
     [
         pytest.param('mine', 'all are outside of the aggregates of the project', id='others'),

@@ -18,11 +18,12 @@ import pytest
 
 from nova_sched.filters.understood import Understood
 from nova_sched.tests.builders import host, hosts, mask_of, request, spec
+from nova_sched.tests.rows import each
 
 TWO_GROUPS = {'resources1:VGPU': '1', 'resources2:VGPU': '1'}
 
 
-@pytest.mark.parametrize(
+@each(
     'words, understood',
     [
         pytest.param({}, True, id='plain'),
@@ -72,7 +73,7 @@ def test_understood(words, understood):
     assert Understood().host_passes(host(), spec(**words)) is understood
 
 
-@pytest.mark.parametrize(
+@each(
     'extra_specs, why',
     [
         pytest.param(

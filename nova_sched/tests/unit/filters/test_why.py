@@ -317,7 +317,7 @@ def test_why(rule, made, asked, why, alone):
     assert rule.why(seen, wanted, rows[:1]) == (alone or why)
 
 
-@pytest.mark.parametrize(
+@each(
     'rule, made, asked, nearest',
     [
         pytest.param(

@@ -185,7 +185,7 @@ def test_fit(has, asked, cells, devices):
     assert [(one.pool.count, one.pool.vendor_id) for one in parts.devices] == devices
 
 
-@pytest.mark.parametrize('packing, on', [(False, 1), (True, 0)])
+@each('packing, on', [(False, 1), (True, 0)])
 def test_packing_prefers_the_fuller_cell(packing, on):
     has = machine(cell(0, [0, 1, 2, 3], cpu_usage=1), cell(1, [4, 5, 6, 7]))
     assert has.fit(wanted(shared()), packing=packing).cells.host_cells == (on,)
@@ -276,7 +276,7 @@ def test_whatever_fits_is_held_and_let_go(cells, some, asked, several, packing):
 # Why not.
 
 
-@pytest.mark.parametrize(
+@each(
     'has, asked, why',
     [
         pytest.param(
@@ -359,7 +359,7 @@ BOTH = machine(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     'parts',
     [
         pytest.param(HardwareAllocation(), id='nothing'),
@@ -402,7 +402,7 @@ def test_the_objects_can_read_the_parts():
     assert objects.PciDevicePool.obj_from_primitive(given_pool).count == 1
 
 
-@pytest.mark.parametrize(
+@each(
     'text',
     [
         pytest.param('', id='no JSON'),
@@ -427,7 +427,7 @@ def test_a_machine_from_what_a_node_reports():
     assert Machine.from_texts('', texts[1]) == dataclasses.replace(BOTH, topology=None)
 
 
-@pytest.mark.parametrize(
+@each(
     'topology, some, name',
     [
         pytest.param('{', None, 'NUMATopology', id='cells'),
@@ -451,7 +451,7 @@ def alike(**changes):
     return HardwareRequest(**usual | changes)
 
 
-@pytest.mark.parametrize(
+@each(
     'changes, equal',
     [
         pytest.param({}, True, id='the same again'),
@@ -494,7 +494,7 @@ def test_key(changes, equal):
     assert (alike(**changes).key == alike().key) == equal
 
 
-@pytest.mark.parametrize(
+@each(
     'pieces, asks',
     [
         pytest.param(HardwareRequest(), False, id='nothing'),
@@ -511,7 +511,7 @@ def test_whether_anything_is_asked_for(pieces, asks):
     assert bool(pieces) == asks
 
 
-@pytest.mark.parametrize(
+@each(
     'has, asked, may',
     [
         pytest.param(BOTH, wanted(dedicated(4)), True, id='cells'),

@@ -63,7 +63,7 @@ def test_a_node_does_not_report_empty_pools():
     assert pci.pools_from_json(pci.pools_to_json((pool(0), GPU))) == (GPU,)
 
 
-@pytest.mark.parametrize(
+@each(
     'change',
     [
         pytest.param(('"count": 2', '"count": "two"'), id='count in words'),
@@ -103,7 +103,7 @@ def test_no_tags():
     assert (some.traits, some.rp_uuid) == (frozenset(), None)
 
 
-@pytest.mark.parametrize(
+@each(
     'other, like',
     [
         pytest.param(pool(7, x='1'), True, id='another count'),
@@ -128,7 +128,7 @@ def test_a_recorded_request():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'requests, found',
     [
         pytest.param(None, (), id='none'),
@@ -144,7 +144,7 @@ def test_what_a_request_does_not_tell(requests, found):
     assert pci.requests_of(requests) == found
 
 
-@pytest.mark.parametrize(
+@each(
     'asked, name',
     [
         pytest.param(request(name='gpu', requester_id='port'), 'gpu', id='alias'),
@@ -157,7 +157,7 @@ def test_name(asked, name):
     assert asked.name == name
 
 
-@pytest.mark.parametrize(
+@each(
     'specs, remote, movable',
     [
         pytest.param([{}], False, False, id='neither'),
@@ -178,7 +178,7 @@ def test_wishes(specs, remote, movable):
 TOLD = {'rp_uuids': 'rp8,rp9'}
 
 
-@pytest.mark.parametrize(
+@each(
     'asked, mapping, providers',
     [
         pytest.param(request(1), {'r1-0': ['rp1']}, ['rp1'], id='one device'),
@@ -235,7 +235,7 @@ def test_a_recorded_answer_of_nova(case):
         assert pci.give_back(left, taken) == pools
 
 
-@pytest.mark.parametrize(
+@each(
     'some, spec, matches',
     [
         pytest.param(pool(), {}, True, id='anything'),
@@ -282,7 +282,7 @@ def test_alternatives():
     assert not pci.supports([pool(2)], [pci.PciRequest(1, ())])
 
 
-@pytest.mark.parametrize(
+@each(
     'tags, spec, given',
     [
         pytest.param({'dev_type': 'type-VF'}, {}, True, id='VF to anyone'),
@@ -310,7 +310,7 @@ NODES = [pool(1, 0), pool(2, 1), pool(4, 2), pool(8, None)]
 THREE = host(cell(0, socket=0), cell(1, socket=0), cell(2, socket=1))
 
 
-@pytest.mark.parametrize(
+@each(
     'policy, cells, most',
     [
         pytest.param('required', [1], 2, id='required'),
@@ -346,7 +346,7 @@ def test_socket_without_sockets():
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     'policy, wanted, left',
     [
         pytest.param('legacy', 1, [1, 1, 4, 8], id='near ones'),
@@ -369,7 +369,7 @@ def test_plain_devices_go_first():
     assert [some.pool.tags for some in taken] == [{}, {'x': '1'}]
 
 
-@pytest.mark.parametrize(
+@each(
     'wanted, mapping, left',
     [
         pytest.param(1, {'r1-0': ['rp2']}, [2, 2, 4], id='one'),
@@ -407,7 +407,7 @@ def test_no_requests():
     assert pci.take([pool()], []) == ((pool(),), ())
 
 
-@pytest.mark.parametrize(
+@each(
     'asked, why',
     [
         pytest.param(request(1), '', id='enough'),

@@ -16,13 +16,14 @@ import pytest
 from nova_sched import errors
 from nova_sched.hardware import read, wire
 from nova_sched.objects import NUMACell, NUMATopology
+from nova_sched.tests.rows import each
 
 
 def test_what_is_written_is_read():
     assert wire.data(wire.primitive('Thing', '1.0', {'id': 1}), 'Thing') == {'id': 1}
 
 
-@pytest.mark.parametrize(
+@each(
     'wrong',
     [
         pytest.param([], id='no object'),
@@ -36,7 +37,7 @@ def test_another_thing_is_malformed(wrong):
         wire.data(wrong, 'Thing')
 
 
-@pytest.mark.parametrize(
+@each(
     'thing, name, value',
     [
         pytest.param(NUMACell(id=0), 'id', 0, id='set, and false'),

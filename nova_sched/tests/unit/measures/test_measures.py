@@ -16,6 +16,7 @@ import json
 import pytest
 
 from nova_sched.measures import MAX_SERIES, OTHER, Counter, Gauge, Histogram, Measures
+from nova_sched.tests.rows import each
 
 
 def test_a_counter_counts_by_labels():
@@ -44,7 +45,7 @@ def test_a_gauge_that_is_replaced_forgets_other_labels():
     assert len(made.values) == MAX_SERIES
 
 
-@pytest.mark.parametrize(
+@each(
     'value, counts',
     [
         pytest.param(0.5, [1, 0, 0, 0.5], id='below the first bound'),

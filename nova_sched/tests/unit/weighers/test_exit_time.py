@@ -17,6 +17,7 @@ import pytest
 from nova_sched.engine.decide import weigh
 from nova_sched.tests.builders import NOW, cluster, nova_like, request, spec, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.weighers.exit_time import FOREVER_S, ExitTimeWeigher
 
 MULTIPLIER = 'filter_scheduler.exit_time_weight_multiplier'
@@ -42,7 +43,7 @@ def raw(made, ttl_s, hosts=None):
     return ExitTimeWeigher().raw(hosts, np.arange(len(hosts)), asked('new', ttl_s)).tolist()
 
 
-@pytest.mark.parametrize(
+@each(
     'ttl_s, extensions_s',
     [
         pytest.param(900.0, [900, 0, 0, 0], id='as long as another'),

@@ -16,6 +16,7 @@ import pytest
 
 from nova_sched.engine.decide import weigh
 from nova_sched.tests.builders import aggregate, hosts, request
+from nova_sched.tests.rows import each
 from nova_sched.weighers import normalize
 from nova_sched.weighers.foreign import ForeignWeigher, adopt
 from nova_sched.weighers.ram import RAMWeigher
@@ -78,7 +79,7 @@ def test_no_rows():
     assert rule.multiplier(hosts(2), nobody).tolist() == []
 
 
-@pytest.mark.parametrize('made', [RAMWeigher, RAMWeigher()], ids=['class', 'object'])
+@each('made', [RAMWeigher, RAMWeigher()], ids=['class', 'object'])
 def test_ours_are_not_wrapped(made):
     rule = adopt(made)
     assert type(rule) is RAMWeigher

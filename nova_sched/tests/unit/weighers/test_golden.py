@@ -100,9 +100,7 @@ def test_order(name):
     assert total[ranks].tolist() == pytest.approx([weight for _, _, weight in recorded['order']])
 
 
-@pytest.mark.parametrize(
-    'row', [pytest.param(row, id=str(number)) for number, row in enumerate(ROWS)]
-)
+@each('row', [pytest.param(row, id=str(number)) for number, row in enumerate(ROWS)])
 def test_normalize(row):
     scaled = normalize(np.array(row['weights'], dtype=float), row['minval'], row['maxval'])
     assert list(scaled) == row['result']

@@ -22,6 +22,7 @@ from nova_sched.hardware import pci
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import aggregate, claim, cluster, hosts, request, spec, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.weighers import normalize
 from nova_sched.weighers.build_failure import BuildFailureWeigher
 from nova_sched.weighers.cpu import CPUWeigher
@@ -51,7 +52,7 @@ def raw(rule, seen, asked=None):
     return rule().raw(seen, np.arange(len(seen)), asked or request()).tolist()
 
 
-@pytest.mark.parametrize(
+@each(
     'rule, columns, weights',
     [
         pytest.param(
@@ -105,7 +106,7 @@ def test_raw(rule, columns, weights):
     assert raw(rule, hosts(2, **columns)) == weights
 
 
-@pytest.mark.parametrize(
+@each(
     'policy, affinity, anti_affinity',
     [
         pytest.param('soft-affinity', [1, 2, 0], None, id='soft affinity'),
@@ -141,7 +142,7 @@ def test_a_claim_weighs_at_once():
 HERE, THERE = map(uuid_of, ['cell 1', 'cell 2'])
 
 
-@pytest.mark.parametrize(
+@each(
     'destination, weights',
     [
         pytest.param(None, None, id='no destination'),
@@ -170,7 +171,7 @@ def test_cross_cell(destination, weights):
 METRICS = [{'a': 10, 'b': 2}, {'a': 1}, {'a': None, 'b': 3}]
 
 
-@pytest.mark.parametrize(
+@each(
     'setting, multipliers, weights',
     [
         pytest.param([], [1, 1, 1], None, id='nothing set'),
@@ -206,7 +207,7 @@ def test_metrics(setting, multipliers, weights):
         assert (None if found is None else found.tolist()) == weights
 
 
-@pytest.mark.parametrize(
+@each(
     'rows, missing',
     [
         pytest.param([0], 0, id='reported'),
@@ -233,7 +234,7 @@ def test_a_required_metric(rows, missing):
 UBUNTU = {'os_distro': 'ubuntu', 'hw_qemu_guest_agent': True, 'traits_required': ['A']}
 
 
-@pytest.mark.parametrize(
+@each(
     'setting, asked, weights',
     [
         pytest.param([], UBUNTU, [3, 5], id='each property counts 1'),
@@ -281,7 +282,7 @@ def test_image_properties_are_off_at_first():
     assert ImagePropertiesWeigher().multiplier(hosts(1), np.arange(1)) == 0.0
 
 
-@pytest.mark.parametrize(
+@each(
     'weights, bounds, scaled',
     [
         pytest.param([], {}, [], id='none'),

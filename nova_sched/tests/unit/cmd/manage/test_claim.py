@@ -37,6 +37,7 @@ from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.cmd.manage.rows import waits_for
 from nova_sched.tests.builders import claim, now, report, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
 
@@ -154,7 +155,7 @@ HOSTS = {ZERO: 'host-0', ONE: 'host-1'}
 SIZES = Resizing({VCPU: 1}, {VCPU: 2})
 
 
-@pytest.mark.parametrize(
+@each(
     'claims, words',
     [
         pytest.param(

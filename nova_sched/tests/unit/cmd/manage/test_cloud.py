@@ -15,6 +15,7 @@ import pytest
 
 from nova_sched.cmd.manage import cloud
 from nova_sched.tests.builders import CELL, NOW
+from nova_sched.tests.rows import each
 
 CELL_ROW = {
     'cell_uuid': CELL,
@@ -37,7 +38,7 @@ def found(**words):
     return {**known, **words}
 
 
-@pytest.mark.parametrize(
+@each(
     'words, line',
     [
         pytest.param({}, '| cell1 | readable | 2 s ago   |     2 |            1 |', id='a cell'),

@@ -9,19 +9,24 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""nova-sched-manage as operators run it: each verb on a database in a file."""
+"""nova-sched-manage as operators run it: each verb on a database in a file; how a verb is
+repeated, and shows that it works; and completion in shells."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
+from argparse import Namespace
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.claim import CONFIRMED
 from nova_sched.claims import Placement, ServiceFacts
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.cmd.manage import commands
+from nova_sched.cmd.manage import commands, output
 from nova_sched.db import engine, schema
 from nova_sched.tests.builders import aggregate, claim, now, report, uuid_of
 from nova_sched.tests.rows import each
@@ -369,7 +374,7 @@ def test_help_on_every_level(capsys, words):
         assert 'Keys:' in out or words.startswith('completion ')
 
 
-@pytest.mark.parametrize(
+@each(
     'program, absent',
     [
         pytest.param(
@@ -466,3 +471,196 @@ def test_files_are_utf_8_in_any_locale(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def runs(*results):
+    """A verb that returns or raises these results, and is then interrupted."""
+    left = list(results)
+
+    def verb():
+        if not left:
+            raise KeyboardInterrupt
+        result = left.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return verb
+
+
+@pytest.mark.parametrize(
+    'results, status, err',
+    [
+        pytest.param([0, 0], 0, '', id='success'),
+        pytest.param([0, 1], 1, '', id='the last one counts'),
+        pytest.param(
+            [errors.NotFound('x'), 0], 0, 'x is not known\n', id='a failure does not end it'
+        ),
+    ],
+)
+def test_it_ends_by_an_interrupt(capsys, results, status, err):
+    assert commands.repeat(runs(*results), 0, clears=True) == status
+    assert capsys.readouterr() == ('', err)
+
+
+def test_a_bad_configuration_ends_it():
+    with pytest.raises(errors.BadConfig):
+        commands.repeat(runs(errors.BadConfig('[claims] store', 'why'), 0), 0, clears=False)
+
+
+def test_the_option(manage, monkeypatch):
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, 'sleep', sleep)
+    status, out, err = manage('host list --watch 7')
+    assert (status, out, slept) == (1, '', [])  # there is no database: that will not change
+    manage('db upgrade')
+    status, out, err = manage('host list --watch 7')
+    assert (status, err, slept) == (0, '', [7, 7])
+    assert out.count('Host') == 2
+
+
+@pytest.mark.parametrize('seconds', ['0', '-1', 'nan', 'inf', 'often'])
+def test_an_interval_that_is_none(manage, capsys, seconds):
+    with pytest.raises(SystemExit, match='2'):
+        manage(f'host list --watch={seconds}')
+    assert 'number of seconds above 0' in capsys.readouterr().err
+
+
+def test_it_ends_when_its_reader_does(tmp_path):
+    file = tmp_path / 'nova_sched.conf'
+    file.write_text(f'[database]\nconnection = sqlite:///{tmp_path}/claims.sqlite\n')
+    call = 'import sys; from nova_sched.cmd import manage; sys.exit(manage.main())'
+    command = [sys.executable, '-c', call, '--config-file', str(file)]
+    subprocess.run([*command, 'db', 'upgrade'], check=True, timeout=100)
+    watching = subprocess.Popen(
+        [*command, 'host', 'list', '--watch', '0.1', '--format', 'json'], stdout=subprocess.PIPE
+    )
+    assert watching.stdout.readline() == b'[]\n'
+    watching.stdout.close()
+    assert watching.wait(100) == 0
+
+
+# A sign that a command works is for terminals only, and ends with the first output.
+
+
+LONG_S = 30
+
+
+def until_shown(sign):
+    end_s = time.monotonic() + LONG_S
+    while sign.progress is None and time.monotonic() < end_s:
+        time.sleep(0.05)
+    time.sleep(0.3)  # it is drawn ten times a second
+
+
+def seen(capsys, after_s, work=lambda sign: None):
+    """The output of a command that shows a sign after so many seconds."""
+    sign = commands.Sign('working', after_s)
+    args = Namespace(format='value', column=[], sort=None, sign=sign)
+    try:
+        work(sign)
+        output.show(args, {'found': 'all'})
+    finally:
+        sign.end()
+    return capsys.readouterr()
+
+
+def be_terminal(monkeypatch):
+    monkeypatch.setenv('TERM', 'xterm')
+    monkeypatch.setattr(sys.stderr, 'isatty', lambda: True)
+
+
+def test_it_is_shown_on_a_terminal(capsys, monkeypatch):
+    be_terminal(monkeypatch)
+    out, err = seen(capsys, 0, until_shown)
+    assert (out, 'working' in err) == ('all\n', True)
+
+
+def test_a_command_that_is_done_soon_shows_none(capsys, monkeypatch):
+    be_terminal(monkeypatch)
+    assert seen(capsys, LONG_S) == ('all\n', '')
+
+
+def test_nothing_is_shown_elsewhere(capsys):
+    assert seen(capsys, 0, lambda sign: time.sleep(0.5)) == ('all\n', '')
+
+
+PROGRAM = 'from nova_sched.cmd.manage import main; main()'
+
+
+@pytest.mark.parametrize('shell', ['bash', 'zsh', 'fish'])
+def test_the_script_of_a_shell(manage, shell):
+    status, out, err = manage(f'completion {shell}')
+    assert (status, err) == (0, '')
+    assert 'nova-sched-manage' in out
+
+
+BASH = """
+source <(nova-sched-manage completion bash)
+COMP_LINE='nova-sched-manage host dis' COMP_POINT=26 COMP_TYPE=9
+COMP_WORDS=(nova-sched-manage host dis) COMP_CWORD=2
+$(complete -p nova-sched-manage | sed 's/.*-F \\([^ ]*\\) .*/\\1/') nova-sched-manage dis host
+echo "${COMPREPLY[@]}"
+"""
+FISH = """
+nova-sched-manage completion fish | source
+complete -C 'nova-sched-manage host dis'
+"""
+ZSH = """
+autoload -U compinit; compinit -u -D
+source <(nova-sched-manage completion zsh)
+echo ${_comps[nova-sched-manage]:+disable}
+"""
+
+
+@pytest.mark.parametrize(
+    'shell, script',
+    [
+        pytest.param('bash', BASH, id='bash'),
+        pytest.param('fish', FISH, id='fish'),
+        pytest.param('zsh', ZSH, id='zsh'),
+    ],
+)
+def test_a_shell_completes(tmp_path, shell, script):
+    """bash and fish give the words; of zsh, which gives none without a terminal, that it has the
+    function."""
+    assert shutil.which(shell), f'install {shell}, as bindep.txt lists it'
+    path = f'{os.path.dirname(sys.executable)}:{os.environ["PATH"]}'
+    done = subprocess.run(
+        [shell, '-c', script],
+        # With LC_ALL=C, fish finds nothing in a folder with an umlaut.
+        env={**os.environ, 'PATH': path, 'HOME': str(tmp_path), 'LC_ALL': 'C.UTF-8'},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.split()[:1] == ['disable'], done.stderr
+
+
+@pytest.mark.parametrize(
+    'line, words',
+    [
+        pytest.param('nova-sched-manage sch', {'scheduler'}, id='noun'),
+        pytest.param('nova-sched-manage host dis', {'disable'}, id='verb'),
+        pytest.param('nova-sched-manage claim list --st', {'--state'}, id='option'),
+        pytest.param('nova-sched-manage host list --format y', {'yaml'}, id='value'),
+    ],
+)
+def test_words_that_may_come_next(tmp_path, line, words):
+    file = tmp_path / 'words'
+    asked = {
+        '_ARGCOMPLETE': '1',
+        'COMP_LINE': line,
+        'COMP_POINT': str(len(line)),
+        '_ARGCOMPLETE_STDOUT_FILENAME': str(file),
+        '_ARGCOMPLETE_IFS': '\n',
+    }
+    subprocess.run([sys.executable, '-c', PROGRAM], env={**os.environ, **asked}, check=False)
+    assert {word.strip() for word in file.read_text().split('\n')} == words

@@ -27,6 +27,7 @@ from nova_sched.cmd.manage import config
 from nova_sched.conf import CONF
 from nova_sched.extension import Extension
 from nova_sched.tests.packages import install
+from nova_sched.tests.rows import each
 from nova_sched.tests.test_tree import ROOT
 
 GOOD = """
@@ -88,7 +89,7 @@ def test_values(given, wrong):
     assert found(config.values(given, KNOWN)) == wrong
 
 
-@pytest.mark.parametrize(
+@each(
     'group, name, advice',
     [
         pytest.param('DEFAULT', 'cuont', 'did you mean count?', id='near'),
@@ -102,7 +103,7 @@ def test_advice_for_an_unknown_name(group, name, advice):
     assert finding.advice == advice
 
 
-@pytest.mark.parametrize(
+@each(
     'group, name',
     [
         pytest.param('scheduler', 'max_attempts', id='ours'),
@@ -379,7 +380,7 @@ def test_keystone(conf_of, keystone, status, problem, group, name, more):
     assert 'secret' not in str(found)
 
 
-@pytest.mark.parametrize(
+@each(
     'error, is_told',
     [
         pytest.param('SSL error: certificate verify failed', True, id='another authority'),

@@ -23,6 +23,7 @@ from nova_sched.conf import CONF
 from nova_sched.db.decision_log import SqlDecisionLog
 from nova_sched.tests.builders import NOW, now
 from nova_sched.tests.reference import wire
+from nova_sched.tests.rows import each
 from nova_sched.tests.test_layers import PACKAGE
 from nova_sched.tests.unit.cmd.manage.test_commands import keys
 
@@ -217,7 +218,7 @@ def test_a_host_that_does_not_pass():
     assert text.splitlines()[-1] == 'Passes: A'
 
 
-@pytest.mark.parametrize(
+@each(
     'rank, columns',
     [
         pytest.param(2, ['a', 'b'], id='beside the best one'),

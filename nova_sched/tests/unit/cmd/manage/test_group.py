@@ -23,6 +23,7 @@ from nova_sched.cmd.manage import commands, group, group_pages
 from nova_sched.cmd.manage.group_pages import plain
 from nova_sched.groups.topology import DomainTopology
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.test_layers import PACKAGE
 from nova_sched.tests.unit.cmd.manage.test_commands import keys
 
@@ -155,7 +156,7 @@ def test_levels_that_do_not_nest_stand_next_to_the_host():
 FEEDS = DomainTopology(orders=['host < power_feed', 'room < hall']).below
 
 
-@pytest.mark.parametrize(
+@each(
     'feeds, below',
     [
         pytest.param(('p1', 'p2', 'p1'), None, id='members show it'),
@@ -184,7 +185,7 @@ def test_a_level_that_does_not_nest_is_not_the_widest(feeds, below):
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     'domains, found',
     [
         pytest.param([], ([], []), id='nobody'),
@@ -232,7 +233,7 @@ def test_no_member_has_a_host():
     assert drawn(member('web/0', None, 'unplaced')) == ['Nowhere: web/0']
 
 
-@pytest.mark.parametrize(
+@each(
     'facts, status',
     [
         pytest.param({}, 'planned, generation 1, serial 3, made', id='planned'),

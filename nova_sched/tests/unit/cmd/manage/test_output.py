@@ -21,6 +21,7 @@ import yaml
 
 from nova_sched import errors
 from nova_sched.cmd.manage import output, tables
+from nova_sched.tests.rows import each
 
 ROWS = [
     {'host': 'node-10', 'used': 5, 'zone': 'ä, "b"', 'more': {'a': [1]}},
@@ -194,7 +195,7 @@ NOW = 1_800_000_000.0
 MOMENT = '2027-01-15T08:00:00+00:00'
 
 
-@pytest.mark.parametrize(
+@each(
     'seconds, text',
     [
         pytest.param(0, '0 s', id='nothing'),
@@ -210,7 +211,7 @@ def test_a_span_is_written_in_its_largest_unit(seconds, text):
     assert tables.span(seconds) == text
 
 
-@pytest.mark.parametrize(
+@each(
     'seconds, text',
     [
         pytest.param(None, None, id='none'),
@@ -222,7 +223,7 @@ def test_a_moment_is_iso_8601_in_utc(seconds, text):
     assert tables.moment(seconds) == text
 
 
-@pytest.mark.parametrize(
+@each(
     'when, now_s, age, until',
     [
         pytest.param(MOMENT, NOW + 5, '5 s ago', 'overdue', id='past'),
@@ -241,7 +242,7 @@ def test_amounts_stand_in_the_usual_order():
     assert tables.amounts(given) == '1 VCPU, 2 MEMORY_MB, 3 DISK_GB, 5 CUSTOM_A, 4 CUSTOM_B'
 
 
-@pytest.mark.parametrize('value, text', [(0, '0 hosts'), (1, '1 host'), (2, '2 hosts')])
+@each('value, text', [(0, '0 hosts'), (1, '1 host'), (2, '2 hosts')])
 def test_a_count_has_its_plural(value, text):
     assert tables.count(value, 'host') == text
 

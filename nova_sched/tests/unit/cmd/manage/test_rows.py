@@ -20,6 +20,7 @@ from nova_sched.cmd.manage import rows
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.tests.builders import NOW, aggregate, claim, report, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
 
@@ -40,7 +41,7 @@ def cloud(*nodes, **changes):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'node, service, state',
     [
         pytest.param({}, None, 'up', id='reports'),
@@ -62,7 +63,7 @@ def test_the_state_of_a_host(node, service, state):
     assert cloud(facts(**node), services=services).state('host-0') == state
 
 
-@pytest.mark.parametrize(
+@each(
     'traits, state',
     [
         pytest.param(frozenset(), 'unknown', id='only Nova knows it'),
@@ -85,7 +86,7 @@ def test_a_host_that_is_read_from_nova(traits, state):
     assert (row['state'], row['last_seen'], row['disabled_reason']) == (state, None, None)
 
 
-@pytest.mark.parametrize(
+@each(
     'aggregates, zones',
     [
         pytest.param([], ['nova'], id='no aggregate: the default'),
@@ -102,7 +103,7 @@ def test_the_zones_of_a_host(aggregates, zones):
     assert cloud(aggregates=tuple(aggregates)).zones('host-0') == zones
 
 
-@pytest.mark.parametrize(
+@each(
     'words, found',
     [
         pytest.param(
@@ -133,7 +134,7 @@ NODES = (facts('a-1'), facts('a-2'), facts('b-1'), facts('b-1', nodename='metal'
 ZONES = (aggregate(1, ['a-1', 'b-1'], availability_zone='north'),)
 
 
-@pytest.mark.parametrize(
+@each(
     'hosts, zone, found',
     [
         pytest.param((), None, ['a-1', 'a-2', 'b-1', 'metal'], id='all, host by host'),
@@ -198,7 +199,7 @@ def test_an_operator_may_name_a_host_that_has_no_node_yet():
     assert rows.host(known, 'host-0')['nodes'] == []
 
 
-@pytest.mark.parametrize(
+@each(
     'words, expires_at',
     [
         pytest.param({'expires_s': NOW}, '2027-01-15T08:00:00+00:00', id='pending'),

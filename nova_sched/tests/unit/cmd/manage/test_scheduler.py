@@ -20,6 +20,7 @@ from nova_sched.cmd.manage import scheduler
 from nova_sched.db.schedulers import SchedulerFacts, SqlSchedulers
 from nova_sched.engine.figures import Figures
 from nova_sched.tests.builders import NOW, uuid_of
+from nova_sched.tests.rows import each
 
 
 def facts(name='one', host='control-1', seen_s=NOW - 2, started_s=NOW - 7200, **figures):
@@ -66,7 +67,7 @@ def test_one_of_another_release_tells_less():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'found, heading, cell',
     [
         pytest.param(facts(), 'State', 'alive', id='alive'),

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""CPUs, their topology, model and metrics."""
+"""The kernel's small files; CPUs, their topology, model and metrics."""
 
 import datetime
 import json
@@ -18,9 +18,72 @@ import types
 import pytest
 
 from nova_sched import errors
-from nova_sched.extensions.agent import cpus
+from nova_sched.extensions.agent import cpus, sysfs
 from nova_sched.objects import fields
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.fake_machine import FakeMachine, two_cells
+
+
+@pytest.mark.parametrize(
+    'content, base, value',
+    [
+        pytest.param('42\n', 10, 42, id='decimal'),
+        pytest.param('0x8086\n', 16, 0x8086, id='hexadecimal'),
+        pytest.param('-1\n', 10, -1, id='negative'),
+    ],
+)
+def test_number(tmp_path, content, base, value):
+    (tmp_path / 'file').write_text(content)
+    assert sysfs.number(tmp_path / 'file', base) == value
+
+
+@pytest.mark.parametrize(
+    'content, value',
+    [
+        pytest.param('0', 0, id='zero is a number'),
+        pytest.param('-1', None, id='minus one is the word for none'),
+        pytest.param(None, None, id='no file'),
+    ],
+)
+def test_optional_number(tmp_path, content, value):
+    if content is not None:
+        (tmp_path / 'file').write_text(content)
+    assert sysfs.optional_number(tmp_path / 'file') == value
+
+
+@pytest.mark.parametrize(
+    'read',
+    [
+        pytest.param(lambda root: sysfs.text(root / 'none'), id='no such file'),
+        pytest.param(lambda root: sysfs.text(root), id='a directory'),
+        pytest.param(lambda root: sysfs.number(root / 'words'), id='not a number'),
+        pytest.param(
+            lambda root: sysfs.optional_number(root / 'words'), id='not a number, though optional'
+        ),
+        pytest.param(lambda root: sysfs.number(root / 'bytes'), id='not even text'),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, read):
+    (tmp_path / 'words').write_text('many')
+    (tmp_path / 'bytes').write_bytes(b'\xff\xfe\x00')
+    with pytest.raises(errors.BadMachineFacts) as error:
+        read(tmp_path)
+    assert error.value.what.startswith(str(tmp_path))
+    assert error.value.why
+
+
+def test_link_name(tmp_path):
+    (tmp_path / 'driver').symlink_to('../../drivers/i40e')
+    assert sysfs.link_name(tmp_path / 'driver') == 'i40e'
+    assert sysfs.link_name(tmp_path / 'none') is None
+
+
+def test_children_are_in_order_and_may_be_none(tmp_path):
+    for name in ('b', 'a', 'c'):
+        (tmp_path / name).touch()
+    assert [path.name for path in sysfs.children(tmp_path)] == ['a', 'b', 'c']
+    assert sysfs.children(tmp_path / 'none') == []
+
 
 RANGES = {
     'range and one': ('0-3,8', {0, 1, 2, 3, 8}),
@@ -38,7 +101,7 @@ def test_parse_ranges():
     assert found == {name: ids for name, (_, ids) in RANGES.items()}
 
 
-@pytest.mark.parametrize(
+@each(
     'text',
     [
         pytest.param('a-b', id='letters'),

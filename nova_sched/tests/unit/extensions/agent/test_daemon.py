@@ -22,6 +22,7 @@ from nova_sched.conf import base, compute
 from nova_sched.extensions.agent import AgentSettings
 from nova_sched.extensions.agent import conf as agent
 from nova_sched.extensions.agent import daemon as agent_service
+from nova_sched.tests.rows import each
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ def test_a_value_of_the_wrong_kind_is_told(settings, line):
         settings(line)
 
 
-@pytest.mark.parametrize(
+@each(
     'root, there, path',
     [
         pytest.param(True, False, '/var/lib/nova-sched', id='root'),

@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched.extensions.agent import difference
 from nova_sched.extensions.agent.difference import MAX_LOGGED, Counted, DifferenceLog
+from nova_sched.tests.rows import each
 
 SMALL, LARGE = {'VCPU': 2, 'MEMORY_MB': 512}, {'VCPU': 4, 'MEMORY_MB': 512}
 
@@ -92,7 +93,7 @@ def test_the_counts_of_the_node():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'answer, counted',
     [
         pytest.param(None, None, id='no answer'),
@@ -118,7 +119,7 @@ def test_the_counts_of_the_scheduler(answer, counted):
     assert difference.there(answer) == counted
 
 
-@pytest.mark.parametrize(
+@each(
     'theirs, text',
     [
         pytest.param(
@@ -181,7 +182,7 @@ def test_what_is_told(caplog):
     }
 
 
-@pytest.mark.parametrize(
+@each(
     'heard, soon',
     [
         pytest.param([(0, NONE)], False, id='nothing'),

@@ -9,17 +9,18 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""Tests of a machine: how it is read, fake ones and this one; the ComputeNode that it reports; and
-what makes a report worth sending at once."""
+"""A machine: how it is read, fake ones and this one; its UUID; the ComputeNode and the provider
+tree that it reports; and what makes a report worth sending at once."""
 
 import json
+import uuid
 
 import psutil
 import pytest
 
 from nova_sched import errors, objects
 from nova_sched.extensions.agent import machine, numa, usage
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.builders import (
     CELLS,
     CORES,
@@ -83,7 +84,7 @@ def test_usage_above_what_there_is_is_shown():
     assert (made.free_ram_mb, made.free_disk_gb) == (-2560, -100)
 
 
-@pytest.mark.parametrize(
+@each(
     'dedicated_set, vcpus_used',
     [
         pytest.param('4-7', 1, id='pinned CPUs are no shared ones'),
@@ -122,7 +123,7 @@ def test_cpu_info():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'arch, kvm, specs',
     [
         pytest.param(
@@ -149,7 +150,7 @@ def test_exposed_devices_make_pools():
     assert node(guests=[holder], device_spec=spec).pci_device_pools.objects == []
 
 
-@pytest.mark.parametrize(
+@each(
     'options, vcpus',
     [
         pytest.param({}, 8, id='all'),
@@ -171,7 +172,7 @@ def test_offline_cpus_of_a_set_are_left_out():
     assert node(found).vcpus == 3
 
 
-@pytest.mark.parametrize(
+@each(
     'option, value, why',
     [
         pytest.param('cpu_dedicated_set', '6-9', '[8, 9]', id='CPUs that are not there'),
@@ -344,3 +345,176 @@ def test_the_report_crosses_the_wire_unchanged():
     again.obj_reset_changes(recursive=True)
     assert machine.changed(made, again) is False
     assert again.metrics == made.metrics
+
+
+FIRST = '5b0e6a35-1b5c-4c8f-9a53-6a0c51f0a1d4'
+SECOND = 'c7a4f2d1-90a5-4a0e-8a55-0d5a2f3f7e11'
+
+
+def test_made_once_and_kept(tmp_path):
+    path = tmp_path / 'state' / 'compute_id'
+    made = machine.node_uuid(path, new=lambda: uuid.UUID(FIRST))
+    again = machine.node_uuid(path, new=lambda: uuid.UUID(SECOND))
+    assert made == again == FIRST
+    assert path.read_text() == f'{FIRST}\n'
+    assert [entry.name for entry in path.parent.iterdir()] == ['compute_id']
+
+
+def test_each_node_gets_its_own(tmp_path):
+    assert machine.node_uuid(tmp_path / 'one') != machine.node_uuid(tmp_path / 'two')
+
+
+def test_another_process_that_was_first_wins(tmp_path):
+    path = tmp_path / 'compute_id'
+
+    def late():
+        path.write_text(SECOND)
+        return uuid.UUID(FIRST)
+
+    assert machine.node_uuid(path, new=late) == SECOND
+    assert path.read_text() == SECOND
+
+
+def test_other_spellings_are_read(tmp_path):
+    path = tmp_path / 'compute_id'
+    path.write_text(f'  {FIRST.upper()}\n\n')
+    assert machine.node_uuid(path) == FIRST
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        pytest.param(b'', id='empty'),
+        pytest.param(b'not-a-uuid', id='words'),
+        pytest.param(b'\x00\xff\x13', id='bytes'),
+        pytest.param(FIRST[:-1].encode(), id='cut short'),
+    ],
+)
+def test_a_corrupted_file_is_told_and_left_as_it_is(tmp_path, content):
+    path = tmp_path / 'compute_id'
+    path.write_bytes(content)
+    with pytest.raises(errors.BadMachineFacts) as error:
+        machine.node_uuid(path)
+    assert error.value.what == str(path)
+    assert 'restore the file' in error.value.why
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        pytest.param('.', id='a directory'),
+        pytest.param('file/compute_id', id='below a file'),
+    ],
+)
+def test_a_file_that_cannot_be_is_told(tmp_path, name):
+    (tmp_path / 'file').touch()
+    with pytest.raises(errors.BadMachineFacts) as error:
+        machine.node_uuid(tmp_path / name)
+    assert error.value.what == str(tmp_path / name)
+
+
+def provider(found=None, **options):
+    """The node and its root provider."""
+    chosen = settings(**options)
+    node = machine.describe(found or facts(), chosen, usage.total([]))
+    tree = machine.inventories(node, chosen)
+    assert list(tree) == [node.uuid]
+    return node, tree[node.uuid]
+
+
+def test_totals_are_those_of_the_node():
+    node, root = provider(reserved_host_cpus=1, reserved_host_disk_mb=1500)
+    fixed = {'min_unit': 1, 'step_size': 1}
+    assert root['inventories'] == {
+        'VCPU': {'total': 8, 'reserved': 1, 'max_unit': 8, 'allocation_ratio': 4.0, **fixed},
+        'MEMORY_MB': {
+            'total': 6144,
+            'reserved': 512,
+            'max_unit': 6144,
+            'allocation_ratio': 1.0,
+            **fixed,
+        },
+        'DISK_GB': {
+            'total': 100,
+            'reserved': 2,
+            'max_unit': 100,
+            'allocation_ratio': 1.0,
+            **fixed,
+        },
+    }
+    assert (root['name'], root['parent_provider_uuid']) == ('cmp1', None)
+    assert root['inventories']['VCPU']['reserved'] == node.vcpus_used
+    assert root['inventories']['MEMORY_MB']['reserved'] == node.memory_mb_used
+    assert root['inventories']['DISK_GB']['reserved'] == node.local_gb_used
+
+
+def test_resources_that_only_the_operator_knows():
+    _, root = provider(resources={'CUSTOM_GOLD': 3})
+    assert root['inventories']['CUSTOM_GOLD'] == {
+        'total': 3,
+        'reserved': 0,
+        'min_unit': 1,
+        'max_unit': 3,
+        'step_size': 1,
+        'allocation_ratio': 1.0,
+    }
+
+
+@each(
+    'options, vcpu, pcpu',
+    [
+        pytest.param({}, 8, None, id='nothing set apart'),
+        pytest.param({'cpu_dedicated_set': '2-7'}, 2, 6, id='the rest is shared'),
+        pytest.param({'cpu_dedicated_set': '0-7'}, None, 8, id='all dedicated'),
+        pytest.param(
+            {'cpu_dedicated_set': '4-7', 'cpu_shared_set': '2,3'}, 2, 4, id="two are the host's"
+        ),
+    ],
+)
+def test_dedicated_cpus(options, vcpu, pcpu):
+    _, root = provider(**options)
+    totals = {name: found['total'] for name, found in root['inventories'].items()}
+    assert (totals.get('VCPU'), totals.get('PCPU')) == (vcpu, pcpu)
+
+
+def test_dedicated_cpus_are_never_sold_twice():
+    _, root = provider(cpu_dedicated_set='2-7', cpu_allocation_ratio=16.0)
+    assert root['inventories']['PCPU']['allocation_ratio'] == 1.0
+    assert root['inventories']['VCPU']['allocation_ratio'] == 16.0
+
+
+def test_a_node_without_disk_offers_none():
+    _, root = provider(facts(disk_gb=0))
+    assert 'DISK_GB' not in root['inventories']
+
+
+@each(
+    'cpu, traits',
+    [
+        pytest.param(
+            processor(features=('aes', 'avx2', 'fpu', 'pni', 'sse4.1', 'vmx')),
+            ['AESNI', 'AVX2', 'INTEL_VMX', 'SSE3', 'SSE41', 'VMX'],
+            id='Intel',
+        ),
+        pytest.param(processor(features=('svm', 'sse4a')), ['AMD_SVM', 'SSE4A', 'SVM'], id='AMD'),
+        pytest.param(
+            processor(arch='aarch64', features=('aes',)), [], id='another architecture, same word'
+        ),
+    ],
+)
+def test_cpu_traits(cpu, traits):
+    _, root = provider(facts(processor=cpu))
+    prefix = 'HW_CPU_X86_'
+    assert [trait[len(prefix) :] for trait in root['traits'] if trait.startswith(prefix)] == traits
+
+
+def test_traits_of_the_node():
+    node, root = provider(traits=['CUSTOM_RACK_7'])
+    assert {'COMPUTE_NODE', 'OWNER_NOVA', 'CUSTOM_RACK_7', 'HW_CPU_HYPERTHREADING'} <= set(
+        root['traits']
+    )
+    info = json.loads(node.cpu_info)
+    info['topology']['threads'] = 1
+    node.cpu_info = json.dumps(info)
+    assert 'HW_CPU_HYPERTHREADING' not in machine.traits(node)

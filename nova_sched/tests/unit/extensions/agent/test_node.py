@@ -19,6 +19,7 @@ from nova_sched.extensions.agent.instances import LocalInstance
 from nova_sched.extensions.agent.service import ClaimableNode
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.tests.builders import request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.builders import NODE
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -45,7 +46,7 @@ def node(holding=(), **inventories):
     return ClaimableNode(NODE, {name: TEN | words for name, words in classes.items()}, held)
 
 
-@pytest.mark.parametrize(
+@each(
     'made, words, short',
     [
         pytest.param(node(), {'vcpus': 10}, None, id='all of it'),
@@ -146,7 +147,7 @@ def group(amount=2, suffix='1', required=()):
     return ResourceGroup(suffix, (('CUSTOM_GOLD', amount),), frozenset(required))
 
 
-@pytest.mark.parametrize(
+@each(
     'held, words, taken',
     [
         pytest.param([], {'groups': (group(),)}, 2, id='one'),
@@ -188,7 +189,7 @@ def asks(pieces, **words):
     return request(pieces=pieces, **words)
 
 
-@pytest.mark.parametrize(
+@each(
     'has, pieces, short',
     [
         pytest.param(
@@ -237,7 +238,7 @@ def test_pieces_are_consumed_and_released():
     assert made.instance_claim(whole).parts == claim.parts
 
 
-@pytest.mark.parametrize('packing, on', [(False, 1), (True, 0)])
+@each('packing, on', [(False, 1), (True, 0)])
 def test_packing(packing, on):
     has = machine(cell(0, [0, 1], cpu_usage=1), cell(1, [2, 3]))
     made = ClaimableNode(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], has, packing)

@@ -17,6 +17,7 @@ from nova_sched import errors
 from nova_sched.extensions.agent import numa
 from nova_sched.extensions.agent.numa import MachinePages
 from nova_sched.extensions.agent.usage import CellUse
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.builders import settings
 from nova_sched.tests.unit.extensions.agent.fake_machine import FakeMachine, two_cells
 
@@ -212,7 +213,7 @@ def test_huge_pages(by_instances, reserved, used):
     assert (small.size_kb, small.total, small.used, small.reserved) == (4, 1000, 0, 0)
 
 
-@pytest.mark.parametrize(
+@each(
     'use, small, huge',
     [
         pytest.param({'plain_mb': 1}, 256, 30, id='memory in whatever pages is in the smallest'),
@@ -247,7 +248,7 @@ def test_reserved_pages():
     assert found == {name: {(1, size_kb): 64} for name, (_, size_kb) in SIZES_KB.items()}
 
 
-@pytest.mark.parametrize(
+@each(
     'entry',
     [
         pytest.param({'node': '0', 'size': '2048'}, id='no count'),

@@ -19,6 +19,7 @@ from nova_sched import errors
 from nova_sched.extensions.agent import pci
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.pci import PciPool, pools_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.fake_machine import FakeMachine, network_card
 
 
@@ -224,7 +225,7 @@ def test_pick_of_nothing():
     assert pci.pick([], [], [], []) == frozenset()
 
 
-@pytest.mark.parametrize(
+@each(
     'entries, count',
     [
         pytest.param(['{"vendor_id": "8086"}'], 1, id='JSON of one'),
@@ -237,7 +238,7 @@ def test_forms(entries, count):
     assert len(pci.parse_specs(entries)) == count
 
 
-@pytest.mark.parametrize(
+@each(
     'entry, why',
     [
         pytest.param('{"vendor_id": ', 'vendor_id', id='broken JSON'),

@@ -23,6 +23,7 @@ from nova_sched.extensions.agent.difference import SETTLE_S
 from nova_sched.extensions.agent.reporter import READ_S, RETRY_S, ReportCount, Reporter
 from nova_sched.extensions.agent.service import Facts
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.builders import NODE, SERVER, Clock, guest, node
 
 INTERVAL_S = 10
@@ -168,7 +169,7 @@ def test_what_is_sent():
     assert stage.agent.accepted == [stage.agent.says]
 
 
-@pytest.mark.parametrize(
+@each(
     'words, times',
     [
         pytest.param({}, [0, 10, 20], id='each interval'),
@@ -183,7 +184,7 @@ def test_when_nothing_happens(words, times):
     assert Stage(**words).run(25) == times
 
 
-@pytest.mark.parametrize(
+@each(
     'news, times',
     [
         pytest.param({}, [7], id='nothing new'),
@@ -201,7 +202,7 @@ def test_news_is_told_at_once_and_once(news, times):
     assert stage.run(11) == times
 
 
-@pytest.mark.parametrize(
+@each(
     'answer, takes',
     [
         pytest.param(None, False, id='none'),
@@ -249,7 +250,7 @@ def test_the_interval_is_read_each_time(said):
     assert said() == [('INFO', each.format(10)), ('INFO', each.format(5))]
 
 
-@pytest.mark.parametrize(
+@each(
     'read_s, pause_s',
     [
         pytest.param(0.0, READ_S, id='no time'),
@@ -519,7 +520,7 @@ def told(generation, claims=types.MappingProxyType({}), **words):
     return {'generation': generation, 'claims': dict(claims), 'version': '1.2', **words}
 
 
-@pytest.mark.parametrize(
+@each(
     'answers, seen, times',
     [
         pytest.param([None, None], [0, None, None], [0, 10, 20], id='nothing is told'),

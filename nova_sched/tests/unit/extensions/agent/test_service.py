@@ -17,6 +17,7 @@ from nova_sched import errors
 from nova_sched.extensions.agent.difference import Counted
 from nova_sched.extensions.agent.service import Facts
 from nova_sched.tests.builders import request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.builders import NODE, SERVER, agent_of, guest, node
 from nova_sched.tests.unit.extensions.agent.fake_machine import two_cells
 
@@ -246,7 +247,7 @@ def test_a_machine_that_cannot_be_read_makes_no_agent(make):
         make(cpu_dedicated_set='0-99').read()
 
 
-@pytest.mark.parametrize(
+@each(
     'changes, more',
     [
         pytest.param({}, False, id='the same'),

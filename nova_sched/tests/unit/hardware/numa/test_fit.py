@@ -79,7 +79,7 @@ def test_pages_that_were_asked_for(build, asked, memory_mb, given):
     assert outcome(PAGED, build(1, memory_mb=memory_mb, pagesize_kb=asked)) == given
 
 
-@pytest.mark.parametrize('asked', [-1, -2, -3, 4])
+@each('asked', [-1, -2, -3, 4])
 def test_a_host_without_pages_has_none_to_give(asked):
     assert outcome(NO_PAGES, shared(1, pagesize_kb=asked))[1:] == (128, 0)
 
@@ -89,7 +89,7 @@ def test_large_pages_where_there_is_one_size():
     assert outcome(host, shared(1, pagesize_kb=-2)) == ('MiB in free large pages', 128, 0)
 
 
-@pytest.mark.parametrize(
+@each(
     'host, build, memory_mb, given',
     [
         pytest.param(NO_PAGES, shared, 4096, None, id='shared: all there is'),
@@ -121,7 +121,7 @@ def test_memory_without_a_page_size(host, build, memory_mb, given):
     assert outcome(host, build(1, memory_mb=memory_mb)) == given
 
 
-@pytest.mark.parametrize(
+@each(
     'guest, reserved, given',
     [
         pytest.param(shared(2), 0, None, id='shared'),
@@ -152,7 +152,7 @@ def test_cpus(guest, reserved, given):
     assert outcome(CELL, guest, reserved) == given
 
 
-@pytest.mark.parametrize(
+@each(
     'guest, limits, given',
     [
         pytest.param(shared(1), (2.0, 1.0), None, id='the last under the ratio'),
@@ -184,7 +184,7 @@ def test_ratios_hold_for_guests_with_pages_too():
     assert short == ('MiB of memory under the allocation ratio', 128, 96)
 
 
-@pytest.mark.parametrize(
+@each(
     'host, policy, given',
     [
         pytest.param(threaded(), 'isolate', None, id='threads, no CPUs set apart'),
@@ -241,8 +241,8 @@ USED_QUADS = cell(pcpuset=range(8), cores=[range(4), range(4, 8)], pinned=[0, 1,
 UNEVEN = cell(pcpuset=range(4), cores=[(0, 1), (2,), (3,)])
 
 
-@pytest.mark.parametrize('policy', ['prefer', 'require'])
-@pytest.mark.parametrize(
+@each('policy', ['prefer', 'require'])
+@each(
     'host, wanted, pinned',
     [
         pytest.param(threaded(), 1, [0], id='a thread of the first core'),
@@ -260,7 +260,7 @@ def test_prefer_and_require_fill_cores(host, wanted, pinned, policy):
     assert pin(host, wanted, 0, policy).guest == pinned
 
 
-@pytest.mark.parametrize(
+@each(
     'host, wanted, pinned',
     [
         pytest.param(threaded(pinned=[0, 1]), 5, [4, 5, 2, 6, 3], id='half cores too'),
@@ -275,7 +275,7 @@ def test_only_prefer_takes_lone_threads(host, wanted, pinned):
     assert pin(host, wanted, 0, 'require') is None
 
 
-@pytest.mark.parametrize(
+@each(
     'host, wanted, pinned',
     [
         pytest.param(threaded(), 4, [0, 1, 2, 3], id='a thread of each core'),
@@ -294,7 +294,7 @@ def test_isolate(host, wanted, pinned):
     assert (found and found.guest) == pinned
 
 
-@pytest.mark.parametrize(
+@each(
     'host, wanted, policy, emulator',
     [
         pytest.param(threaded(), 1, 'prefer', {4}, id='beside the guest'),
@@ -321,7 +321,7 @@ def test_the_emulator(host, wanted, policy, emulator):
     assert not found or emulator.isdisjoint(found.guest)
 
 
-@pytest.mark.parametrize(
+@each(
     'host, reserved, policy, found',
     [
         pytest.param(threaded(), 0, 'prefer', True, id='prefer'),
@@ -336,7 +336,7 @@ def test_no_pinned_cpus(host, reserved, policy, found):
     assert (pin(host, 0, reserved, policy) is not None) is found
 
 
-@pytest.mark.parametrize(
+@each(
     'host, policy, most',
     [
         pytest.param(USED_QUADS, 'prefer', 5, id='prefer: all that is free'),
@@ -393,7 +393,7 @@ FOUR = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     'cells, asked, given',
     [
         pytest.param(FOUR, [shared()], (0,), id='one of equals: the first'),
@@ -424,8 +424,8 @@ def test_choice_of_cells(cells, asked, given):
     assert cells_of(host(*cells), guest(*asked)) == given
 
 
-@pytest.mark.parametrize('packing', [False, True])
-@pytest.mark.parametrize(
+@each('packing', [False, True])
+@each(
     'cells, asked, spread, packed',
     [
         pytest.param(
@@ -454,7 +454,7 @@ def test_no_preference_without_a_cell_to_spare():
     assert cells_of(two, guest(shared(), shared())) == (0, 1)
 
 
-@pytest.mark.parametrize(
+@each(
     'pools, requests, first',
     [
         pytest.param([pool(1, 0), pool(3, 1)], [], 2, id='none wanted: where there are fewest'),
@@ -476,14 +476,14 @@ def test_no_preference_without_a_cell_to_spare():
         ),
     ],
 )
-@pytest.mark.parametrize('packing', [False, True])
+@each('packing', [False, True])
 def test_devices_come_before_all(pools, requests, first, packing):
     three = host(*(cell(number, [number], cpu_usage=number == first) for number in range(3)))
     wanted = pci.WantedDevices(tuple(pools), tuple(requests))
     assert cells_of(three, guest(shared()), pci=wanted, packing=packing) == (first,)
 
 
-@pytest.mark.parametrize(
+@each(
     'policy, node, given',
     [
         pytest.param('required', 1, (1,), id='required'),
@@ -502,7 +502,7 @@ def test_devices_are_near(policy, node, given):
     assert cells_of(three, guest(shared()), pci=wanted) == given
 
 
-@pytest.mark.parametrize(
+@each(
     'physnets, tunneled, given',
     [
         pytest.param([], False, (0,), id='none wanted'),
@@ -568,7 +568,7 @@ def mixed_cell(number, cpus=1, pinned=1, used=0):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'cells, asked, ids, found',
     [
         pytest.param(
@@ -653,7 +653,7 @@ WIDE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize('what', WIDE)
+@each('what', WIDE)
 def test_no_search_is_endless(what):
     sizes, wanted, why = WIDE[what]
     asked = guest(*(shared(memory_mb=size) for size in sizes))
@@ -676,7 +676,7 @@ TWO = host(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     'asked, why',
     [
         pytest.param([shared()] * 3, 'needs 3 NUMA cells, the host has 2', id='cells'),
@@ -744,7 +744,7 @@ def test_full_cells_have_nothing_rather_than_less():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'physnets, why',
     [
         pytest.param('b', '', id='near no cell'),

@@ -20,6 +20,7 @@ from nova_sched import errors, objects
 from nova_sched.hardware import Overdrawn, numa
 from nova_sched.objects import object_io
 from nova_sched.tests import reference
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -43,7 +44,7 @@ def test_a_recorded_request():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'topology',
     [
         pytest.param(
@@ -62,7 +63,7 @@ def test_what_is_not_told(topology):
     assert numa.GuestTopology.of(topology) == guest(shared(1, memory_mb=1))
 
 
-@pytest.mark.parametrize('of', [numa.GuestTopology.of, numa.Fitted.of])
+@each('of', [numa.GuestTopology.of, numa.Fitted.of])
 def test_a_cell_without_memory_is_refused(of):
     cells = [objects.InstanceNUMACell(id=3, cpuset={0}, pcpuset=set())]
     with pytest.raises(errors.InvalidRequest, match='cell 3 has no memory'):
@@ -82,7 +83,7 @@ def test_no_policy_is_shared():
     assert numa.GuestTopology.of(objects.InstanceNUMATopology(cells=cells)).cpu_policy == 'shared'
 
 
-@pytest.mark.parametrize(
+@each(
     'asked, cpus',
     [
         pytest.param(guest(shared(4)), (0,), id='shared'),
@@ -102,7 +103,7 @@ def test_dedicated_cpus(asked, cpus):
     assert asked.dedicated_cpus == cpus
 
 
-@pytest.mark.parametrize(
+@each(
     'limits, read',
     [
         pytest.param(
@@ -172,7 +173,7 @@ def test_an_old_cell():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'change',
     [
         pytest.param(('"size_kb": 4,', '"size_kb": 0,'), id='page size of nothing'),
@@ -189,13 +190,13 @@ def test_a_malformed_topology(change):
         numa.HostTopology.from_json(reported().replace(old, new))
 
 
-@pytest.mark.parametrize('text', ['', 'null', '[]', '{}', '[' * 100000])
+@each('text', ['', 'null', '[]', '{}', '[' * 100000])
 def test_no_topology(text):
     with pytest.raises(errors.MalformedObject):
         numa.HostTopology.from_json(text)
 
 
-@pytest.mark.parametrize(
+@each(
     'cores, pinned, free, whole',
     [
         pytest.param([(0, 2), (1, 3)], [], [(0, 2), (1, 3)], [(0, 2), (1, 3)], id='all free'),
@@ -213,7 +214,7 @@ def test_free_cores(cores, pinned, free, whole):
     assert some.whole_cores == whole
 
 
-@pytest.mark.parametrize(
+@each(
     'pages, all_mb, free_mb',
     [
         pytest.param([], 4096, 4000, id='no pages: the memory itself'),
@@ -229,7 +230,7 @@ def test_plain_memory(pages, all_mb, free_mb):
     assert (some.plain_memory_mb, some.free_plain_memory_mb) == (all_mb, free_mb)
 
 
-@pytest.mark.parametrize(
+@each(
     'sockets, cells, near',
     [
         pytest.param([0, 0, 1], [0], {0, 1}, id='two cells on a socket'),
@@ -248,7 +249,7 @@ def test_with_cells():
     assert old.with_cells({0: cell(0, memory_mb=1)}) == host(cell(0, memory_mb=1), kept)
 
 
-@pytest.mark.parametrize(
+@each(
     'some, siblings',
     [
         pytest.param(host(cell(0, pcpuset=[0])), False, id='cores of one thread'),
@@ -293,7 +294,7 @@ def test_an_empty_host():
     assert numa.NumaSummary.of(host()) == numa.NumaSummary(0, 0, False, 0, 0, 0, 0, 0, {})
 
 
-@pytest.mark.parametrize(
+@each(
     'asked, may',
     [
         pytest.param([shared(10, memory_mb=18)], True, id='shared, just'),
@@ -378,7 +379,7 @@ def test_a_fit_read_again_is_given_back():
     assert numa.give_back(full, numa.Fitted.from_json(fitted.to_json())) == empty
 
 
-@pytest.mark.parametrize(
+@each(
     'text',
     [
         pytest.param('', id='no JSON'),
@@ -403,7 +404,7 @@ def lying(one, pinning=(), reserved=(), pagesize_kb=None, on=0):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     'fitted, after',
     [
         pytest.param(
@@ -452,7 +453,7 @@ def test_two_cells_on_one():
     assert numa.take(host(cell(0)), fitted).cells[0].cpu_usage == 3
 
 
-@pytest.mark.parametrize(
+@each(
     'before, fitted, why',
     [
         pytest.param(

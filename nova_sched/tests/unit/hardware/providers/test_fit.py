@@ -18,6 +18,7 @@ import pytest
 
 from nova_sched.hardware import Steps, Undecided, providers
 from nova_sched.hardware.providers.fit import MAX_TRIES
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.hardware.providers.builders import (
     MILLI,
     ROOT,
@@ -32,7 +33,7 @@ HALF, WHOLE = 500, 1000
 search_module = importlib.import_module('nova_sched.hardware.providers.fit')  # not the function
 
 
-@pytest.mark.parametrize(
+@each(
     'node, wanted, found',
     [
         pytest.param(tree(device('a')), asked(group('1', HALF)), {'1': 'a'}, id='half a GPU'),
@@ -139,7 +140,7 @@ def test_fit(node, wanted, found):
     assert where(providers.fit(node, wanted)) == found
 
 
-@pytest.mark.parametrize(
+@each(
     'node, wanted, found',
     [
         pytest.param(
@@ -206,7 +207,7 @@ NUMA = tree(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     'wanted, found',
     [
         pytest.param(
@@ -240,7 +241,7 @@ def test_subtrees(wanted, found):
     assert where(providers.fit(NUMA, wanted)) == found
 
 
-@pytest.mark.parametrize(
+@each(
     'preferred, found',
     [
         pytest.param('a', 'a', id='one of those that fit'),
@@ -309,7 +310,7 @@ COUNTED = {
 }
 
 
-@pytest.mark.parametrize('what', COUNTED)
+@each('what', COUNTED)
 def test_counting_ends_a_search(what, monkeypatch):
     devices, wanted, is_fit = COUNTED[what]
     monkeypatch.setattr(search_module, 'MAX_TRIES', len(wanted.groups))  # none goes back
@@ -333,7 +334,7 @@ def test_a_search_that_is_too_long_is_undecided_and_says_so():
     assert 'too many choices' in providers.nearest_miss([(node, wanted)])
 
 
-@pytest.mark.parametrize('count', [1, 2, 64, 200])
+@each('count', [1, 2, 64, 200])
 def test_a_claim_finds_equal_groups_apart_wherever_they_fit(count):
     node = tree(*(device(f'd{number:03}', 1000, number) for number in range(count)))
     wanted = many(count, apart=True)
@@ -365,7 +366,7 @@ def test_many_nodes_share_their_steps(monkeypatch):
 TWO = tree(device('a', used=600), device('b', used=700, traits=['NEW']))
 
 
-@pytest.mark.parametrize(
+@each(
     'node, wanted, why',
     [
         pytest.param(TWO, asked(group('1', 400)), '', id='it fits'),

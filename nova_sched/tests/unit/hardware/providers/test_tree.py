@@ -18,6 +18,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.hardware import Overdrawn, providers
 from nova_sched.hardware.providers import Allotted, Stock
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.hardware.providers.builders import (
     MILLI,
     ROOT,
@@ -67,7 +68,7 @@ def without(**changes):
     return {**REPORTED, 'gpu-b': {**REPORTED['gpu-b'], **changes}}
 
 
-@pytest.mark.parametrize(
+@each(
     'reported, why',
     [
         pytest.param([], 'AttributeError', id='no mapping'),
@@ -112,7 +113,7 @@ def test_a_text_that_is_none():
         providers.ProviderTree.from_json('{', ROOT)
 
 
-@pytest.mark.parametrize(
+@each(
     'stock, free, best',
     [
         pytest.param(Stock(10), 10, 10, id='all'),
@@ -129,7 +130,7 @@ def test_what_is_left_of_a_stock(stock, free, best):
     assert (stock.free, stock.best) == (free, best)
 
 
-@pytest.mark.parametrize(
+@each(
     'stock, amount, gives',
     [
         pytest.param(Stock(8), 8, True, id='all'),
@@ -173,7 +174,7 @@ def test_the_node_itself_among_the_providers():
 NODE = tree(device('a', used=600), device('b', used=700, traits=['NEW']), VCPU=2)
 
 
-@pytest.mark.parametrize(
+@each(
     'wanted, may_take',
     [
         pytest.param(asked(group('1', 400)), True, id='as much as the best has'),
@@ -211,7 +212,7 @@ def test_take():
     assert used(USED_NODE) == {'a': 200, 'b': 0}
 
 
-@pytest.mark.parametrize(
+@each(
     'taken, why',
     [
         pytest.param([gpu(801)], f'{MILLI} of provider a: 801 asked, 800 free', id='too much'),
@@ -242,7 +243,7 @@ def test_give_back():
         providers.give_back(USED_NODE, [gpu(201)])
 
 
-@pytest.mark.parametrize(
+@each(
     'known, left',
     [
         pytest.param([], 200, id='nobody known'),
@@ -266,9 +267,7 @@ def test_as_plain_values():
     assert Allotted.from_plain(one.to_plain()) == one
 
 
-@pytest.mark.parametrize(
-    'plain', [None, [], ['1', 'a'], ['1', 'a', {MILLI: 'x'}], ['1', 'a', [1]]]
-)
+@each('plain', [None, [], ['1', 'a'], ['1', 'a', {MILLI: 'x'}], ['1', 'a', [1]]])
 def test_plain_values_that_are_none(plain):
     with pytest.raises(errors.MalformedObject):
         Allotted.from_plain(plain)

@@ -9,18 +9,38 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""ServerGroupAntiAffinityFilter."""
+"""ServerGroupAffinityFilter and ServerGroupAntiAffinityFilter."""
 
 import pytest
 
+from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.tests.builders import claim, cluster, hosts, mask_of, request, uuid_of
+from nova_sched.tests.rows import each
+
+
+@each(
+    'group, mask',
+    [
+        pytest.param(None, '*', id='no group'),
+        pytest.param({'policy': 'affinity', 'hosts': []}, '*', id='the first member'),
+        pytest.param(
+            {'policy': 'affinity', 'hosts': ['host-1', 'gone']}, '010', id='with the others'
+        ),
+        pytest.param({'policy': 'affinity', 'hosts': ['gone']}, '000', id='their host is gone'),
+        pytest.param({'policy': 'soft-affinity', 'hosts': ['host-1']}, '*', id='soft policy'),
+        pytest.param({'policy': 'anti-affinity', 'hosts': ['host-1']}, '*', id='other policy'),
+    ],
+)
+def test_server_group_affinity(group, mask):
+    assert mask_of(ServerGroupAffinityFilter, hosts(3), request(group=group)) == mask
+
 
 A, B, C, ME = map(uuid_of, ['a', 'b', 'c', 'me'])
 PLACES = {'instances': [{A}, {A, B}, set()]}
 
 
-@pytest.mark.parametrize(
+@each(
     'group, mask',
     [
         pytest.param(None, '*', id='no group'),
