@@ -14,5 +14,5 @@
 import pytest
 
 # Their asserts tell as much as those of a test module.
-for _battery in ('bulk', 'flavors', 'jobs', 'migrations', 'nova_apis', 'nova_cells'):
+for _battery in ('bulk', 'jobs', 'migrations', 'nova_apis', 'nova_cells'):
     pytest.register_assert_rewrite(f'{__name__}.{_battery}')

@@ -21,13 +21,13 @@ from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
 from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.rows import each
 from nova_sched.tests.stores import MemoryClaimStore
-from nova_sched.tests.unit.db import candidates as battery
+from nova_sched.tests.unit.db.test_stores import Candidates, candidate
 from nova_sched.tests.unit.engine.world import A, B, C, World, end_claims, picture
 
 VCPU = 'VCPU'
 
 
-class TestMemory(battery.Candidates):
+class TestMemory(Candidates):
     @pytest.fixture
     def candidates(self):
         return MemoryCandidates()
@@ -303,8 +303,8 @@ class TestBySeveral:
 def test_the_watch_drops_what_has_expired():
     store = MemoryCandidates()
     world = World(candidates=store, refresh_interval_s=0.001)
-    store.write('spec', NOW - 1, [battery.one('old')])
-    store.write('spec', NOW + 1, [battery.one('new')])
+    store.write('spec', NOW - 1, [candidate('old')])
+    store.write('spec', NOW + 1, [candidate('new')])
     world.scheduler.start()
     try:
         eventually(lambda: store.read(uuid_of('old')) is None)

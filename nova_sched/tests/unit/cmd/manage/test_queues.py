@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.tests.unit.cmd.manage.test_commands import ROOT, keys
-from nova_sched.tests.unit.db.flavors import flavor
+from nova_sched.tests.unit.db.test_stores import flavor
 
 
 @pytest.fixture

@@ -9,10 +9,24 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The store of candidates on database servers."""
+"""The small stores on database servers."""
 
-from nova_sched.tests.unit.db import candidates
+from nova_sched.tests.unit.db.test_rebalances import TestRebalances
+from nova_sched.tests.unit.db.test_stores import (
+    TestCandidates,
+    TestDecisionLog,
+    TestEndedSessions,
+    TestFlavors,
+    TestMixes,
+    TestSchedulers,
+)
 
-
-class TestCandidates(candidates.InDatabase):
-    pass
+__all__ = [
+    'TestCandidates',
+    'TestDecisionLog',
+    'TestEndedSessions',
+    'TestFlavors',
+    'TestMixes',
+    'TestRebalances',
+    'TestSchedulers',
+]
