@@ -38,7 +38,6 @@ from nova_sched.tests.functional.harness import (
 )
 from nova_sched.tests.functional.manage import runner
 from nova_sched.tests.options import settings
-from nova_sched.tests.unit.db import nova_service_records
 from nova_sched.tests.unit.db import nova_tables as nova
 
 HOSTS = 'cmp1', 'cmp2'
@@ -61,7 +60,7 @@ class NovaCloud:
         for name, tables in (
             ('api', nova.OF_API),
             ('cell1', nova.OF_CELL),
-            ('cell0', nova_service_records.OWN),
+            ('cell0', nova.OF_RECORDS),
         ):
             self.urls[name] = f'sqlite:///{folder}/nova_{name}.sqlite'
             self.engines[name] = nova.emptied(engine.create(self.urls[name]), tables)
@@ -474,9 +473,7 @@ def test_a_scheduler_that_does_not_share_the_claims_is_reported(cloud, caplog):
     row = {'report_count': 1, 'version': 74, 'deleted': 0, 'binary': 'nova-scheduler'}
     seen = {host: nova.ago(3) for host in ('control-2', HOST)} | {'gone': nova.ago(50)}
     for host, seen_at in seen.items():
-        cloud.write(
-            'cell0', nova_service_records.SERVICES, {'host': host, 'last_seen_up': seen_at, **row}
-        )
+        cloud.write('cell0', nova.SERVICE_RECORDS, {'host': host, 'last_seen_up': seen_at, **row})
     with cloud.scheduler():
         pass
     (line,) = [one for one in caplog.messages if 'do not share' in one]

@@ -26,7 +26,6 @@ from nova_sched.tests.fixtures import warm
 from nova_sched.tests.functional.harness import HOST
 from nova_sched.tests.functional.test_nova_source import CELL, cloud
 from nova_sched.tests.options import settings
-from nova_sched.tests.unit.db import nova_service_records
 from nova_sched.tests.unit.db import nova_tables as nova
 
 __all__ = ['cloud']
@@ -57,7 +56,7 @@ def sql(cloud, database, statement):
 def scheduler_service(cloud, host, seen_s):
     row = {'report_count': 1, 'version': 74, 'deleted': 0, 'binary': 'nova-scheduler'}
     row |= {'host': host, 'last_seen_up': nova.ago(seen_s)}
-    cloud.write('cell0', nova_service_records.SERVICES, row)
+    cloud.write('cell0', nova.SERVICE_RECORDS, row)
 
 
 def test_a_cloud_that_is_ready(cloud, check):

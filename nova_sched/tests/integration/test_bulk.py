@@ -17,8 +17,18 @@ import sqlalchemy as sa
 
 from nova_sched.db import engine
 from nova_sched.db.transactions import MAX_ROWS, UpdateRows
-from nova_sched.tests.unit.db import bulk
-from nova_sched.tests.unit.db.bulk import DELETE, INSERT, MARK, TABLE, key, row, sent
+from nova_sched.tests.unit.db.test_bulk import (
+    DELETE,
+    INSERT,
+    MARK,
+    TABLE,
+    TestBulk,
+    key,
+    row,
+    sent,
+)
+
+__all__ = ['TestBulk']
 
 
 @pytest.fixture(scope='module', params=['postgresql', 'mariadb'])
@@ -31,10 +41,6 @@ def server(request):
 @pytest.fixture
 def database(server):
     return server
-
-
-class TestBulk(bulk.Bulk):
-    pass
 
 
 UPDATE = UpdateRows(TABLE, 'number', 'words', also='flag = NULL')

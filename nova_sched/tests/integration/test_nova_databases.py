@@ -16,8 +16,15 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import engine, nova_rights
-from nova_sched.tests.unit.db import nova_apis, nova_cells, nova_discoveries, nova_service_records
 from nova_sched.tests.unit.db import nova_tables as nova
+from nova_sched.tests.unit.db.test_nova_databases import (
+    TestHostDiscovery,
+    TestNovaApi,
+    TestNovaCell,
+    TestServiceRecords,
+)
+
+__all__ = ['TestHostDiscovery', 'TestNovaApi', 'TestNovaCell', 'TestServiceRecords']
 
 
 @pytest.fixture(scope='module')
@@ -30,22 +37,6 @@ def written(url):
 @pytest.fixture
 def database(written):
     return written
-
-
-class TestNovaCell(nova_cells.NovaCells):
-    pass
-
-
-class TestNovaApi(nova_apis.NovaApis):
-    pass
-
-
-class TestServiceRecords(nova_service_records.ServiceRecords):
-    pass
-
-
-class TestHostDiscovery(nova_discoveries.HostDiscoveries):
-    pass
 
 
 class TestRights:
@@ -84,7 +75,7 @@ class TestRights:
 
     def test_a_record_that_may_not_be_written(self, limited, database):
         nova.OF_CELL.tables['services'].drop(database)
-        nova_service_records.OWN.create_all(database)
+        nova.OF_RECORDS.create_all(database)
         assert nova_rights.unwritable(database) is None
         with database.begin() as connection:
             user = 'watcher' if database.dialect.name == 'postgresql' else "watcher@'%'"
@@ -92,7 +83,7 @@ class TestRights:
         account = engine.create(limited)
         why = nova_rights.unwritable(account)
         account.dispose()
-        nova_service_records.OWN.drop_all(database)
+        nova.OF_RECORDS.drop_all(database)
         assert 'denied' in why
 
     def test_an_account_that_is_refused(self, limited):

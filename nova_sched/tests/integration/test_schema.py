@@ -16,7 +16,9 @@ import sqlalchemy as sa
 
 from nova_sched.db import engine, schema, transactions
 from nova_sched.db.tables import METADATA
-from nova_sched.tests.unit.db import migrations
+from nova_sched.tests.unit.db.test_schema import TestMigrations
+
+__all__ = ['TestMigrations']
 
 
 @pytest.fixture(params=['postgresql', 'mariadb'])
@@ -24,10 +26,6 @@ def database(request):
     made = engine.create(request.getfixturevalue(request.param).fresh())
     yield made
     made.dispose()
-
-
-class TestMigrations(migrations.Migrations):
-    pass
 
 
 def test_names_that_differ_in_case_differ(mariadb):

@@ -23,8 +23,7 @@ from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.db import nova_tables as tables
-from nova_sched.tests.unit.db.nova_apis import mapping
-from nova_sched.tests.unit.db.nova_tables import fill, service
+from nova_sched.tests.unit.db.nova_tables import fill, mapping, service
 
 OWN = 'mysql+pymysql://nova:s%40cret@db.example:3307/nova_cell0?charset=utf8mb4#part'
 FIRST, SECOND = uuid_of('cell 1'), uuid_of('cell 2')

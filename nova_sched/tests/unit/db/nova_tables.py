@@ -52,6 +52,21 @@ KEYS = {
 OF_CELL, OF_API = sa.MetaData(), sa.MetaData()
 
 
+# The table of services as it is written, for the record of a scheduler.
+OF_RECORDS = sa.MetaData()
+SERVICE_RECORDS = sa.Table(
+    'services',
+    OF_RECORDS,
+    sa.Column('id', sa.Integer, primary_key=True),
+    *(sa.Column(name, sa.String(255)) for name in ('uuid', 'host', 'binary', 'topic')),
+    *(sa.Column(name, sa.Integer, nullable=False) for name in ('report_count', 'version')),
+    sa.Column('deleted', sa.Integer),
+    *(sa.Column(name, sa.Boolean) for name in ('disabled', 'forced_down')),
+    *(sa.Column(name, sa.DateTime) for name in ('created_at', 'updated_at', 'last_seen_up')),
+    sa.UniqueConstraint('host', 'binary', 'deleted'),
+)
+
+
 MORE = {'compute_nodes': ['mapped'], 'host_mappings': ['created_at']}  # columns that are written
 
 
@@ -175,3 +190,15 @@ def emptied(engine, metadata):
         for table in metadata.sorted_tables:
             connection.execute(sa.delete(table))
     return engine
+
+
+def mapping(number=1, url='mysql+pymysql://nova:secret@db/nova', disabled=False):
+    """Return the row of a cell."""
+    return {
+        'id': number,
+        'uuid': uuid_of(f'cell {number}'),
+        'name': f'cell{number}',
+        'transport_url': 'rabbit://nova:secret@mq//',
+        'database_connection': url,
+        'disabled': disabled,
+    }

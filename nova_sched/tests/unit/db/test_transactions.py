@@ -26,9 +26,7 @@ from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.db import engine, transactions
-from nova_sched.db.transactions import MAX_CHARS, MAX_ROWS, _chunks
 from nova_sched.tests.rows import each
-from nova_sched.tests.unit.db import bulk
 
 Away, Busy, Full = errors.StoreUnavailable, errors.StoreBusy, errors.StoreFull
 Operational, Internal = pymysql.err.OperationalError, pymysql.err.InternalError
@@ -482,33 +480,3 @@ def test_stores_on_one_database_in_memory_share_its_connection():
         assert count(connection) == 1
     with sessions.transaction(reads=True) as connection:
         assert count(connection) == 1
-
-
-# Statements for many rows, on SQLite.
-
-
-class TestBulk(bulk.Bulk):
-    @pytest.fixture
-    def database(self, tmp_path):
-        made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
-        yield made
-        made.dispose()
-
-
-@pytest.mark.parametrize(
-    'letters, lengths',
-    [
-        pytest.param([], [], id='nothing'),
-        pytest.param([1] * MAX_ROWS, [MAX_ROWS], id='as many rows as one takes'),
-        pytest.param([1] * (MAX_ROWS + 1), [MAX_ROWS, 1], id='one more'),
-        pytest.param([MAX_CHARS // 2] * 3, [2, 1], id='as many letters as one takes, and more'),
-        pytest.param(
-            [1, MAX_CHARS + 1, 1], [1, 1, 1], id='a row that is too long for any is alone'
-        ),
-    ],
-)
-def test_rows_are_divided(letters, lengths):
-    rows = [(number, 'x' * count, None) for number, count in enumerate(letters)]
-    chunks = list(_chunks(rows))
-    assert [len(chunk) for chunk in chunks] == lengths
-    assert [row for chunk in chunks for row in chunk] == rows

@@ -9,9 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What many rows in one statement come to, on every database: tests that each database runs.
+"""Many rows in one statement, on SQLite.
 
-A module of tests brings the fixture ``database``: an engine on an empty database.
+``integration/test_bulk.py`` runs the class on database servers: ``database`` is an engine on an
+empty database.
 """
 
 import contextlib
@@ -20,15 +21,17 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from nova_sched.db import clock
+from nova_sched.db import clock, engine
 from nova_sched.db.tables import JSON_TEXT, MYSQL, NAME, SECONDS, UUID
 from nova_sched.db.transactions import (
+    MAX_CHARS,
     MAX_ROWS,
     DeleteRows,
     InsertRows,
     MarkRows,
     SelectRows,
     UpdateRows,
+    _chunks,
 )
 
 # Of each type that our tables have, and a name that only quotes could spoil.
@@ -77,7 +80,14 @@ def sent(database):
     sa.event.remove(database, 'before_cursor_execute', listen)
 
 
-class Bulk:
+@pytest.fixture
+def database(tmp_path):
+    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
+    yield made
+    made.dispose()
+
+
+class TestBulk:
     @pytest.fixture(autouse=True)
     def table(self, database):
         TABLE.metadata.create_all(database)
@@ -221,3 +231,22 @@ class Bulk:
         with pytest.raises(Exception, match=r'(?i)unique|duplicate'):
             write(INSERT, [row(0), row(1), row(2, name=row(0)['name'])])
         assert read() == []
+
+
+@pytest.mark.parametrize(
+    'letters, lengths',
+    [
+        pytest.param([], [], id='nothing'),
+        pytest.param([1] * MAX_ROWS, [MAX_ROWS], id='as many rows as one takes'),
+        pytest.param([1] * (MAX_ROWS + 1), [MAX_ROWS, 1], id='one more'),
+        pytest.param([MAX_CHARS // 2] * 3, [2, 1], id='as many letters as one takes, and more'),
+        pytest.param(
+            [1, MAX_CHARS + 1, 1], [1, 1, 1], id='a row that is too long for any is alone'
+        ),
+    ],
+)
+def test_rows_are_divided(letters, lengths):
+    rows = [(number, 'x' * count, None) for number, count in enumerate(letters)]
+    chunks = list(_chunks(rows))
+    assert [len(chunk) for chunk in chunks] == lengths
+    assert [row for chunk in chunks for row in chunk] == rows

@@ -9,28 +9,65 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What is read of a cell of Nova, on every database: tests that each database runs.
+"""What is read of Nova's databases, on SQLite: cells and the API database, and what is written:
+mappings of new hosts, and the record of a scheduler among Nova's services.
 
-A module of tests brings the fixture ``database``: an engine that may write, on an empty database.
+``integration/test_nova_databases.py`` runs the classes on database servers: ``database`` is an
+engine that may write.
 """
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
 
 from nova_sched import errors
-from nova_sched.db import engine, transactions
+from nova_sched.db import engine, nova_discovery, nova_rights, nova_services, transactions
+from nova_sched.db.nova_api import AggregateRow, CellMappingRow, NovaApi, ServerGroupRow
 from nova_sched.db.nova_cell import CHUNK, InstanceRow, NovaCell, ServiceRow
+from nova_sched.db.nova_services import SqlServiceRecords
+from nova_sched.db.transactions import transaction
+from nova_sched.extensions.queues.catalogue import bare_requests
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.db import nova_tables as tables
-from nova_sched.tests.unit.db.nova_tables import ago, fill, instance, node, service
+from nova_sched.tests.unit.db.nova_tables import (
+    OF_RECORDS,
+    SERVICE_RECORDS,
+    ago,
+    fill,
+    instance,
+    mapping,
+    node,
+    seconds,
+    service,
+)
 
 DOWN_S = 60.0  # service_down_time
 CLOSE_S = 20.0  # on a slow machine; a wrong zone is off by half an hour at least
+CELL = uuid_of('cell')
 
 
-class NovaCells:
+@pytest.fixture
+def database(tmp_path):
+    made = engine.create(f'sqlite:///{tmp_path}/nova.sqlite')
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def url(database):
+    return database.url.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def away():
+    """A server that nobody has started: it is connected to when it is read, not before."""
+    return engine.reader('postgresql+psycopg2://nova@127.0.0.1:1/nova')
+
+
+class TestNovaCell:
     @pytest.fixture
     def writer(self, database):
         return tables.emptied(database, tables.OF_CELL)
@@ -339,3 +376,275 @@ class NovaCells:
         fill(writer, tables.NODES, {**node(), 'updated_at': ago(0)})
         ((_, written_s),) = cell.node_stamps().values()
         assert written_s == pytest.approx(cell.now_s(), abs=2)
+
+
+class TestNovaApi:
+    @pytest.fixture
+    def writer(self, database):
+        return tables.emptied(database, tables.OF_API)
+
+    @pytest.fixture
+    def api(self, writer):
+        reader = engine.reader(writer.url.render_as_string(hide_password=False))
+        yield NovaApi(reader)
+        reader.dispose()
+
+    def test_cells(self, writer, api):
+        rows = [mapping(2, None, None), mapping(1), mapping(3, disabled=True)]
+        fill(writer, tables.CELLS, *rows)
+        found = api.cell_mappings()
+        assert [one.disabled for one in found] == [False, False, True]
+        assert found[0] == CellMappingRow(
+            uuid_of('cell 1'), 'cell1', rows[1]['transport_url'], rows[1]['database_connection']
+        )
+        assert found[1].database_connection is None
+        assert 'secret' not in repr(found)
+
+    def test_host_mappings(self, writer, api):
+        fill(writer, tables.CELLS, mapping(1), mapping(2))
+        hosts = [{'host': 'cmp1', 'cell_id': 1}, {'host': 'cmp2', 'cell_id': 2}]
+        fill(writer, tables.HOSTS, *hosts)
+        assert api.host_mappings() == {'cmp1': uuid_of('cell 1'), 'cmp2': uuid_of('cell 2')}
+
+    def test_aggregates(self, writer, api):
+        rows = [{'id': 2, 'uuid': None, 'name': 'empty'}, {'id': 1, 'uuid': 'x', 'name': 'zone'}]
+        fill(writer, tables.AGGREGATES, *rows)
+        hosts = [{'aggregate_id': 1, 'host': host} for host in ('cmp1', 'cmp2')]
+        fill(writer, tables.AGGREGATE_HOSTS, *hosts)
+        data = {'aggregate_id': 1, 'key': 'availability_zone', 'value': 'az1'}
+        fill(writer, tables.AGGREGATE_METADATA, data)
+        zone = frozenset(['cmp1', 'cmp2']), {'availability_zone': 'az1'}
+        assert api.aggregates() == [
+            AggregateRow(1, 'zone', *zone, 'x'),
+            AggregateRow(2, 'empty', frozenset(), {}, None),
+        ]
+
+    def test_flavors(self, writer, api):
+        amounts = {'root_gb': 10, 'ephemeral_gb': 0, 'swap': 0}
+        rows = [
+            {'id': 2, 'name': 'small', 'vcpus': 1, 'memory_mb': 512, **amounts},
+            {'id': 1, 'name': 'gpu', 'vcpus': 8, 'memory_mb': 4096, **amounts},
+        ]
+        fill(writer, tables.FLAVORS, *rows)
+        spec = {'flavor_id': 1, 'key': 'resources:VGPU', 'value': '1'}
+        fill(writer, tables.FLAVOR_EXTRA_SPECS, spec)
+        found = api.flavors()
+        assert [one['name'] for one in found] == ['gpu', 'small']
+        assert found[0]['extra_specs'] == {'resources:VGPU': '1'}
+        assert found[1]['extra_specs'] == {}
+        assert [one.vcpus for one in bare_requests(found)] == [8, 1]
+
+    def test_flavors_that_may_not_be_read(self, writer, api):
+        with writer.begin() as connection:
+            connection.execute(sa.text('DROP TABLE flavor_extra_specs'))
+        with pytest.raises(
+            (errors.BadConfig, errors.StoreUnavailable), match='flavor_extra_specs'
+        ):
+            api.flavors()
+
+    def test_a_server_that_is_to_be_built(self, writer, api):
+        fill(writer, tables.BUILD_REQUESTS, {'instance_uuid': uuid_of('server')})
+        assert api.has_build_request(uuid_of('server')) is True
+        assert api.has_build_request(uuid_of('other')) is False
+
+    def test_the_stored_request_of_a_server(self, writer, api):
+        text = '{"long": "' + 'x' * 70000 + '"}'  # more than MySQL's TEXT has
+        fill(writer, tables.REQUEST_SPECS, {'instance_uuid': uuid_of('server'), 'spec': text})
+        assert api.request_spec(uuid_of('server')) == text
+        assert api.request_spec(uuid_of('other')) is None
+
+    def test_the_group_of_a_server(self, writer, api):
+        groups = [{'id': number, 'uuid': uuid_of(f'group {number}')} for number in (1, 2)]
+        fill(writer, tables.GROUPS, *groups)
+        members = [(1, 'a'), (1, 'b'), (2, 'c')]
+        rows = [{'group_id': group, 'instance_uuid': uuid_of(name)} for group, name in members]
+        fill(writer, tables.GROUP_MEMBERS, *rows)
+        policy = {'group_id': 1, 'policy': 'anti-affinity', 'rules': '{"a": 1}'}
+        fill(writer, tables.GROUP_POLICIES, policy)
+        both = frozenset([uuid_of('a'), uuid_of('b')])
+        assert api.server_group(uuid_of('b')) == ServerGroupRow(
+            uuid_of('group 1'), 'anti-affinity', '{"a": 1}', both
+        )
+        assert api.server_group(uuid_of('c')) == ServerGroupRow(
+            uuid_of('group 2'), None, None, frozenset([uuid_of('c')])
+        )
+        assert api.server_group(uuid_of('d')) is None
+
+
+class TestHostDiscovery:
+    @pytest.fixture
+    def nova(self, database):
+        """The cell and the API database are one here."""
+        tables.emptied(database, tables.OF_CELL)
+        tables.emptied(database, tables.OF_API)
+        fill(database, tables.CELLS, {'id': 2, 'uuid': CELL, 'name': 'cell1', 'disabled': False})
+        return database
+
+    def test_nodes_that_are_not_mapped(self, nova):
+        rows = [('new', 0, 0), ('old', 1, 0), ('gone', 0, 7), ('never', None, 0)]
+        fill(nova, tables.NODES, node('ancient', mapped=0) | {'host': None})
+        for host, mapped, deleted in rows:
+            fill(nova, tables.NODES, node(host, mapped=mapped, deleted=deleted))
+        assert nova_discovery.unmapped(nova) == [(uuid_of('node new'), 'new')]
+
+    def test_a_host_is_mapped_once(self, nova):
+        assert nova_discovery.map_host(nova, CELL, 'cmp1')
+        assert not nova_discovery.map_host(nova, CELL, 'cmp1')
+        assert NovaApi(nova).host_mappings() == {'cmp1': CELL}
+        with transaction(nova) as connection:
+            (created,) = connection.execute(sa.select(tables.HOSTS.c.created_at)).scalars()
+        assert seconds(created) == pytest.approx(time.time(), abs=60)
+
+    def test_a_cell_that_is_gone(self, nova):
+        assert not nova_discovery.map_host(nova, uuid_of('other'), 'cmp1')
+        assert NovaApi(nova).host_mappings() == {}
+
+    def test_a_node_is_marked(self, nova):
+        fill(nova, tables.NODES, node('cmp1', mapped=0, written_s=1000), node('cmp2', mapped=0))
+        nova_discovery.mark(nova, uuid_of('node cmp1'))
+        assert [host for _, host in nova_discovery.unmapped(nova)] == ['cmp2']
+        with transaction(nova) as connection:
+            updated = connection.execute(
+                sa.select(tables.NODES.c.updated_at).where(tables.NODES.c.host == 'cmp1')
+            ).scalar()
+        assert seconds(updated) == pytest.approx(time.time(), abs=60)
+
+
+class TestServiceRecords:
+    @pytest.fixture
+    def records(self, database):
+        OF_RECORDS.drop_all(database)
+        OF_RECORDS.create_all(database)
+        yield SqlServiceRecords(database)
+        OF_RECORDS.drop_all(database)
+
+    def rows(self, database):
+        with transaction(database) as connection:
+            select = sa.select(SERVICE_RECORDS).order_by(SERVICE_RECORDS.c.host)
+            return connection.execute(select).all()
+
+    def test_the_first_sign_makes_the_row(self, records, database):
+        records.write('controller', uuid_of('one'))
+        (row,) = self.rows(database)
+        assert row.uuid == uuid_of('one')
+        assert (row.host, row.binary, row.topic) == ('controller', 'nova-scheduler', 'scheduler')
+        assert (row.report_count, row.version, row.deleted) == (0, nova_services.VERSION, 0)
+        assert (bool(row.disabled), bool(row.forced_down)) == (False, False)
+        assert seconds(row.created_at) == pytest.approx(time.time(), abs=60)
+
+    def test_later_signs_count(self, records, database):
+        for name in ('one', 'two', 'three'):
+            records.write('controller', uuid_of(name))
+        records.write('other', uuid_of('other'))
+        first, _ = self.rows(database)
+        assert (first.uuid, first.report_count) == (uuid_of('one'), 2)
+        for moment in (first.updated_at, first.last_seen_up):
+            assert seconds(moment) == pytest.approx(time.time(), abs=60)
+
+    def test_a_row_that_an_operator_has_disabled_stays_so(self, records, database):
+        records.write('controller', uuid_of('one'))
+        with transaction(database) as connection:
+            connection.execute(sa.update(SERVICE_RECORDS).values(disabled=True))
+        records.write('controller', uuid_of('one'))
+        assert self.rows(database)[0].disabled
+
+    def test_a_deleted_row_is_not_used(self, records, database):
+        records.write('controller', uuid_of('one'))
+        with transaction(database) as connection:
+            connection.execute(sa.update(SERVICE_RECORDS).values(deleted=7))
+        records.write('controller', uuid_of('two'))
+        assert sorted(row.deleted for row in self.rows(database)) == [0, 7]
+
+    def test_processes_that_start_at_once_make_one_row(self, records, database):
+        with ThreadPoolExecutor(4) as pool:
+            names = [uuid_of(str(number)) for number in range(8)]
+            list(pool.map(lambda name: records.write('controller', name), names))
+        assert len(self.rows(database)) == 1
+
+    def test_a_database_that_refuses_is_told(self, records, database):
+        OF_RECORDS.drop_all(database)
+        with pytest.raises((errors.BadConfig, errors.StoreUnavailable)):
+            records.write('controller', uuid_of('one'))
+
+
+@each(
+    'kind, method, arguments',
+    [
+        (NovaCell, 'now_s', ()),
+        (NovaCell, 'services_not_up', (60,)),
+        (NovaCell, 'services_not_up', (60, ['x'])),
+        (NovaCell, 'node_stamps', ()),
+        (NovaCell, 'nodes', (['x'],)),
+        (NovaCell, 'served', (['x'],)),
+        (NovaApi, 'cell_mappings', ()),
+        (NovaApi, 'host_mappings', ()),
+        (NovaApi, 'aggregates', ()),
+        (NovaApi, 'has_build_request', ('x',)),
+        (NovaApi, 'request_spec', ('x',)),
+        (NovaApi, 'server_group', ('x',)),
+    ],
+)
+def test_a_database_that_is_away(away, kind, method, arguments):
+    with pytest.raises(errors.StoreUnavailable, match='refused'):
+        getattr(kind(away), method)(*arguments)
+
+
+def test_new_hosts_are_not_mapped_by_an_account_that_may_not_write(database, url):
+    tables.emptied(database, tables.OF_API)
+    tables.emptied(database, tables.OF_CELL)
+    reader = engine.reader(url)
+    for work in (
+        lambda: nova_discovery.map_host(reader, CELL, 'cmp1'),
+        lambda: nova_discovery.mark(reader, 'any'),
+    ):
+        with pytest.raises((errors.BadConfig, errors.StoreUnavailable), match='readonly'):
+            work()
+
+
+@pytest.mark.parametrize(
+    'change, found',
+    [
+        pytest.param(None, {}, id='all is there'),
+        pytest.param('DROP TABLE migrations', {'migrations': 'no such table'}, id='a table'),
+        pytest.param(
+            'ALTER TABLE compute_nodes RENAME COLUMN stats TO other',
+            {'compute_nodes': 'no such column'},
+            id='a column',
+        ),
+    ],
+)
+def test_what_cannot_be_read(url, database, change, found):
+    tables.emptied(database, tables.OF_CELL)
+    if change:
+        with database.begin() as connection:
+            connection.execute(sa.text(change))
+    told = nova_rights.unreadable(engine.reader(url), nova_rights.OF_CELL)
+    assert told.keys() == found.keys()
+    assert all(found[name] in why for name, why in told.items())
+
+
+def test_the_api_database(url, database):
+    tables.emptied(database, tables.OF_API)
+    for needed in (nova_rights.OF_API, nova_rights.OF_MOVES):
+        assert nova_rights.unreadable(engine.reader(url), needed) == {}
+
+
+def test_rights_on_a_database_that_is_away(away):
+    with pytest.raises(errors.StoreUnavailable):
+        nova_rights.unreadable(away, nova_rights.OF_CELL)
+
+
+def test_whether_the_record_can_be_written(url, database):
+    OF_RECORDS.create_all(database)
+    assert nova_rights.unwritable(database) is None
+    assert 'readonly' in nova_rights.unwritable(engine.reader(url))
+    with database.begin() as connection:
+        assert connection.execute(sa.text('SELECT count(*) FROM services')).scalar() == 0
+
+
+def test_whether_new_hosts_can_be_mapped(url, database):
+    tables.emptied(database, tables.OF_API)
+    tables.emptied(database, tables.OF_CELL)
+    assert nova_rights.unmappable(database, [database]) is None
+    assert 'readonly' in nova_rights.unmappable(engine.reader(url), [])
+    assert 'readonly' in nova_rights.unmappable(database, [engine.reader(url)])
