@@ -9,25 +9,34 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the functional tests say of the doors, over RabbitMQ."""
+"""The functional tests of the namespaces over RabbitMQ, on oslo.messaging's server.
+
+What no bus can change, as moves and policies, is tested on the bus inside a process alone.
+"""
 
 import threading
 
 import pytest
 
-from nova_sched.tests.functional.harness import daemon, error_name, outcome, started
+from nova_sched.tests.functional.harness import (
+    daemon,
+    error_name,
+    outcome,
+    started,
+    steady,
+    two_hosts,
+)
 from nova_sched.tests.functional.test_rpc_candidates import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_claims import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_conductor import *  # noqa: F403
-from nova_sched.tests.functional.test_rpc_moves import *  # noqa: F403
-from nova_sched.tests.functional.test_rpc_policies import *  # noqa: F403
+from nova_sched.tests.functional.test_rpc_explain import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_scheduler import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_stats import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_tolerance import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_versions import *  # noqa: F403
 from nova_sched.tests.integration.rpc_servers import mostly_oslo
 
-__all__ = ['daemon', 'mostly_oslo', 'started']
+__all__ = ['daemon', 'mostly_oslo', 'started', 'steady', 'two_hosts']
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the functional tests say of bad input, over RabbitMQ."""
+"""The functional tests of bad input over RabbitMQ, to the direct server."""
 
 from nova_sched.tests.functional.harness import started, steady, two_hosts
 from nova_sched.tests.functional.test_rpc_bad_input import *  # noqa: F403
 from nova_sched.tests.functional.test_rpc_bad_reports import *  # noqa: F403
-from nova_sched.tests.integration.rpc_servers import bus_url
+from nova_sched.tests.integration.rpc_servers import mostly_direct
 
-__all__ = ['bus_url', 'started', 'steady', 'two_hosts']
+__all__ = ['mostly_direct', 'started', 'steady', 'two_hosts']

@@ -9,10 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Every call that a real Nova made, over RabbitMQ."""
+"""Every call that a real Nova made, over RabbitMQ, to the direct server."""
 
 from nova_sched.tests.functional.harness import started
 from nova_sched.tests.functional.test_rpc_recorded import *  # noqa: F403
-from nova_sched.tests.integration.rpc_servers import bus_url
+from nova_sched.tests.integration.rpc_servers import mostly_direct
 
-__all__ = ['bus_url', 'started']
+__all__ = ['mostly_direct', 'started']
