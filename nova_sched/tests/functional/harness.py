@@ -31,8 +31,14 @@ TIMEOUT_S = 60.0  # of a call that is answered
 LASTING_S = 20.0  # what expires sooner may go at any moment
 HOST = 'scheduler-under-test'
 DATA, VERSION = 'nova_object.data', 'nova_object.version'
-# Quick enough that no test waits for it.
-SETTINGS = {'claims.refresh_interval': 0.2, 'claims.retry_interval': 0.05, 'default.host': HOST}
+SETTINGS = {
+    # Quick enough that no test waits for it.
+    'claims.refresh_interval': 0.2,
+    'claims.retry_interval': 0.05,
+    'default.host': HOST,
+    # A process that takes longer to load than most modules take.
+    'groups.solver': False,
+}
 
 
 def eventually(is_so, timeout_s=PATIENCE_S):
@@ -83,9 +89,10 @@ class Caller(client.ClaimsClient):
 
 class Daemon:
     """One scheduler process's insides, its database in a file, and clients that call it over its
-    bus."""
+    bus. ``options`` come after SETTINGS."""
 
-    def __init__(self, url, folder):
+    def __init__(self, url, folder, options=None):
+        self._options = options or {}
         self.bus = rpc.transport(CONF, url)
         self.database = folder / 'claims.sqlite'
         self.service = service.SchedulerService(CONF, self.bus)
@@ -103,7 +110,8 @@ class Daemon:
         return self.service.scheduler.figures
 
     def start(self):
-        with settings({**SETTINGS, 'database.connection': f'sqlite:///{self.database}'}):
+        database = {'database.connection': f'sqlite:///{self.database}'}
+        with settings({**SETTINGS, **database, **self._options}):
             self.service.start()
             RELOADS.add(self.service.scheduler.context.read_settings)
 
@@ -268,12 +276,12 @@ def _word_on(service):
 
 
 @contextlib.contextmanager
-def running(url, folder):
+def running(url, folder, options=None):
     """A daemon for as long as the block runs."""
     # Many tests let their hosts report once, and the machine may be busy. A default: tests that
     # need hosts to be down soon override it for a while.
     CONF.set_default('service_down_time', 600)
-    daemon = Daemon(url, folder)
+    daemon = Daemon(url, folder, options)
     daemon.start()
     try:
         yield daemon

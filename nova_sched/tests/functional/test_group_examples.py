@@ -93,7 +93,8 @@ UPDATES = {
 
 @pytest.fixture(scope='module')
 def cloud(tmp_path_factory):
-    with settings(OPTIONS), running('fake://', tmp_path_factory.mktemp('daemon')) as daemon:
+    folder, options = tmp_path_factory.mktemp('daemon'), {'groups.solver': True}
+    with settings(OPTIONS), running('fake://', folder, options) as daemon:
         told = ('rack', 'room', 'power_feed')
         nodes = [
             compute_node(
