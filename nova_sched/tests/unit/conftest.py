@@ -12,6 +12,7 @@
 """What the unit tests share: how property tests run, and a database in a file."""
 
 import os
+import shutil
 
 import hypothesis
 import pytest
@@ -33,10 +34,19 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile('nova_sched')
 
 
-@pytest.fixture
-def database(tmp_path):
-    """A new one with its tables: db.sqlite."""
-    made = engine.create(f'sqlite:///{tmp_path}/db.sqlite')
+@pytest.fixture(scope='session')
+def upgraded_file(tmp_path_factory):
+    """A database with its tables, to be copied: the migrations take longer than most tests."""
+    path = tmp_path_factory.mktemp('upgraded') / 'db.sqlite'
+    made = engine.create(f'sqlite:///{path}')
     schema.upgrade(made)
+    made.dispose()
+    return path
+
+
+@pytest.fixture
+def database(tmp_path, upgraded_file):
+    """A new one with its tables: db.sqlite."""
+    made = engine.create(f'sqlite:///{shutil.copy(upgraded_file, tmp_path)}')
     yield made
     made.dispose()

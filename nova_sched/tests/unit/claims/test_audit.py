@@ -23,7 +23,6 @@ from nova_sched.claims import Placement
 from nova_sched.claims.audit import audit
 from nova_sched.claims.maintenance import ClaimMaintenance
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine, schema
 from nova_sched.db.tables import MOVES
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
@@ -37,14 +36,6 @@ from nova_sched.tests.unit.hardware.builders import request as device
 A, B, C, GROUP = (uuid_of(name) for name in ('a', 'b', 'c', 'group'))
 ZERO, ONE = (uuid_of(f'node host-{number}') for number in (0, 1))
 HOUR, DAY = 3600.0, 86400.0
-
-
-@pytest.fixture(scope='module')
-def sqlite(tmp_path_factory):
-    made = engine.create(f'sqlite:///{tmp_path_factory.mktemp("audit")}/claims.sqlite')
-    schema.upgrade(made)
-    yield made
-    made.dispose()
 
 
 @pytest.fixture

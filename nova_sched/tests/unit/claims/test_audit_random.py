@@ -28,7 +28,6 @@ from nova_sched.claims import (
     ServerGroupPolicy,
 )
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine, schema
 from nova_sched.hardware.machine import Machine
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
@@ -272,14 +271,6 @@ class World:
             host = self.chance.choice(HOSTS)
             self.has[host] = set()
             remove(self.store, host)
-
-
-@pytest.fixture(scope='module')
-def sqlite(tmp_path_factory):
-    made = engine.create(f'sqlite:///{tmp_path_factory.mktemp("audit")}/claims.sqlite')
-    schema.upgrade(made)
-    yield made
-    made.dispose()
 
 
 @pytest.mark.parametrize('seed', range(cases(6)))

@@ -15,19 +15,9 @@ import pytest
 
 from nova_sched.claims import ClaimStore
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db import engine, schema
 from nova_sched.tests.builders import still
 from nova_sched.tests.unit.claims import contracts
 from nova_sched.tests.unit.claims.databases import cleared
-
-
-@pytest.fixture(scope='module')
-def sqlite(tmp_path_factory):
-    """A database in a file, set up as the daemon sets it up."""
-    made = engine.create(f'sqlite:///{tmp_path_factory.mktemp("claims")}/claims.sqlite')
-    schema.upgrade(made)
-    yield made
-    made.dispose()
 
 
 @pytest.fixture
