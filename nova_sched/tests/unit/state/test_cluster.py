@@ -27,33 +27,6 @@ def usage(made, row=0):
     return cpus.used[row], cpus.free[row], seen.num_instances[row], seen.num_io_ops[row]
 
 
-def test_an_empty_cluster_answers():
-    seen = hosts(0)
-    assert seen.named(['host-0']).tolist() == []
-    assert seen.fits(VCPU, 1).tolist() == []
-    assert seen.count_instances([A]).tolist() == []
-    assert seen.vcpus_total.tolist() == []
-
-
-def test_a_node_that_moves_to_another_host_is_found_there_only():
-    made = cluster(2)
-    put(made, report('elsewhere', nodename='host-0', vcpus=3))
-    assert made.find('host-0', 'host-0') is None
-    assert made.find('elsewhere', 'host-0').report.inventories[VCPU].total == 3
-    assert made.hosts.named(['host-0']).tolist() == [False, False]
-    assert sorted(made.hosts.vcpus_total.tolist()) == [3, 16]
-
-
-def test_one_host_of_many_nodes():
-    made = cluster(host='ironic', nodename=['n0', 'n1', 'n2'])
-    assert [node.nodename for node in made.nodes_of('ironic')] == ['n0', 'n1', 'n2']
-    made.remove(uuid_of('node n0'))
-    assert made.hosts.named(['ironic']).tolist() == [True, True]
-    assert made.hosts.named(['ironic'], ['n2']).sum() == 1
-    made.set_service('ironic', True, None, False)
-    assert made.hosts.disabled.tolist() == [True, True]
-
-
 @pytest.mark.parametrize(
     'asked, rows',
     [
@@ -81,41 +54,6 @@ def test_an_empty_list_is_a_list():
     put(made, report(instances=frozenset()))
     assert made.told('host-0') == frozenset()
     assert made.hosts.count_instances([A]).tolist() == [0]
-
-
-def test_a_claim_is_an_instance_whatever_the_host_tells():
-    made = cluster(1)
-    one = claim(A, made.hosts.nodes[0].uuid)
-    made.tell('host-0', [A])
-    made.add(one)
-    made.tell('host-0', [])
-    assert made.hosts.count_instances([A]).tolist() == [1]
-    made.drop(one)
-    assert made.hosts.count_instances([A]).tolist() == [0]
-
-
-def test_a_claim_that_is_not_held_is_dropped_without_effect():
-    made = cluster(1)
-    made.drop(claim(A, made.hosts.nodes[0].uuid))
-    made.drop(claim(A, uuid_of('node gone')))
-    assert usage(made) == (0, 16, 0, 0)
-
-
-def test_a_heartbeat_never_goes_back():
-    made = cluster(1, seen_s=100.0)
-    made.see('host-0', 50.0)
-    assert made.hosts.seen_s.tolist() == [100.0]
-    put(made, report(), seen_s=101.0)
-    assert made.hosts.seen_s.tolist() == [101.0]
-
-
-def test_a_service_is_known_before_its_node():
-    made = Cluster()
-    made.set_service('host-0', True, 'broken', True, 7.0)
-    put(made, report(), seen_s=0.0)
-    seen = made.hosts
-    assert (seen.disabled[0], seen.forced_down[0], seen.seen_s[0]) == (True, True, 7.0)
-    assert made.service('host-0').disabled_reason == 'broken'
 
 
 def test_hosts_with_settings_are_those_that_an_operator_has_set():

@@ -74,25 +74,6 @@ def node(made):
 # Reports.
 
 
-def test_a_report_tells_the_machine(made, node):
-    assert node.machine == HAS
-    assert node.machine is node.reported
-    assert devices(made) == ([2, 1], 3)
-
-
-def test_what_a_report_does_not_tell():
-    made = cluster(
-        numa_topology=[None, told(HAS)['numa_topology'], None],
-        pci_pools=[None, None, told(HAS)['pci_pools']],
-    )
-    assert [one.machine for one in made.hosts.nodes] == [
-        None,
-        dataclasses.replace(HAS, pools=()),
-        dataclasses.replace(HAS, topology=None),
-    ]
-    assert made.hosts.free_pci_devices.tolist() == [0, 0, 3]
-
-
 def test_the_ratios_are_those_of_the_inventories():
     node = cluster(1, vcpus_ratio=4.0, memory_mb_ratio=1.5, **told(HAS)).hosts.nodes[0]
     assert (node.machine.cpu_ratio, node.machine.ram_ratio) == (4.0, 1.5)
@@ -134,16 +115,6 @@ def test_what_cannot_be_read_is_not_counted(made, node, caplog, name):
 
 
 # Claims.
-
-
-def test_a_claim_holds_its_parts(made, node):
-    consumption = made.consume(node, asked())
-    assert consumption.claim.parts == HAS.fit(PAIR)
-    assert pinned(node) == [0, 1]
-    assert devices(made) == ([1, 1], 2)
-    made.release(consumption)
-    assert node.machine == HAS
-    assert devices(made) == ([2, 1], 3)
 
 
 def test_a_second_request_sees_them_gone(made, node):
@@ -207,20 +178,6 @@ def test_what_is_short_is_said(has, pieces, words, shortages):
 def test_a_request_without_pieces_holds_none(made, node):
     assert made.consume(node, asked(wanted())).claim.parts is None
     assert node.machine is node.reported
-
-
-def test_claims_that_the_store_brings(made, node):
-    """Those that the report counted are in it already."""
-    one, other = HAS.fit(PAIR), HAS.hold(HAS.fit(PAIR)).fit(PAIR)
-    counted = held(A, one, state=CONFIRMED, counted=True)
-    made.put(report(**told(HAS.hold(one))), [counted, held(B, other)], {}, 0)
-    assert node.machine == HAS.hold(one).hold(other)
-    made.drop(counted)
-    assert node.machine == HAS.hold(one).hold(other), 'the next report will tell'
-    made.drop(node.claims[B])
-    assert node.machine == HAS.hold(one)
-    made.put(report(**told(HAS)), [], {}, 0)
-    assert node.machine == HAS
 
 
 def take(made, *names):
@@ -288,31 +245,12 @@ def test_a_node_is_counted_once_for_all_claims(monkeypatch):
     assert found == {'drop': 1, 'add': 1, 'release': 1}
 
 
-def test_what_two_claims_hold_stays_held_when_one_ends(made, node):
-    """Two schedulers may have given the same CPU, before either heard of the other."""
-    parts = HAS.fit(PAIR)
-    for consumer in (A, B):
-        made.add(held(consumer, parts))
-    assert pinned(node) == [0, 1]
-    made.drop(node.claims[A])
-    assert pinned(node) == [0, 1]
-    made.drop(node.claims[B])
-    assert node.machine == HAS
-
-
 def test_the_same_instance_again_may_have_the_same_parts(made, node):
     all_of_it = wanted(dedicated(4), dedicated(4), requests=[device(3)])
     first = made.consume(node, asked(all_of_it))
     again = made.consume(node, asked(all_of_it))
     assert again.held.parts == first.held.parts
     made.release(again)
-    assert node.machine == HAS.hold(first.held.parts)
-
-
-def test_a_consumption_that_fails_leaves_the_parts_of_the_earlier_claim(made, node):
-    first = made.consume(node, asked())
-    with pytest.raises(errors.ComputeResourcesUnavailable):
-        made.consume(node, asked(wanted(dedicated(5))))
     assert node.machine == HAS.hold(first.held.parts)
 
 
@@ -336,20 +274,6 @@ def test_a_resize_in_place_holds_the_old_and_the_new_ones(made, node, pieces, co
     assert node.machine == (HAS.hold(old).hold(new) if new else HAS.hold(old))
     made.release(consumption)
     assert node.machine == HAS.hold(old)
-
-
-def test_a_row_that_moves_takes_its_machine_along():
-    other = machine(cell(0, [0], [1]))
-    texts = {name: [told(HAS)[name], told(other)[name]] for name in told(HAS)}
-    made = cluster(2, **texts)
-    left = made.hosts.nodes[1]
-    made.consume(left, asked(wanted(dedicated(1))))
-    made.remove(uuid_of('node host-0'))
-    assert (left.row, pinned(left)) == (0, [1])
-    assert made.hosts.machines([0]) == [left.machine]
-    assert made.hosts.free_pci_devices.tolist() == [0]
-    made.drop(left.claims[A])
-    assert left.machine == other
 
 
 # Questions of rules.

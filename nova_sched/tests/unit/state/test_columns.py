@@ -172,14 +172,6 @@ def test_a_new_inventory_keeps_the_use():
     )
 
 
-def test_what_is_given_back_is_free_again():
-    resource = ResourceColumns(1, 1)
-    resource.put(0, Inventory(8))
-    resource.take(0, 5)
-    resource.take(0, -5)
-    assert (resource.used[0], resource.free[0], resource.unused[0]) == (0, 8, 8)
-
-
 def test_every_column_has_a_type():
     columns = Columns()
     columns.add()
