@@ -11,6 +11,7 @@
 # under the License.
 """The verbs of nova-sched-manage that ask a running scheduler."""
 
+import functools
 import json
 
 import pytest
@@ -21,9 +22,15 @@ from nova_sched.tests.functional.manage import runner
 
 
 @pytest.fixture
-def manage(daemon, tmp_path, capsys):
-    """``manage('capacity', '--vcpus', '2')``: exit status, output, errors."""
-    return runner('explain', tmp_path, capsys)
+def run(daemon, tmp_path, capsys):
+    """``run('fragmentation', 'show')``: exit status, output, errors."""
+    return lambda noun, *words: runner(noun, tmp_path, capsys)(*words)
+
+
+@pytest.fixture
+def manage(run):
+    """``manage('capacity', '--vcpus', '2')``: those of a verb of `explain`."""
+    return functools.partial(run, 'explain')
 
 
 @pytest.fixture
@@ -88,3 +95,34 @@ def test_texts_from_outside_reach_no_terminal(manage, hosts):
         said = ''.join(map(str, manage(*words)))
         assert said.replace('\n', '').isprintable()
         assert not any(line.startswith('| forged') for line in said.splitlines())
+
+
+def test_fragmentation(run, daemon):
+    daemon.add('a', 'b', vcpus=8)
+    status, out, _ = run('fragmentation', 'show', '--format', 'json')
+    assert status == 0
+    found = json.loads(out)
+    assert (found['hosts'], found['empty_hosts']) == (2, 2)
+    assert [zone['zone'] for zone in found['zones']] == ['nova']
+    status, out, _ = run('fragmentation', 'show')
+    assert status == 0
+    assert '2 hosts, 2 of them without servers.' in out
+
+
+@pytest.mark.parametrize(
+    ('words', 'why'),
+    [
+        pytest.param(['--zone', 'moon'], 'Availability zone moon is not known', id='zone'),
+        pytest.param(['--aggregate', '7'], 'Aggregate 7 is not known', id='aggregate'),
+    ],
+)
+def test_places_that_are_not_there(run, words, why):
+    status, out, err = run('fragmentation', 'show', *words)
+    assert (status, out) == (1, '')
+    assert why in err
+
+
+def test_a_scheduler_whose_hosts_report_themselves_has_no_status_of_a_cloud(run):
+    status, _, err = run('cloud', 'status')
+    assert status == 1
+    assert 'host list' in err

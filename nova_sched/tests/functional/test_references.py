@@ -9,25 +9,35 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The manual pages: one for each command, with all of its options and subcommands."""
+"""The references of the manual, which Sphinx makes: a page for each command, and the REST API."""
 
 import importlib.util
+import itertools
 from pathlib import Path
 
 import pytest
 
+from nova_sched.api import document
 from nova_sched.cmd.manage import commands
 from nova_sched.tests.test_tree import entry_points
 
 SOURCE = Path(__file__).resolve().parents[3] / 'doc' / 'source'
 
 
-@pytest.fixture(scope='module')
-def reference():
-    spec = importlib.util.spec_from_file_location('_reference', SOURCE / 'command_reference.py')
+def loaded(name):
+    """Return the extension of Sphinx of that name."""
+    spec = importlib.util.spec_from_file_location(f'_{name}', SOURCE / f'{name}.py')
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+# Commands: all of their options and subcommands.
+
+
+@pytest.fixture(scope='module')
+def reference():
+    return loaded('command_reference')
 
 
 @pytest.fixture
@@ -41,7 +51,7 @@ def shown(reference):
 
 
 def titles(reference, section):
-    return [one.astext() for one in section.findall(reference.nodes.title)]
+    return [node.astext() for node in section.findall(reference.nodes.title)]
 
 
 @pytest.mark.parametrize('command', entry_points('console_scripts'))
@@ -49,7 +59,7 @@ def test_a_command_has_a_page_with_its_options(reference, shown, command):
     page = (SOURCE / 'man' / f'{command}.rst').read_text()
     assert f'.. command-reference:: {command}\n' in page
     assert f"('{command}', " in (SOURCE / 'conf.py').read_text()
-    names = {one.astext() for one in shown(command).findall(reference.nodes.option_string)}
+    names = {node.astext() for node in shown(command).findall(reference.nodes.option_string)}
     assert {'--help', '--config-file'} <= names
 
 
@@ -62,7 +72,7 @@ def test_every_verb_has_a_section(reference, shown):
 
 def test_an_option_of_all_verbs_is_described_once(reference, shown):
     strings = [
-        one.astext() for one in shown('nova-sched-manage').findall(reference.nodes.option_string)
+        node.astext() for node in shown('nova-sched-manage').findall(reference.nodes.option_string)
     ]
     assert strings.count('--format') == 1
     assert strings.count('--watch') > 1
@@ -91,6 +101,53 @@ def test_indented_lines_stay_as_they_are(reference):
     parser = reference.argparse.ArgumentParser('thing', epilog='try --that\n\nsee:\n  a b')
     *_, text, example = reference.content(parser)
     assert text.astext() == 'try --that'
-    assert [one.astext() for one in text.findall(reference.nodes.literal)] == ['--that']
+    assert [node.astext() for node in text.findall(reference.nodes.literal)] == ['--that']
     assert isinstance(example, reference.nodes.literal_block)
     assert example.astext() == 'see:\n  a b'
+
+
+# The REST API: all that the OpenAPI document has.
+
+
+@pytest.fixture(scope='module')
+def rest():
+    return loaded('rest_reference')
+
+
+def test_every_operation_and_schema_has_a_section(rest):
+    lines = rest.rst(document.DOCUMENT)
+    sections = {text for text, below in itertools.pairwise(lines) if set(below) == {'-'}}
+    operations = {
+        f'{operation.method.upper()} {operation.path}'
+        for operation in document.OPERATIONS.values()
+    }
+    assert sections == operations | document.DOCUMENT['components']['schemas'].keys()
+
+
+def test_an_operation_has_its_parameters_and_answers(rest):
+    said = {
+        'summary': 'A *thing*',
+        'parameters': [
+            {'name': 'n', 'in': 'query', 'schema': {'type': 'integer', 'minimum': 1}},
+        ],
+        'responses': {'200': {'description': 'It is `there`.'}},
+    }
+    text = '\n'.join(rest.operation('/things', 'get', said, []))
+    for words in ('GET /things', r'A \*thing\*.', '``n``', 'integer; at least 1', '``there``'):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    'schema, words',
+    [
+        pytest.param({'type': ['string', 'null']}, 'string or null', id='two types'),
+        pytest.param(
+            {'type': 'array', 'items': {'type': 'string'}}, 'array of string', id='array'
+        ),
+        pytest.param({'$ref': '#/x/Plan'}, ':ref:`Plan <rest-schema-plan>`', id='named'),
+        pytest.param({'type': 'string', 'enum': ['a', 'b']}, 'string: ``a``, ``b``', id='values'),
+        pytest.param({}, 'any', id='any'),
+    ],
+)
+def test_kind(rest, schema, words):
+    assert rest.kind(schema) == words
