@@ -11,13 +11,19 @@
 # under the License.
 """A database of an earlier release is upgraded, and the cloud that it describes goes on."""
 
+import json
+import time
+from pathlib import Path
+
+import alembic.command
 import pytest
+import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import engine, schema
+from nova_sched.db.transactions import transaction
 from nova_sched.engine.sync import store_poller
 from nova_sched.rpc import client
-from nova_sched.tests import releases
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import eventually, spec
 from nova_sched.tests.functional.queue_cloud import OPTIONS, QueueCloud
@@ -27,6 +33,43 @@ from nova_sched.tests.options import settings
 __all__ = ['conf']
 
 TIMEOUT_S = 60
+# The rows were recorded from that release's own daemons: see the README.md there.
+FOLDER = Path(__file__).parents[1] / 'data' / 'releases'
+
+
+def recorded(revision):
+    """The recording at a revision: ``tables`` (rows by table) and facts of its cloud."""
+    return json.loads((FOLDER / f'revision-{revision}.json').read_text())
+
+
+def load(engine, recording):
+    """Make the tables of the recording's release in an empty database, and fill them.
+
+    All times are moved, as if the recording had been made just now.
+    """
+    later_s = time.time() - recording['captured_s']
+    with transaction(engine) as connection:
+        alembic.command.upgrade(schema.config(connection), recording['revision'])
+    with engine.begin() as connection:
+        for name, rows in recording['tables'].items():
+            if name == 'alembic_version':
+                continue
+            table = sa.Table(name, sa.MetaData(), autoload_with=connection)
+            connection.execute(sa.delete(table))
+            if rows:
+                connection.execute(sa.insert(table), [_row(table, row, later_s) for row in rows])
+
+
+def _row(table, row, later_s):
+    """A row of SQLite as any database takes it."""
+    found = {}
+    for name, value in row.items():
+        if name.endswith('_s') and value is not None:
+            value += later_s
+        elif isinstance(table.columns[name].type, sa.Boolean) and value is not None:
+            value = bool(value)
+        found[name] = value
+    return found
 
 
 class Upgraded(QueueCloud):
@@ -56,10 +99,10 @@ def connection(conf):
 @pytest.fixture
 def cloud(conf, connection, tmp_path, request, monkeypatch):
     monkeypatch.setattr(store_poller, 'EXPIRE_INTERVAL_S', 0.5)
-    recording = releases.recorded('0006')
+    recording = recorded('0006')
     conf.set_override('connection', connection, group='database')
     database = engine.create(connection)
-    releases.load(database, recording)
+    load(database, recording)
     schema.upgrade(database)
     database.dispose()
     fallback_s = getattr(request, 'param', 3600)

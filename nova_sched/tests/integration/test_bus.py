@@ -9,15 +9,16 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Pings of oslo.messaging, on RabbitMQ, to both servers."""
+"""What RabbitMQ and oslo.messaging tell of a server: its pings, and the consumers of a queue."""
 
 import oslo_messaging as messaging
 import pytest
 
-from nova_sched import rpc
+from nova_sched import errors, rpc
 from nova_sched.conf import CONF
 from nova_sched.rpc import servers
 from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint
+from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.options import settings
 
 
@@ -36,3 +37,33 @@ def test_a_ping_is_answered(rabbitmq, is_direct):
         server.stop()
         server.finish()
     bus.cleanup()
+
+
+def counted(url):
+    bus = rpc.transport(CONF, url)
+    try:
+        return rpc.consumers(bus)
+    finally:
+        bus.cleanup()
+
+
+def test_consumers_of_the_queue(rabbitmq):
+    url = rabbitmq.fresh()
+    assert counted(url) == 0
+    bus = rpc.transport(CONF, url)
+    server = servers.server(bus, 'control-1', [BaseApiEndpoint()])
+    server.start()
+    eventually(lambda: counted(url) == 1)
+    server.stop()
+    server.finish()
+    bus.cleanup()
+    eventually(lambda: counted(url) == 0)
+
+
+def test_another_bus():
+    assert counted('fake://') is None
+
+
+def test_a_broker_that_does_not_answer():
+    with pytest.raises(errors.BrokerUnavailable):
+        counted('rabbit://a:b@127.0.0.1:1/')
