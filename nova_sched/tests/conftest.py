@@ -69,7 +69,6 @@ LONGEST = [
         'integration/test_queue_crowd.py',
         'integration/test_kill.py',
         'integration/test_outage.py',
-        'integration/test_lifecycle.py',
         'integration/test_mistakes.py',
         'integration/test_claim_store.py',
         'integration/test_queue_broker.py',

@@ -19,7 +19,7 @@ in it.
 import collections
 import json
 
-from nova_sched.tests.integration import audit_hardware
+from nova_sched.tests.integration import audit
 
 REFUSED, NO_ANSWER = 'NoValidHost', 'NoAnswer'
 
@@ -78,7 +78,7 @@ def _asks(order):
 def _holds(claim):
     found = collections.Counter(json.loads(claim['resources']))
     names = {'cpu': 'cpus', 'pages': 'pages', 'device': 'devices'}
-    for (kind, *_), count in audit_hardware.parts(claim).items():
+    for (kind, *_), count in audit.parts(claim).items():
         found[names[kind]] += count
     return dict(found)
 

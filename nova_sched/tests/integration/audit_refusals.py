@@ -23,7 +23,7 @@ import json
 
 import sqlalchemy as sa
 
-from nova_sched.tests.integration import audit_hardware
+from nova_sched.tests.integration import audit
 from nova_sched.tests.integration.orders import PAGE_KB
 
 SLACK_S = 1.0  # from a deletion to its commit, at most
@@ -136,15 +136,15 @@ class Room:
             self.free[name] = (total - reserved) * ratio
         for amounts in json.loads(node['unclaimed']).values():
             self.free.subtract(amounts)
-        self.pieces = audit_hardware.free(report)
-        self._cell_of = audit_hardware.cells_of_cpus(report)
+        self.pieces = audit.free(report)
+        self._cell_of = audit.cells_of_cpus(report)
         self._cells = sorted({*self._cell_of.values()})
 
     def take(self, claim, group_of, sign=1):
         """Add a claim; with the sign -1 remove it."""
         for name, amount in json.loads(claim['resources']).items():
             self.free[name] -= sign * amount
-        for thing, count in audit_hardware.parts(claim).items():
+        for thing, count in audit.parts(claim).items():
             self.pieces[thing] -= sign * count
         if group := group_of.get(claim['consumer_uuid']):
             self.members[group] += sign

@@ -27,13 +27,15 @@ from nova_sched.claims import ClosedDomain, GroupRecord, Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
-from nova_sched.tests.clean import assert_clean
 from nova_sched.tests.integration.messages import counted, just_before
+from nova_sched.tests.stores import assert_clean
 from nova_sched.tests.unit.claims import contracts
 from nova_sched.tests.unit.claims.batteries.steps import A, B, node, place, ready
 from nova_sched.tests.unit.claims.batteries.transactions.hardware import PAIR, holding
 from nova_sched.tests.unit.claims.batteries.transactions.times import OwnClock
+from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.claims.test_sql import CALLS, READS
+from nova_sched.tests.unit.engine.test_machine import TwoEngines, search
 
 
 @pytest.fixture
@@ -484,3 +486,14 @@ def test_while_the_server_is_away_every_call_says_so_and_then_goes_on(store, ser
     assert store.claims() == before
     for call in (*CALLS.values(), *READS.values()):
         call(store)
+
+
+def test_each_consumer_is_counted_once_and_no_capacity_is_exceeded(upgraded):
+    """Random lives of instances on several schedulers before one server, see the machine."""
+
+    class OnServer(TwoEngines):
+        def stores(self):
+            clean = cleared(upgraded)
+            return lambda: SqlClaimStore(clean, still)
+
+    search(OnServer, 8)

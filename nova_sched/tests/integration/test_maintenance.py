@@ -38,7 +38,7 @@ from nova_sched.claims.sql_groups import forget_groups
 from nova_sched.db.transactions import Sessions
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
-from nova_sched.tests.clean import assert_clean, faults
+from nova_sched.tests.stores import assert_clean, faults
 from nova_sched.tests.unit.claims.databases import cleared
 
 HOSTS = [f'host-{number}' for number in range(3)]

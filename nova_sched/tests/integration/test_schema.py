@@ -9,21 +9,31 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Tests of the migrations on database servers, and of how such a server is set up."""
+"""The schema on database servers: migrations, how a server is set up, and what
+nova-sched-manage says of it."""
+
+import json
 
 import pytest
 import sqlalchemy as sa
 
 from nova_sched.db import engine, schema, transactions
 from nova_sched.db.tables import METADATA
+from nova_sched.tests.fixtures import warm
 from nova_sched.tests.unit.db.test_schema import TestMigrations
 
 __all__ = ['TestMigrations']
 
 
 @pytest.fixture(params=['postgresql', 'mariadb'])
-def database(request):
-    made = engine.create(request.getfixturevalue(request.param).fresh())
+def url(request):
+    """A new, empty database on each server in turn."""
+    return request.getfixturevalue(request.param).fresh()
+
+
+@pytest.fixture
+def database(url):
+    made = engine.create(url)
     yield made
     made.dispose()
 
@@ -54,3 +64,58 @@ def test_a_statement_sees_what_is_committed_by_then(database):
     with transactions.transaction(database) as connection:
         found = connection.execute(sa.text(query)).scalar()
     assert found.lower().replace('-', ' ') == 'read committed'
+
+
+# nova-sched-manage.
+
+
+@pytest.fixture
+def manage(tmp_path):
+    """``manage(url, 'host list')`` runs the program in a process of its own."""
+    file = tmp_path / 'nova_sched.conf'
+
+    def run(connection, words):
+        file.write_text(
+            f'[DEFAULT]\ntransport_url = fake://\n[database]\nconnection = {connection}\n'
+        )
+        given = ['--config-file', file, *words.split(), '--format', 'json']
+        return warm.run('nova_sched.cmd.manage:main', given)
+
+    return run
+
+
+def test_the_schema_is_made_once_and_used(manage, url):
+    upgrades = [json.loads(manage(url, 'db upgrade').stdout) for _ in range(2)]
+    assert [one['before'] for one in upgrades] == [None, schema.HEAD]
+    version = json.loads(manage(url, 'db version').stdout)
+    assert (version['version'], version['needed']) == (schema.HEAD, schema.HEAD)
+    assert json.loads(manage(url, 'host list').stdout) == []
+    assert json.loads(manage(url, 'claim list').stdout) == []
+    audit = json.loads(manage(url, 'claim audit --fix').stdout)
+    assert (audit['ok'], audit['findings']) == (True, [])
+    assert json.loads(manage(url, 'config check').stdout)['ok']
+
+
+def test_an_empty_database_is_told_from_a_missing_one(manage, url):
+    refused = manage(url, 'host list')
+    assert refused.returncode == 1
+    assert 'the schema is empty' in refused.stderr
+    check = json.loads(manage(url, 'config check').stdout)
+    assert [one['advice'] for one in check['findings'] if one['severity'] == 'error'] == [
+        'run nova-sched-manage db upgrade'
+    ]
+
+
+@pytest.mark.parametrize(
+    'before, after, word',
+    [
+        pytest.param('nova_sched@', 'stranger:secret@', 'stranger', id='unknown user'),
+        pytest.param('/test', '/none_test', 'none_test', id='unknown database'),
+    ],
+)
+def test_a_refusal_is_one_sentence_without_the_password(manage, url, before, after, word):
+    refused = manage(url.replace(before, after), 'db upgrade')
+    assert refused.returncode == 1
+    assert word in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert 'secret' not in refused.stderr

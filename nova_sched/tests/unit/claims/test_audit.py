@@ -27,7 +27,7 @@ from nova_sched.db.tables import MOVES
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
-from nova_sched.tests.clean import faults
+from nova_sched.tests.stores import faults
 from nova_sched.tests.unit.claims.batteries.steps import seen
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted

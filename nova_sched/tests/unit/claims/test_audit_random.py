@@ -32,8 +32,8 @@ from nova_sched.hardware.machine import Machine
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import NOW, claim, guarded, report, still, uuid_of
 from nova_sched.tests.cases import cases
-from nova_sched.tests.clean import assert_clean
 from nova_sched.tests.explorer.store import ExplorerStore
+from nova_sched.tests.stores import assert_clean
 from nova_sched.tests.unit.claims.batteries.steps import remove, seen
 from nova_sched.tests.unit.claims.databases import cleared
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
