@@ -24,7 +24,7 @@ from nova_sched.cloud.reconciler import Reconciler
 from nova_sched.cloud.service_record import ServiceRecord
 from nova_sched.cloud.status import CloudStatus
 from nova_sched.conf import claims as claims_conf
-from nova_sched.conf import nova_api as nova_api_conf
+from nova_sched.conf.services import has_nova_account
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.db.nova_api import NovaApi
@@ -51,7 +51,7 @@ def check(conf):
     placement.client(conf)
     if conf.scheduler.query_placement_for_routed_network_aggregates:
         neutron.client(conf)
-    if nova_api_conf.is_set(conf):
+    if has_nova_account(conf):
         compute_api.client(conf)
     notifications.of_options(conf)
 

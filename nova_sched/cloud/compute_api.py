@@ -16,7 +16,7 @@ import dataclasses
 
 from nova_sched import errors
 from nova_sched.cloud import keystone
-from nova_sched.conf import nova_api as conf_nova_api
+from nova_sched.conf.services import register_keystone_opts
 
 MICROVERSION = '2.84'  # events of actions with details; migrations with UUIDs since 2.59
 CONNECTIONS = 4
@@ -54,7 +54,7 @@ class ComputeApi(keystone.Client):
     and NotFound if nothing was done.
     """
 
-    GROUP = conf_nova_api.GROUP
+    GROUP = 'nova_api'
     UNAVAILABLE, REFUSED = errors.NovaUnavailable, errors.NovaRefused
 
     def check(self):
@@ -167,6 +167,6 @@ def _readable(path):
 
 def client(conf):
     """The ComputeApi of the options in [nova_api]. Raises BadConfig; sends no request."""
-    conf_nova_api.register_keystone_opts(conf)
+    register_keystone_opts(conf, 'nova_api')
     timeouts_s = keystone.timeouts_s(conf.nova_api)
     return ComputeApi.of_options(conf, CONNECTIONS, timeouts_s, default_microversion=MICROVERSION)

@@ -18,7 +18,7 @@ from keystoneauth1 import exceptions, loading
 from keystoneauth1 import session as keystone_session
 
 from nova_sched import errors
-from nova_sched.conf import keystone as conf_keystone
+from nova_sched.conf import services
 
 TOO_MUCH = 408, 429  # statuses that ask the caller to come again
 SHOWN = 500  # characters of an answer that an error repeats
@@ -95,7 +95,7 @@ def adapter(conf, group, connections, timeouts_s, **words):
     for each request without its own limits, as the log-in is. ``words`` are more arguments of the
     adapter."""
     if section := conf[group].auth_section:  # this group has the account
-        conf.register_opts(conf_keystone.auth_options(), group=section)
+        conf.register_opts(services.auth_options(), group=section)
     try:
         auth = loading.load_auth_from_conf_options(conf, group)
         session = loading.load_session_from_conf_options(conf, group, auth=auth)

@@ -20,7 +20,7 @@ import concurrent.futures
 
 from nova_sched import errors
 from nova_sched.cloud import keystone
-from nova_sched.conf import neutron as conf_neutron
+from nova_sched.conf.services import register_keystone_opts
 
 TIMEOUTS_S = 3.0, 20.0  # of a connection and of an answer
 CONNECTIONS = 16
@@ -31,7 +31,7 @@ FOR_TENANTS = 'The segments of a requested network are not known.'
 class NeutronClient(keystone.Client):
     """Requests to Neutron. They raise NeutronError."""
 
-    GROUP = conf_neutron.GROUP
+    GROUP = 'neutron'
     UNAVAILABLE = errors.NeutronError
     REFUSED = staticmethod(lambda why, _status: errors.NeutronError(why))
 
@@ -55,7 +55,7 @@ class NeutronClient(keystone.Client):
 
 def client(conf):
     """The NeutronClient of the options in [neutron]. Raises BadConfig; sends no request."""
-    conf_neutron.register_keystone_opts(conf)
+    register_keystone_opts(conf, 'neutron')
     timeout_s = conf.neutron.timeout
     timeouts_s = (timeout_s,) * 2 if timeout_s else TIMEOUTS_S
     return NeutronClient.of_options(conf, CONNECTIONS, timeouts_s)

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from nova_sched import errors
 from nova_sched.claim import MEMORY_MB
 from nova_sched.cloud import keystone
-from nova_sched.conf import placement as conf_placement
+from nova_sched.conf.services import register_keystone_opts
 from nova_sched.measures.catalogue import PLACEMENT_REQUESTS, PLACEMENT_SECONDS
 
 MICROVERSION = '1.36'
@@ -111,7 +111,7 @@ class PlacementClient(keystone.Client):
     if nothing was done.
     """
 
-    GROUP = conf_placement.GROUP
+    GROUP = 'placement'
     UNAVAILABLE, REFUSED = errors.PlacementUnavailable, errors.PlacementRefused
 
     def check(self):
@@ -302,7 +302,7 @@ def _measured(method):
 
 def client(conf):
     """The PlacementClient of the options in [placement]. Raises BadConfig; sends no request."""
-    conf_placement.register_keystone_opts(conf)
+    register_keystone_opts(conf, 'placement')
     # One connection for each request that may be under way.
     connections = conf.placement.in_flight + READERS
     timeouts_s = keystone.timeouts_s(conf.placement)

@@ -45,7 +45,7 @@ def main():
 def _run():
     from nova_sched import extension, rpc, service
     from nova_sched.cmd import metrics_export, monitor, startup, trace_export
-    from nova_sched.conf.metrics_export import API
+    from nova_sched.conf.telemetry import API
 
     systemd = monitor.Systemd()
     conf = startup.configure()

@@ -23,7 +23,7 @@ def main():
 def _run():
     from nova_sched import service
     from nova_sched.cmd import launcher, startup
-    from nova_sched.conf.metrics_export import SCHEDULER
+    from nova_sched.conf.telemetry import SCHEDULER
 
     conf = startup.configure()
     startup.check(conf)

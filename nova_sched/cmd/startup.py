@@ -22,7 +22,7 @@ from oslo_config import cfg
 from nova_sched import conf as options
 from nova_sched import errors, logs, words
 from nova_sched.cmd.backend import config_arguments
-from nova_sched.conf import CONF
+from nova_sched.conf import CONF, services
 from nova_sched.conf.cluster import reads_nova
 
 LOG = logging.getLogger(__name__)
@@ -122,8 +122,8 @@ def read_all(conf):
 
     oslo.config does not validate a value before it is read.
     """
-    for module in options.OF_SERVICES:
-        module.register_keystone_opts(conf)
+    for group in services.OPTS:
+        services.register_keystone_opts(conf, group)
     for group, opts in [*options.list_opts(), *options.plug_in_opts()]:
         values = conf if group == 'DEFAULT' else conf[group]
         for opt in opts:
@@ -153,8 +153,7 @@ class Reloadable:
         """Apply the options that may change, unless a value is not valid. Return the changed
         options."""
         fresh = cfg.ConfigOpts()
-        for module in options.MODULES:
-            module.register_opts(fresh)
+        options.register_opts(fresh)
         try:
             options.register_plug_in_opts(fresh)
             fresh(self._argv, project='nova_sched')
@@ -176,7 +175,8 @@ class Reloadable:
         oslo.config keeps the values that were read, and forgets them before it parses the files: a
         thread that reads an option meanwhile makes it keep the old value.
         """
-        options.base.register_opts(self._conf)  # again: this changes nothing, and forgets all
+        # Registered again: this changes nothing, and forgets all.
+        self._conf.register_opts(options.base.DEFAULT_OPTS)
 
 
 def guarded(main, status=1):

@@ -157,10 +157,10 @@ class Checks(upgradecheck.UpgradeCommands):
     def nova_api(self):
         """Nova's API has the microversion, and the account may see what moves need."""
         from nova_sched.cloud import compute_api
-        from nova_sched.conf import nova_api
+        from nova_sched.conf.services import has_nova_account
         from nova_sched.db import nova_rights
 
-        if not nova_api.is_set(self.conf):
+        if not has_nova_account(self.conf):
             return good('[nova_api] has no account: no servers are moved.')
         unreadable = nova_rights.unreadable(self._reader('api_database'), nova_rights.OF_MOVES)
         if unreadable:

@@ -24,33 +24,20 @@ import logging
 import math
 
 from oslo_config import cfg
+from oslo_db import options as db_options
 
 from nova_sched import extension
 from nova_sched.conf import (
     api,
-    api_database,
     base,
-    candidates,
     claims,
     cluster,
-    compute,
-    database_limits,
-    explain,
     filter_scheduler,
     groups,
-    metrics,
-    metrics_export,
-    neutron,
-    notifications,
-    nova_api,
-    pci,
-    placement,
     quota,
     scheduler,
-    stats,
-    topology,
-    tracing,
-    workarounds,
+    services,
+    telemetry,
 )
 
 LOG = logging.getLogger(__name__)
@@ -58,61 +45,61 @@ LOG = logging.getLogger(__name__)
 CONF = cfg.CONF
 OWN = (
     api,
-    api_database,
     base,
-    candidates,
     claims,
     cluster,
-    compute,
-    database_limits,
-    explain,
     filter_scheduler,
     groups,
-    metrics,
-    metrics_export,
-    neutron,
-    notifications,
-    nova_api,
-    pci,
-    placement,
     quota,
     scheduler,
-    stats,
-    topology,
-    tracing,
-    workarounds,
+    services,
+    telemetry,
 )
-# Those with options of keystoneauth, which take long to import.
-OF_SERVICES = (neutron, nova_api, placement)
 
 # Entry points of packages with filters or weighers.
 RULES = frozenset(['nova_sched.filters', 'nova_sched.weighers'])
 
 
-def _modules():
-    """The modules of options of the core and of all extensions, registered."""
+def _register_own_opts(conf):
     for module in OWN:
-        module.register_opts(CONF)
-        yield module.GROUP, module
+        for group, opts in module.OPTS.items():
+            conf.register_opts(opts, group=None if group == 'DEFAULT' else group)
+    conf.register_opts(db_options.database_opts, group='database')
+
+
+def _register_extensions(conf):
+    """The modules of options of all extensions, as they are registered."""
     for name, modules in extension.offered(list, 'options'):
         try:
             for module in modules:
-                module.register_opts(CONF)
-                yield str(module.GROUP), module
+                module.register_opts(conf)
+                yield module
         except Exception:
             LOG.exception('The options of the extension %s cannot be registered', name)
 
 
-MODULES = tuple(module for _, module in sorted(_modules(), key=lambda pair: pair[0]))
+_register_own_opts(CONF)
+EXTENSION_MODULES = tuple(_register_extensions(CONF))
+
+
+def register_opts(conf):
+    """Register every option of the core and of the extensions."""
+    _register_own_opts(conf)
+    for module in EXTENSION_MODULES:
+        module.register_opts(conf)
 
 
 def list_opts():
     """All options by group, for oslo-config-generator."""
-    late = {module.GROUP: module.keystone_opts() for module in OF_SERVICES}
-    return [
-        (module.GROUP, [*copy.deepcopy(module.OPTS), *late.get(module.GROUP, ())])
-        for module in MODULES
+    groups = [
+        *(group for module in OWN for group in module.OPTS.items()),
+        *((module.GROUP, module.OPTS) for module in EXTENSION_MODULES),
     ]
+    listed = []
+    for group, opts in sorted(groups, key=lambda pair: str(pair[0])):
+        late = services.keystone_opts(group) if group in services.OPTS else ()
+        listed.append((group, [*copy.deepcopy(opts), *late]))
+    return listed
 
 
 def plug_in_opts():

@@ -9,12 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Options of the [api] group: the REST API of groups."""
+"""Options of the REST API."""
 
 from oslo_config import cfg
 
-GROUP = 'api'
-OPTS = [
+API_OPTS = [
     cfg.StrOpt(
         'auth_strategy',
         default='keystone',
@@ -88,7 +87,4 @@ OPTS = [
         'the maximum if it does.',
     ),
 ]
-
-
-def register_opts(conf):
-    conf.register_opts(OPTS, group=GROUP)
+OPTS = {'api': API_OPTS}

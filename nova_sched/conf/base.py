@@ -16,9 +16,8 @@ import socket
 
 from oslo_config import cfg
 
-GROUP = 'DEFAULT'
 SHUTDOWN_S = 180  # that a daemon may take to stop, as the services of Nova since 34
-OPTS = [
+DEFAULT_OPTS = [
     cfg.HostAddressOpt(
         'host',
         default=socket.gethostname(),
@@ -63,10 +62,7 @@ OPTS = [
         'configuration file, or from the environment as OS_DEFAULT__SERVICE_BACKEND.',
     ),
 ]
-
-
-def register_opts(conf):
-    conf.register_opts(OPTS)
+OPTS = {'DEFAULT': DEFAULT_OPTS}
 
 
 def set_service_defaults(conf=None):

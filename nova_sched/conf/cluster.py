@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Options of the [cluster] group: where a scheduler learns of hosts."""
+"""Where a scheduler learns of hosts, and what it expects of their reports and failure domains."""
 
 from oslo_config import cfg
 
@@ -21,8 +21,7 @@ SET_BY_NOVA = (
     'service set)'
 )
 
-GROUP = 'cluster'
-OPTS = [
+CLUSTER_OPTS = [
     cfg.StrOpt(
         'source',
         default=AUTO,
@@ -58,10 +57,56 @@ OPTS = [
         'source `nova`.',
     ),
 ]
-
-
-def register_opts(conf):
-    conf.register_opts(OPTS, group=GROUP)
+API_DATABASE_OPTS = [
+    cfg.StrOpt(
+        'connection',
+        secret=True,
+        help="URL of Nova's API database, as in nova.conf. The scheduler reads cells, host "
+        'mappings and aggregates there.',
+    ),
+]
+STATS_OPTS = [
+    cfg.StrOpt(
+        'cell_uuid',
+        regex='[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$',
+        help='UUID of the cell of nodes that do not report one, as `nova-manage cell_v2 '
+        'list_cells` shows it. If unset, such nodes take part in every cell: right for '
+        'a cloud with a single cell.',
+    ),
+    cfg.IntOpt(
+        'max_report_size',
+        default=4 * 1024 * 1024,
+        min=1024,
+        mutable=True,
+        help='Characters that the nested facts of one report (NUMA, PCI, inventories, '
+        'metrics) may have in all. A larger report is refused.',
+    ),
+]
+TOPOLOGY_OPTS = [
+    cfg.ListOpt(
+        'levels',
+        default=['host', 'rack', 'room', 'zone'],
+        help='Levels of failure domains, from narrow to wide; the first must be `host`. The '
+        'domain of `zone` is the availability zone. For any other level, the level is '
+        'a metadata key of the aggregates of a host, and the value is the domain '
+        '(`rack = r12`). Without such a key, the domain is the value under this key '
+        'among the `stats` that the node reports. The name of a domain is unique at '
+        'its level. A node without a domain at a level shares one with the nodes of '
+        'its domain one level below.',
+    ),
+    cfg.ListOpt(
+        'orders',
+        default=[],
+        help='More levels, which do not nest in the ones above: chains such as `host < '
+        'power_feed`, each from `host` to its widest level.',
+    ),
+]
+OPTS = {
+    'cluster': CLUSTER_OPTS,
+    'api_database': API_DATABASE_OPTS,
+    'stats': STATS_OPTS,
+    'topology': TOPOLOGY_OPTS,
+}
 
 
 def reads_nova(conf):

@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""Options of Nova's [filter_scheduler] group, for the filters and weighers of this release."""
+"""Options of the groups of Nova that filters and weighers, and the requests that they judge,
+depend on."""
 
 from oslo_config import cfg
 
@@ -37,8 +37,7 @@ def _multiplier(name, default, what, **kwargs):
     )
 
 
-GROUP = 'filter_scheduler'
-OPTS = [
+FILTER_SCHEDULER_OPTS = [
     cfg.MultiStrOpt(
         'available_filters',
         default=[ALL_FILTERS],
@@ -209,7 +208,76 @@ OPTS = [
         'no sense is logged and left out.',
     ),
 ]
-
-
-def register_opts(conf):
-    conf.register_opts(OPTS, group=GROUP)
+COMPUTE_OPTS = [
+    cfg.BoolOpt(
+        'packing_host_numa_cells_allocation_strategy',
+        default=False,
+        mutable=True,
+        help='A guest goes into the NUMA cells that are fuller already; else into the '
+        'emptier ones. Compute nodes need the same value.',
+    ),
+]
+METRICS_OPTS = [
+    cfg.FloatOpt(
+        'weight_multiplier',
+        default=1.0,
+        mutable=True,
+        help='Weight of the metrics in the sum. The hosts of an aggregate whose metadata '
+        'has a key `metrics_weight_multiplier` take the value from there; of several '
+        'aggregates the smallest counts.',
+    ),
+    cfg.ListOpt(
+        'weight_setting',
+        default=[],
+        mutable=True,
+        help='The metrics that count, and by how much, as `name=ratio`: a host weighs the '
+        'sum of value x ratio. MetricsFilter keeps the hosts that report all of them. '
+        'An item that makes no sense is logged and left out.',
+    ),
+    cfg.BoolOpt(
+        'required',
+        default=True,
+        mutable=True,
+        help='Requests fail while a candidate host does not report one of these metrics: '
+        'enable MetricsFilter to exclude such hosts. If false, such a host weighs '
+        'weight_of_unavailable.',
+    ),
+    cfg.FloatOpt(
+        'weight_of_unavailable',
+        default=-10000.0,
+        mutable=True,
+        help='Weight of a host that does not report one of the metrics, if they are not required.',
+    ),
+]
+PCI_OPTS = [
+    cfg.MultiStrOpt(
+        'alias',
+        default=[],
+        help='A name for PCI devices, for the extra spec `pci_passthrough:alias` of '
+        'flavors, as in Nova: a JSON object with `name`; `vendor_id` and `product_id` '
+        '(four hexadecimal digits) or `resource_class`; `device_type` (`type-PCI`, '
+        '`type-PF` or `type-VF`); `numa_policy` (`legacy`, `preferred`, `required` or '
+        '`socket`); `traits`; `live_migratable`. Several of one name are alternatives. '
+        'Only members of groups need it, because they are planned before Nova asks for '
+        'the devices: copy it from the configuration of the API. May be given several '
+        'times.',
+    ),
+]
+WORKAROUNDS_OPTS = [
+    cfg.BoolOpt(
+        'disable_fallback_pcpu_query',
+        default=False,
+        mutable=True,
+        help='Place servers with dedicated CPUs only on hosts that reserve such CPUs '
+        '([compute] cpu_dedicated_set on the compute node). Without it, a host that '
+        'reserves none may use shared CPUs for them. NUMATopologyFilter then reads the '
+        'free CPUs from its NUMA cells.',
+    ),
+]
+OPTS = {
+    'filter_scheduler': FILTER_SCHEDULER_OPTS,
+    'compute': COMPUTE_OPTS,
+    'metrics': METRICS_OPTS,
+    'pci': PCI_OPTS,
+    'workarounds': WORKAROUNDS_OPTS,
+}

@@ -9,14 +9,11 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-
-"""Options of the [groups] group: groups of servers that are planned before the first server
-exists."""
+"""Options of groups of servers that are planned before the first server exists."""
 
 from oslo_config import cfg
 
-GROUP = 'groups'
-OPTS = [
+GROUPS_OPTS = [
     cfg.IntOpt(
         'plan_ttl',
         default=3600,
@@ -139,7 +136,4 @@ OPTS = [
         'policies collide, and how many members would fit.',
     ),
 ]
-
-
-def register_opts(conf):
-    conf.register_opts(OPTS, group=GROUP)
+OPTS = {'groups': GROUPS_OPTS}

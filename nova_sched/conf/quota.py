@@ -44,8 +44,7 @@ PLANS = {
 }
 SERVERS = {'servers': 10, 'class:VCPU': 20, 'class:MEMORY_MB': 51200}
 
-GROUP = 'quota'
-OPTS = [
+QUOTA_OPTS = [
     cfg.Opt(
         'driver',
         type=DriverType(
@@ -72,7 +71,4 @@ OPTS = [
         'default, if it has one here; any other that is not named has no limit.',
     ),
 ]
-
-
-def register_opts(conf):
-    conf.register_opts(OPTS, group=GROUP)
+OPTS = {'quota': QUOTA_OPTS}

@@ -16,7 +16,7 @@ import dataclasses
 import re
 import socket
 
-from nova_sched.conf import database_limits as conf
+from nova_sched.conf.claims import DATABASE_LIMITS_OPTS
 
 # A server ends a statement before its client stops waiting, so the client learns the result.
 MARGIN_S = 2
@@ -61,7 +61,7 @@ class DatabaseLimits:
         return dataclasses.replace(self, statement_s=0, lock_s=0, idle_s=0)
 
 
-DEFAULT = DatabaseLimits.of({option.name: option.default for option in conf.OPTS})
+DEFAULT = DatabaseLimits.of({option.name: option.default for option in DATABASE_LIMITS_OPTS})
 
 
 def of_driver(limits, driver):

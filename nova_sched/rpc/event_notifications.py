@@ -13,7 +13,7 @@
 
 import oslo_messaging as messaging
 
-from nova_sched.conf.notifications import CLAIMS, GROUPS, REFUSALS
+from nova_sched.conf.telemetry import CLAIMS, GROUPS, REFUSALS
 from nova_sched.rpc import event_payload
 from nova_sched.rpc.claim_notifications import ClaimNotifications
 from nova_sched.rpc.event_outbox import STOP_S, EventOutbox

@@ -19,7 +19,7 @@ import oslo_messaging as messaging
 from oslo_context.context import RequestContext
 
 from nova_sched import objects, rpc
-from nova_sched.conf.notifications import BOTH, UNVERSIONED, VERSIONED
+from nova_sched.conf.telemetry import BOTH, UNVERSIONED, VERSIONED
 from nova_sched.logs import Problems
 from nova_sched.rpc import notification_payload, translate
 from nova_sched.rpc.messages import Serializer

@@ -22,7 +22,7 @@ def main():
 
 def _run():
     from nova_sched.cmd import launcher, startup
-    from nova_sched.conf.metrics_export import AGENT
+    from nova_sched.conf.telemetry import AGENT
     from nova_sched.extensions.agent import daemon as agent_service
     from nova_sched.extensions.queues import service as queue_service
 

@@ -14,7 +14,7 @@
 import logging
 
 from nova_sched.conf import CONF
-from nova_sched.conf import nova_api as nova_api_conf
+from nova_sched.conf.services import has_nova_account
 from nova_sched.db.flavors import SqlFlavors
 from nova_sched.db.rebalances import SqlRebalances
 from nova_sched.extension import Part
@@ -117,7 +117,7 @@ class Optimizer(Part):
         """Have Nova move servers; without an account for its API, none are moved."""
         if self.rebalances is None:
             return
-        if not nova_api_conf.is_set(CONF):
+        if not has_nova_account(CONF):
             if CONF.rebalance.goal is not None:
                 LOG.warning(NO_MOVES)
             return

@@ -21,7 +21,7 @@ import time
 from nova_sched import errors
 from nova_sched.cmd.manage import arguments, asking, output, store, tables
 from nova_sched.cmd.manage.arguments import TIMEOUT, option
-from nova_sched.conf import cluster, nova_api
+from nova_sched.conf import cluster, services
 from nova_sched.db.rebalances import ENDS, REFUSED, REVERTED, STATES, SqlRebalances
 from nova_sched.extensions.optimize.rebalance import (
     DRAIN,
@@ -165,7 +165,7 @@ def run(args, conf):
 
     Keys: those of 'rebalance show'.
     """
-    if cluster.reads_nova(conf) and not nova_api.is_set(conf):
+    if cluster.reads_nova(conf) and not services.has_nova_account(conf):
         why = 'it is not set: Nova moves the servers of its cloud, and its API needs an account'
         raise errors.BadConfig('[nova_api] auth_type', why)
     if (args.plan is None) == (args.goal is None):

@@ -23,7 +23,7 @@ def main():
 
 def _run():
     from nova_sched.cmd import launcher, startup
-    from nova_sched.conf.metrics_export import QUEUES
+    from nova_sched.conf.telemetry import QUEUES
     from nova_sched.extensions.queues import service as queue_service
 
     conf = startup.configure()

@@ -30,7 +30,7 @@ import time
 import limits
 
 from nova_sched import rpc
-from nova_sched.conf import api as api_options
+from nova_sched.conf.api import API_OPTS
 from nova_sched.tests.bench.calls import HERE, Caller, OnSqlite, daemon, process, until_it_says
 from nova_sched.tests.bench.timing import p50_ms, p99_ms
 from nova_sched.tests.fixtures import rabbitmq
@@ -40,7 +40,7 @@ NODES = 10_000
 TURN_S = 5.0
 PAUSE_S = 0.01  # between two decisions: the machine is not full without the member
 # Requests a second: the rate limit by default, and as many that only read.
-RATE = limits.parse(next(one.default for one in api_options.OPTS if one.name == 'plan_rate'))
+RATE = limits.parse(next(one.default for one in API_OPTS if one.name == 'plan_rate'))
 PLANS_S = READS_S = RATE.amount / RATE.get_expiry()
 # As an operator gives a large project: the defaults would refuse the large groups before any work.
 QUOTA = '[quota]\nlimits = planned_servers=1000,planned_class:VCPU=100000\n'

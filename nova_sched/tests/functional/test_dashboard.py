@@ -22,7 +22,7 @@ from oslo_context.context import RequestContext
 
 from nova_sched import errors
 from nova_sched.api.document import OPERATIONS
-from nova_sched.conf import MODULES
+from nova_sched.conf import register_opts
 from nova_sched.db import engine as db_engine
 from nova_sched.db.limits import DatabaseLimits
 from nova_sched.extensions.dashboard import app
@@ -67,8 +67,7 @@ def made(started, source='reports'):
         started.groups, QueuesClient(started.bus, timeout_s=TIMEOUT_S), started.explain
     )
     conf = configuration()
-    for module in MODULES:
-        module.register_opts(conf)
+    register_opts(conf)
     conf.set_override('login_rate', '', group='dashboard')
     conf.set_override('source', source, group='cluster')
     times = DatabaseLimits.of(conf.database_limits)

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from oslo_messaging.notify import _impl_test
 
 from nova_sched import errors, nova_service, objects, rpc, service
-from nova_sched.conf import CONF, OF_SERVICES
+from nova_sched.conf import CONF, services
 from nova_sched.db import engine, nova_services
 from nova_sched.db.tables import MOVES
 from nova_sched.extensions.optimize.rebalance import Move
@@ -53,8 +53,8 @@ class NovaCloud:
     """Nova's databases in files, a Placement, and a scheduler that has their options."""
 
     def __init__(self, folder, fake):
-        for module in OF_SERVICES:
-            module.register_keystone_opts(CONF)
+        for group in services.OPTS:
+            services.register_keystone_opts(CONF, group)
         self.fake, self.urls = fake, {}
         self.engines = {}
         for name, tables in (

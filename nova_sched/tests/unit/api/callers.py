@@ -19,7 +19,7 @@ from oslo_policy import opts as policy_options
 from nova_sched.api import app
 from nova_sched.api.limits import Limits
 from nova_sched.api.policies import AccessPolicy
-from nova_sched.conf import api as api_options
+from nova_sched.conf.api import API_OPTS
 from nova_sched.rpc.client import ExplainClient, GroupsClient, QueuesClient, RebalancesClient
 
 RED, BLUE = {'X-Auth-Token': 'ann:red'}, {'X-Auth-Token': 'bob:blue'}
@@ -30,7 +30,7 @@ def configuration(**values):
     """Options of the API alone, as no file on this machine has a say in them; ``values`` are of
     [api]."""
     made = cfg.ConfigOpts()
-    api_options.register_opts(made)
+    made.register_opts(API_OPTS, group='api')
     policy_options.set_defaults(made)
     made([], project='nova_sched', default_config_files=[], default_config_dirs=[])
     for name, value in {'auth_strategy': 'noauth', 'plan_rate': '', **values}.items():

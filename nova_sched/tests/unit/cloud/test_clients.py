@@ -22,9 +22,7 @@ from oslo_config import cfg
 
 from nova_sched import errors
 from nova_sched.cloud import compute_api, keystone, neutron, placement
-from nova_sched.conf import neutron as neutron_options
-from nova_sched.conf import nova_api as nova_options
-from nova_sched.conf import placement as placement_options
+from nova_sched.conf import services
 from nova_sched.tests import fake_neutron, fake_nova, fake_placement
 from nova_sched.tests import keystone as keystone_stub
 from nova_sched.tests.builders import uuid_of
@@ -35,7 +33,6 @@ HANG_S = 10.0  # so long a request takes that has no limit
 ACCOUNT = {'username': 'nova', 'password': 'x', 'user_domain_id': 'default', 'system_scope': 'all'}
 NOVA = types.SimpleNamespace(
     client=compute_api.client,
-    options=nova_options,
     group='nova_api',
     fake=fake_nova,
     ask=lambda client: client.live_migrations(UUID),
@@ -44,7 +41,6 @@ NOVA = types.SimpleNamespace(
 )
 NEUTRON = types.SimpleNamespace(
     client=neutron.client,
-    options=neutron_options,
     group='neutron',
     fake=fake_neutron,
     ask=lambda client: client.segments_of(UUID),
@@ -53,7 +49,6 @@ NEUTRON = types.SimpleNamespace(
 )
 PLACEMENT = types.SimpleNamespace(
     client=placement.client,
-    options=placement_options,
     group='placement',
     fake=fake_placement,
     ask=lambda client: client.provider_trees(),
@@ -69,9 +64,8 @@ def group(service):
 
 def configured(service, **values):
     conf = cfg.ConfigOpts()
-    if service is not NEUTRON:  # which has those of keystoneauth only
-        service.options.register_opts(conf)
-    service.options.register_keystone_opts(conf)
+    conf.register_opts(services.OPTS[service.group], group=service.group)
+    services.register_keystone_opts(conf, service.group)
     conf([])
     # After the files, because some are required.
     conf.register_opts(loading.get_auth_plugin_conf_options('v3password'), service.group)
@@ -123,7 +117,7 @@ def test_timeouts(service, values, timeouts):
     ids=['none', 'its own', 'of another group'],
 )
 def test_whether_there_is_an_account_of_nova(values, is_set):
-    assert nova_options.is_set(configured(NOVA, **values)) is is_set
+    assert services.has_nova_account(configured(NOVA, **values)) is is_set
 
 
 @each('service', SERVICES, ids=group)

@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from nova_sched import errors
 from nova_sched.cmd.metrics_export import Collector, Export, MeasureFile, NoExport, of_options
 from nova_sched.conf import CONF
-from nova_sched.conf.metrics_export import SCHEDULER
+from nova_sched.conf.telemetry import SCHEDULER
 from nova_sched.measures import MAX, NEWEST, Counter, Gauge, Histogram, Measures
 from nova_sched.measures.catalogue import MEASURES
 

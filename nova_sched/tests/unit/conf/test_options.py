@@ -18,13 +18,13 @@ import pytest
 from oslo_config import cfg, generator
 
 from nova_sched import conf
-from nova_sched.conf import CONF, claims, cluster, quota
+from nova_sched.conf import CONF, claims, cluster, quota, services
 from nova_sched.tests.options import settings
 from nova_sched.tests.packages import install
 from nova_sched.tests.rows import each
 
-for _module in conf.OF_SERVICES:
-    _module.register_keystone_opts(CONF)
+for _group in services.OPTS:
+    services.register_keystone_opts(CONF, _group)
 LISTED = [(group, option) for group, options in conf.list_opts() for option in options]
 
 # Group, name, type, default and least value of Nova's options, as in nova 34.0.0.
@@ -172,12 +172,11 @@ def test_every_option_is_novas_or_named_as_ours():
 
 def test_every_file_of_options_is_listed():
     files = {info.name for info in pkgutil.iter_modules(conf.__path__)}
-    shared = {'keystone'}  # what the groups of services have in common
-    assert {module.__name__.rpartition('.')[2] for module in conf.OWN} == files - shared
-    more = {module.__name__ for module in conf.MODULES} - {module.__name__ for module in conf.OWN}
-    found = (pathlib.Path(conf.__file__).parents[1] / 'extensions').glob('*/conf.py')
-    assert more == {f'nova_sched.extensions.{file.parent.name}.conf' for file in found}
-    assert [group for group, _ in conf.list_opts()] == [module.GROUP for module in conf.MODULES]
+    assert {module.__name__.rpartition('.')[2] for module in conf.OWN} == files
+    extensions = (pathlib.Path(conf.__file__).parents[1] / 'extensions').glob('*/conf.py')
+    assert {module.__name__ for module in conf.EXTENSION_MODULES} == {
+        f'nova_sched.extensions.{file.parent.name}.conf' for file in extensions
+    }
 
 
 @each('group, option', [pytest.param(*row, id=f'{row[0]}.{row[1].name}') for row in LISTED])
@@ -188,28 +187,21 @@ def test_what_is_listed_is_registered_and_has_help(group, option):
     assert option.help.strip().endswith('.')
 
 
-@each('module', conf.MODULES, ids=lambda module: module.GROUP)
-def test_what_is_registered_is_listed(module):
+def test_what_is_registered_is_listed():
     fresh = cfg.ConfigOpts()
-    module.register_opts(fresh)
-    if module in conf.OF_SERVICES:
-        module.register_keystone_opts(fresh)
-    listed = {(group, option.dest) for group, option in LISTED if group == module.GROUP}
-    groups = fresh._groups  # oslo.config has no public accessor
-    found = {('DEFAULT', name) for name in fresh._opts if module.GROUP == 'DEFAULT'}
-    found |= (
-        {(module.GROUP, name) for name in groups[module.GROUP]._opts}
-        if module.GROUP in groups
-        else set()
-    )
-    assert (
-        found
-        - {
-            ('DEFAULT', name)
-            for name in ('config_file', 'config_dir', 'config_source', 'shell_completion')
-        }
-        == listed
-    )
+    conf.register_opts(fresh)
+    for group in services.OPTS:
+        services.register_keystone_opts(fresh, group)
+    registered = {
+        (group, name)
+        for group, options in fresh._groups.items()  # oslo.config has no public accessor
+        for name in options._opts
+        if group != 'database'
+    }
+    registered |= {('DEFAULT', name) for name in fresh._opts}
+    of_oslo = {'config_file', 'config_dir', 'config_source', 'shell_completion'}
+    listed = {(str(group), option.dest) for group, option in LISTED}
+    assert registered - {('DEFAULT', name) for name in of_oslo} == listed
 
 
 def test_a_caller_of_list_opts_cannot_change_the_options():

@@ -18,7 +18,7 @@ from oslo_config import cfg
 from oslo_context.context import RequestContext
 
 from nova_sched import errors
-from nova_sched.conf import notifications as conf_notifications
+from nova_sched.conf.telemetry import NOTIFICATIONS_OPTS
 from nova_sched.rpc import notification_payload, notifications
 from nova_sched.rpc.notifications import (
     END,
@@ -120,7 +120,7 @@ def test_a_failure_is_told_once_and_ends(sender, notifier, caplog):
 def configured(**values):
     conf = cfg.ConfigOpts()
     conf.register_opts([cfg.StrOpt('host', default='sched-1')])
-    conf_notifications.register_opts(conf)
+    conf.register_opts(NOTIFICATIONS_OPTS, group='notifications')
     conf([])
     import oslo_messaging
 

@@ -18,7 +18,7 @@ import pytest
 from oslo_config import cfg
 
 from nova_sched import errors
-from nova_sched.conf import base, compute
+from nova_sched.conf import base, filter_scheduler
 from nova_sched.extensions.agent import AgentSettings
 from nova_sched.extensions.agent import conf as agent
 from nova_sched.extensions.agent import daemon as agent_service
@@ -34,8 +34,9 @@ def settings(tmp_path):
         plain = ['[DEFAULT]', 'host = cmp1', '[agent]', f'state_path = {tmp_path}/state']
         file.write_text('\n'.join([*plain, *lines]))
         conf = cfg.ConfigOpts()
-        for module in (agent, base, compute):
-            module.register_opts(conf)
+        agent.register_opts(conf)
+        conf.register_opts(base.DEFAULT_OPTS)
+        conf.register_opts(filter_scheduler.COMPUTE_OPTS, group='compute')
         conf(['--config-file', str(file)])
         return agent_service.settings(conf)
 

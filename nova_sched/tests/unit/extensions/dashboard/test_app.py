@@ -25,7 +25,7 @@ from nova_sched.api import app as api_app
 from nova_sched.api.limits import Limits
 from nova_sched.cmd import api
 from nova_sched.cmd.manage import store
-from nova_sched.conf import MODULES
+from nova_sched.conf import register_opts
 from nova_sched.db.jobs import JobEntry
 from nova_sched.extensions.dashboard import app, decisions, queues, sessions
 from nova_sched.extensions.dashboard.parts import Clients
@@ -50,8 +50,7 @@ def no_database():
 
 def client(clients=NOBODY, limits=None, **options):
     conf = configuration(insecure=True)
-    for module in MODULES:
-        module.register_opts(conf)
+    register_opts(conf)
     for name, value in options.items():
         conf.set_override(name, value, group='dashboard')
     made = Client(app.make(conf, clients, no_database, limits))
@@ -261,8 +260,7 @@ def test_a_rate_that_cannot_be_understood():
 
 def test_a_page_waits_for_the_database_as_a_scheduler_does(monkeypatch, tmp_path):
     conf = configuration()
-    for module in MODULES:
-        module.register_opts(conf)
+    register_opts(conf)
     file = tmp_path / 'claims'
     file.touch()
     conf.set_override('connection', f'sqlite:///{file}', group='database')

@@ -9,15 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Options of the [notifications] group, as in Nova, and one of our own."""
+"""What the daemons tell of their work: notifications, figures for Prometheus, traces."""
 
 from oslo_config import cfg, types
 
 UNVERSIONED, VERSIONED, BOTH = 'unversioned', 'versioned', 'both'
 REFUSALS, GROUPS, CLAIMS = 'refusals', 'groups', 'claims'  # kinds of events
+SCHEDULER, AGENT, API, QUEUES = 'scheduler', 'agent', 'api', 'queues'
+PORTS = {SCHEDULER: 9781, AGENT: 9782, API: 9783, QUEUES: 9784}
 
-GROUP = 'notifications'
-OPTS = [
+# As in Nova, and one of our own.
+NOTIFICATIONS_OPTS = [
     cfg.StrOpt(
         'notification_format',
         default=UNVERSIONED,
@@ -52,7 +54,56 @@ OPTS = [
         'or ended. They name hosts and amounts.',
     ),
 ]
-
-
-def register_opts(conf):
-    conf.register_opts(OPTS, group=GROUP)
+# Not [metrics], which has Nova's weights of the metrics that hosts report.
+METRICS_EXPORT_OPTS = [
+    cfg.BoolOpt(
+        'enabled',
+        default=False,
+        help='Serve metrics over HTTP under /metrics, in the format of Prometheus. The metrics '
+        'of all worker processes of a daemon are added up.',
+    ),
+    cfg.StrOpt(
+        'host',
+        default='127.0.0.1',
+        help='Address at which metrics are served. They are served without authentication, and '
+        'name aggregates and zones: use an address that only the monitoring can reach.',
+    ),
+    *(
+        cfg.PortOpt(
+            f'{daemon}_port',
+            default=port,
+            min=1,
+            help=f'Port of the metrics of nova-sched-{daemon}.',
+        )
+        for daemon, port in PORTS.items()
+    ),
+]
+TRACING_OPTS = [
+    cfg.BoolOpt(
+        'enabled',
+        default=False,
+        help='Send traces of requests to a collector of OpenTelemetry, over OTLP and HTTP. Needs '
+        'the packages of the extra `tracing`. Requests whose caller is traced are traced too: the '
+        'context of their message has a `traceparent` of W3C, or that of osprofiler.',
+    ),
+    cfg.FloatOpt(
+        'sample',
+        default=0.01,
+        min=0.0,
+        max=1.0,
+        help='Share of the requests that the scheduler traces if their caller does not say '
+        'whether to trace them.',
+    ),
+    cfg.URIOpt(
+        'endpoint',
+        default='http://127.0.0.1:4318/v1/traces',
+        schemes=['http', 'https'],
+        help='Where traces are sent. The environment variables of OpenTelemetry, such as '
+        '`OTEL_EXPORTER_OTLP_HEADERS`, have the other settings of the exporter.',
+    ),
+]
+OPTS = {
+    'notifications': NOTIFICATIONS_OPTS,
+    'metrics_export': METRICS_EXPORT_OPTS,
+    'tracing': TRACING_OPTS,
+}
