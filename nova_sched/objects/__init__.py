@@ -14,7 +14,6 @@
 primitives."""
 # ruff: noqa: F401 - the classes are imported for use by other modules
 
-from nova_sched.objects.claim import ClaimInfo
 from nova_sched.objects.compute_node import (
     Aggregate,
     AggregateList,
@@ -29,6 +28,23 @@ from nova_sched.objects.compute_node import (
     MonitorMetricList,
     Service,
     ServiceList,
+)
+from nova_sched.objects.hardware import (
+    InstanceNUMACell,
+    InstanceNUMATopology,
+    InstancePCIRequest,
+    InstancePCIRequests,
+    NUMACell,
+    NUMAPagesTopology,
+    NUMATopology,
+    NUMATopologyLimits,
+    PciDevice,
+    PciDeviceList,
+    PciDevicePool,
+    PciDevicePoolList,
+    VirtCPUFeature,
+    VirtCPUModel,
+    VirtCPUTopology,
 )
 from nova_sched.objects.image_meta import ImageMeta, ImageMetaProps
 from nova_sched.objects.instance import (
@@ -56,26 +72,7 @@ from nova_sched.objects.instance import (
     TrustedCerts,
 )
 from nova_sched.objects.job import QueueJob, QueueResult
-from nova_sched.objects.numa import (
-    InstanceNUMACell,
-    InstanceNUMATopology,
-    NUMACell,
-    NUMAPagesTopology,
-    NUMATopology,
-    NUMATopologyLimits,
-    VirtCPUFeature,
-    VirtCPUModel,
-    VirtCPUTopology,
-)
 from nova_sched.objects.object_io import Primitives, from_primitive, to_primitive
-from nova_sched.objects.pci import (
-    InstancePCIRequest,
-    InstancePCIRequests,
-    PciDevice,
-    PciDeviceList,
-    PciDevicePool,
-    PciDevicePoolList,
-)
 from nova_sched.objects.request_spec import (
     Destination,
     Flavor,
@@ -89,7 +86,13 @@ from nova_sched.objects.request_spec import (
     RequestSpec,
     SecurityGroup,
     SecurityGroupList,
+    simple_request,
 )
-from nova_sched.objects.selection import Candidate, SchedulerLimits, SchedulerRetries, Selection
-from nova_sched.objects.simple_request import simple_request
+from nova_sched.objects.selection import (
+    Candidate,
+    ClaimInfo,
+    SchedulerLimits,
+    SchedulerRetries,
+    Selection,
+)
 from nova_sched.objects.top_group import GroupMember, GroupMove, TopGroup

@@ -13,6 +13,7 @@
 """Base classes of the versioned objects, and the registry of all of them."""
 
 import copy
+import functools
 import operator
 
 from oslo_versionedobjects import base as ovo_base
@@ -20,7 +21,7 @@ from oslo_versionedobjects import exception as ovo_exception
 from oslo_versionedobjects import fields as ovo_fields
 
 from nova_sched import errors
-from nova_sched.objects import field_io, fields, object_io
+from nova_sched.objects import fields, object_io
 
 
 def register(cls):
@@ -35,8 +36,7 @@ def register(cls):
     cls.wire_fields = _wire_fields(cls, newer=False)
     cls.wire_fields_newer = _wire_fields(cls, newer=True)
     cls.wire_writers = tuple(
-        (name, f'_obj_{name}', field_io.writing(field, _write_object))
-        for name, field in cls.fields.items()
+        (name, f'_obj_{name}', object_io.writing(field)) for name, field in cls.fields.items()
     )
     cls.object_attributes = tuple(
         (name, f'_obj_{name}')
@@ -73,13 +73,9 @@ def _field_property(name, field):
 def _wire_fields(cls, newer):
     """Returns for each field the attribute that holds it, and its reader."""
     return {
-        name: (f'_obj_{name}', *field_io.reading(field, object_io.read_nested, newer))
+        name: (f'_obj_{name}', *object_io.reading(field, newer))
         for name, field in cls.fields.items()
     }
-
-
-def _write_object(value, manifest):
-    return value.obj_to_primitive(version_manifest=manifest)
 
 
 class NovaObject(ovo_base.VersionedObject):
@@ -134,15 +130,6 @@ class NovaObject(ovo_base.VersionedObject):
         return changed
 
     @classmethod
-    def obj_class_from_name(cls, objname, objver):
-        """Returns the class with this name; one version of each is known, and reads all minor
-        versions."""
-        try:
-            return object_io.CLASSES[objname]
-        except KeyError:
-            raise errors.IncompatibleObject(objname, objver, 'none') from None
-
-    @classmethod
     def obj_from_primitive(cls, primitive, context=None):
         result = object_io.read(primitive)
         if not isinstance(result, NovaObject):
@@ -164,8 +151,8 @@ class NovaObject(ovo_base.VersionedObject):
                 data[name] = (
                     value if write is None or value is None else write(value, version_manifest)
                 )
-        version = target_version or self._version_for(version_manifest)
-        if version != type(self).VERSION:
+        version = target_version or (version_manifest or {}).get(self.obj_name(), self.VERSION)
+        if version != self.VERSION:
             self._check_known(version)
             self.obj_make_compatible(data, version)
         written = {
@@ -180,11 +167,6 @@ class NovaObject(ovo_base.VersionedObject):
         if changed:
             written[object_io.CHANGES] = changed
         return written
-
-    def _version_for(self, manifest):
-        if manifest is None:
-            return self.VERSION
-        return manifest.get(self.obj_name(), self.VERSION)
 
     def _check_known(self, version):
         own = type(self).VERSION
@@ -224,7 +206,7 @@ class EphemeralObject(NovaObject):
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         cls.wire_start = tuple(
-            (f'_obj_{name}', _copier(field.default))
+            (f'_obj_{name}', functools.partial(copy.copy, field.default))
             for name, field in cls.fields.items()
             if field.default is not ovo_fields.UnspecifiedDefault
         )
@@ -232,10 +214,6 @@ class EphemeralObject(NovaObject):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.obj_set_defaults()
-
-
-def _copier(value):
-    return lambda: copy.copy(value)
 
 
 class NovaList(ovo_base.ObjectListBase, NovaObject):

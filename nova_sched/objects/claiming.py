@@ -25,7 +25,7 @@ from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.machine import HardwareAllocation, Machine
 from nova_sched.hardware.pci import pools_of
 from nova_sched.hardware.providers import Allotted
-from nova_sched.objects.pci import PciDevicePool, PciDevicePoolList
+from nova_sched.objects.hardware import PciDevicePool, PciDevicePoolList
 
 
 class Usage(NamedTuple):
@@ -104,18 +104,17 @@ class ClaimableMixin:
 
     def shortages(self, resources) -> list[Shortage]:
         """Returns each resource class that the node cannot provide, with the available amount."""
-        return [short for name, amount in resources.items()
-                if (short := self._shortage(name, amount)) is not None]  # fmt: skip
-
-    def _shortage(self, name, amount):
-        usage = self.usage(name)
-        if usage is None:
-            return Shortage(name, amount, 0, 0)
-        available = usage.available
-        largest = usage.total if usage.largest is None else usage.largest
-        if amount > available or amount > largest:
-            return Shortage(name, amount, available, largest)
-        return None
+        short = []
+        for name, amount in resources.items():
+            usage = self.usage(name)
+            if usage is None:
+                short.append(Shortage(name, amount, 0, 0))
+                continue
+            available = usage.available
+            largest = usage.total if usage.largest is None else usage.largest
+            if amount > available or amount > largest:
+                short.append(Shortage(name, amount, available, largest))
+        return short
 
     def instance_claim(self, request, lifetime_s=None, **marks) -> Claim:
         """Checks that the node can take the request, allocates it, and returns the claim.
@@ -226,24 +225,17 @@ class ComputeNodeUsage(ClaimableMixin):
 
     def usage(self, resource_class):
         if resource_class == PCPU:
-            return self._dedicated()
+            machine = self.machine
+            if machine is None or machine.topology is None:
+                return None
+            cells = machine.topology.cells
+            total = sum(len(cell.pcpuset) for cell in cells)
+            return Usage(total, 0, 1.0, sum(len(cell.pinned_cpus) for cell in cells))
         fields = self.FIELDS.get(resource_class)
         if fields is None:
             return None
         total, used, ratio = (getattr(self, name) for name in fields)
         return Usage(total or 0, 0, ratio or 1.0, used or 0)
-
-    def _dedicated(self):
-        machine = self.machine
-        if machine is None or machine.topology is None:
-            return None
-        cells = machine.topology.cells
-        return Usage(
-            sum(len(cell.pcpuset) for cell in cells),
-            0,
-            1.0,
-            sum(len(cell.pinned_cpus) for cell in cells),
-        )
 
     def take(self, resource_class, amount):
         if resource_class == PCPU:

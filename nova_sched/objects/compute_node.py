@@ -12,10 +12,7 @@
 
 """Compute nodes: their resources and usage, services, measurements, aggregates and cells."""
 
-import math
-
-from nova_sched import errors
-from nova_sched.objects import base, fields, object_io
+from nova_sched.objects import base, fields
 from nova_sched.objects.claiming import ComputeNodeUsage
 
 
@@ -30,12 +27,6 @@ class HVSpec(base.NovaObject):
         'hv_type': fields.HVTypeField(),
         'vm_mode': fields.VMModeField(),
     }
-
-    @classmethod
-    def from_list(cls, triple):
-        """Returns the object for ``[arch, hv_type, vm_mode]``."""
-        arch, hv_type, vm_mode = triple
-        return cls(arch=arch, hv_type=hv_type, vm_mode=vm_mode)
 
     def to_list(self):
         return [self.arch, self.hv_type, self.vm_mode]
@@ -68,26 +59,6 @@ class MonitorMetric(base.NovaObject):
         'source': fields.StringField(),
     }
 
-    @classmethod
-    def from_dict(cls, metric):
-        """Returns the metric as a ComputeNode stores it: percentages as fractions of 1. Raises
-        MalformedObject."""
-        if not isinstance(metric, dict):
-            raise errors.MalformedObject('MonitorMetric', 'a dict is required')
-        data = dict(metric)
-        value = data.get('value')
-        if data.get('name') in PERCENTAGES and isinstance(value, float | int):
-            # The stored fraction came from a whole number; rounding restores it.
-            data['value'] = round(value * 100) if math.isfinite(value) else value
-        return object_io.read(object_io.primitive('MonitorMetric', data))
-
-    def to_dict(self):
-        """Returns the form in which a ComputeNode stores it."""
-        data = self.obj_to_primitive()[object_io.DATA]
-        if data.get('name') in PERCENTAGES:
-            data['value'] /= 100
-        return data
-
 
 @base.register
 class MonitorMetricList(base.NovaList):
@@ -98,20 +69,6 @@ class MonitorMetricList(base.NovaList):
     fields = {
         'objects': fields.ListOfObjectsField('MonitorMetric'),
     }
-
-    @classmethod
-    def from_json(cls, text):
-        """Returns the metrics that a ComputeNode carries as text; none for null. Raises
-        MalformedObject."""
-        metrics = object_io.load_json(text, 'MonitorMetricList') if text else []
-        if not isinstance(metrics, list):
-            raise errors.MalformedObject('MonitorMetricList', 'a list is required')
-        return cls(objects=[MonitorMetric.from_dict(metric) for metric in metrics])
-
-    def to_list(self):
-        """Returns the form in which a ComputeNode stores it, before it is converted to JSON
-        text."""
-        return [metric.to_dict() for metric in self]
 
 
 @base.register

@@ -131,7 +131,7 @@ class Words(fields.Enum):
         return word
 
 
-def _field(name, words):
+def enum_field(name, words):
     """A field class for an enumeration."""
     return type(name, (fields.BaseEnumField,), {'AUTO_TYPE': words()})
 
@@ -326,48 +326,50 @@ class WatchdogAction(Words):
     ALL = 'none pause poweroff reset disabled'
 
 
-ArchitectureField = _field('ArchitectureField', Architecture)
-BlockDeviceDestinationTypeField = _field(
+ArchitectureField = enum_field('ArchitectureField', Architecture)
+BlockDeviceDestinationTypeField = enum_field(
     'BlockDeviceDestinationTypeField', BlockDeviceDestinationType
 )
-BlockDeviceEncryptionFormatTypeField = _field(
+BlockDeviceEncryptionFormatTypeField = enum_field(
     'BlockDeviceEncryptionFormatTypeField', BlockDeviceEncryptionFormatType
 )
-BlockDeviceSourceTypeField = _field('BlockDeviceSourceTypeField', BlockDeviceSourceType)
-BlockDeviceTypeField = _field('BlockDeviceTypeField', BlockDeviceType)
-CPUAllocationPolicyField = _field('CPUAllocationPolicyField', CPUAllocationPolicy)
-CPUEmulatorThreadsPolicyField = _field('CPUEmulatorThreadsPolicyField', CPUEmulatorThreadsPolicy)
-CPUFeaturePolicyField = _field('CPUFeaturePolicyField', CPUFeaturePolicy)
-CPUMatchField = _field('CPUMatchField', CPUMatch)
-CPUModeField = _field('CPUModeField', CPUMode)
-CPUThreadAllocationPolicyField = _field(
+BlockDeviceSourceTypeField = enum_field('BlockDeviceSourceTypeField', BlockDeviceSourceType)
+BlockDeviceTypeField = enum_field('BlockDeviceTypeField', BlockDeviceType)
+CPUAllocationPolicyField = enum_field('CPUAllocationPolicyField', CPUAllocationPolicy)
+CPUEmulatorThreadsPolicyField = enum_field(
+    'CPUEmulatorThreadsPolicyField', CPUEmulatorThreadsPolicy
+)
+CPUFeaturePolicyField = enum_field('CPUFeaturePolicyField', CPUFeaturePolicy)
+CPUMatchField = enum_field('CPUMatchField', CPUMatch)
+CPUModeField = enum_field('CPUModeField', CPUMode)
+CPUThreadAllocationPolicyField = enum_field(
     'CPUThreadAllocationPolicyField', CPUThreadAllocationPolicy
 )
-ConfigDrivePolicyField = _field('ConfigDrivePolicyField', ConfigDrivePolicy)
-DiskBusField = _field('DiskBusField', DiskBus)
-FirmwareTypeField = _field('FirmwareTypeField', FirmwareType)
-HVTypeField = _field('HVTypeField', HVType)
-ImageSignatureHashTypeField = _field('ImageSignatureHashTypeField', ImageSignatureHashType)
-ImageSignatureKeyTypeField = _field('ImageSignatureKeyTypeField', ImageSignatureKeyType)
-InputBusField = _field('InputBusField', InputBus)
-MaxPhysAddrModeField = _field('MaxPhysAddrModeField', MaxPhyAddrMode)
-MemEncryptionModelField = _field('MemEncryptionModelField', MemEncryptionModel)
-MigrationTypeField = _field('MigrationTypeField', MigrationType)
-MonitorMetricTypeField = _field('MonitorMetricTypeField', MonitorMetricType)
-OSTypeField = _field('OSTypeField', OSType)
-PCINUMAAffinityPolicyField = _field('PCINUMAAffinityPolicyField', PCINUMAAffinityPolicy)
-PciDeviceStatusField = _field('PciDeviceStatusField', PciDeviceStatus)
-PciDeviceTypeField = _field('PciDeviceTypeField', PciDeviceType)
-PointerModelField = _field('PointerModelField', PointerModelType)
-RNGModelField = _field('RNGModelField', RNGModel)
-SCSIModelField = _field('SCSIModelField', SCSIModel)
-SecureBootField = _field('SecureBootField', SecureBoot)
-SoundModelField = _field('SoundModelField', SoundModelType)
-TPMModelField = _field('TPMModelField', TPMModel)
-TPMVersionField = _field('TPMVersionField', TPMVersion)
-USBControllerModelField = _field('USBControllerModelField', USBControllerModelType)
-VIFModelField = _field('VIFModelField', VIFModel)
-VIOMMUModelField = _field('VIOMMUModelField', VIOMMUModel)
-VMModeField = _field('VMModeField', VMMode)
-VideoModelField = _field('VideoModelField', VideoModel)
-WatchdogActionField = _field('WatchdogActionField', WatchdogAction)
+ConfigDrivePolicyField = enum_field('ConfigDrivePolicyField', ConfigDrivePolicy)
+DiskBusField = enum_field('DiskBusField', DiskBus)
+FirmwareTypeField = enum_field('FirmwareTypeField', FirmwareType)
+HVTypeField = enum_field('HVTypeField', HVType)
+ImageSignatureHashTypeField = enum_field('ImageSignatureHashTypeField', ImageSignatureHashType)
+ImageSignatureKeyTypeField = enum_field('ImageSignatureKeyTypeField', ImageSignatureKeyType)
+InputBusField = enum_field('InputBusField', InputBus)
+MaxPhysAddrModeField = enum_field('MaxPhysAddrModeField', MaxPhyAddrMode)
+MemEncryptionModelField = enum_field('MemEncryptionModelField', MemEncryptionModel)
+MigrationTypeField = enum_field('MigrationTypeField', MigrationType)
+MonitorMetricTypeField = enum_field('MonitorMetricTypeField', MonitorMetricType)
+OSTypeField = enum_field('OSTypeField', OSType)
+PCINUMAAffinityPolicyField = enum_field('PCINUMAAffinityPolicyField', PCINUMAAffinityPolicy)
+PciDeviceStatusField = enum_field('PciDeviceStatusField', PciDeviceStatus)
+PciDeviceTypeField = enum_field('PciDeviceTypeField', PciDeviceType)
+PointerModelField = enum_field('PointerModelField', PointerModelType)
+RNGModelField = enum_field('RNGModelField', RNGModel)
+SCSIModelField = enum_field('SCSIModelField', SCSIModel)
+SecureBootField = enum_field('SecureBootField', SecureBoot)
+SoundModelField = enum_field('SoundModelField', SoundModelType)
+TPMModelField = enum_field('TPMModelField', TPMModel)
+TPMVersionField = enum_field('TPMVersionField', TPMVersion)
+USBControllerModelField = enum_field('USBControllerModelField', USBControllerModelType)
+VIFModelField = enum_field('VIFModelField', VIFModel)
+VIOMMUModelField = enum_field('VIOMMUModelField', VIOMMUModel)
+VMModeField = enum_field('VMModeField', VMMode)
+VideoModelField = enum_field('VideoModelField', VideoModel)
+WatchdogActionField = enum_field('WatchdogActionField', WatchdogAction)

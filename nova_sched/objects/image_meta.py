@@ -42,7 +42,7 @@ OLD_NAMES = {
 }
 
 
-def todays_names(properties, known):
+def current_properties(properties, known):
     """Returns the properties with ``known`` names; a current name takes precedence over its old
     one. Nulls are left out."""
     properties = {
@@ -50,57 +50,38 @@ def todays_names(properties, known):
         for name, value in properties.items()
         if isinstance(name, str) and value is not None
     }
-    data = _disk_of_vmware(properties)
+    data = {}
+    # VMware's adapter type names the disk bus, and for SCSI its model.
+    adapter = properties.get('vmware_adaptertype')
+    if adapter == 'ide':
+        data['hw_disk_bus'] = 'ide'
+    elif adapter:
+        data |= {'hw_disk_bus': 'scsi', 'hw_scsi_model': adapter}
     data |= {new: properties[old] for old, new in OLD_NAMES.items() if old in properties}
     data |= {name: value for name, value in properties.items() if name in known}
-    data |= _numa_cells(properties)
-    traits = _required_traits(properties)
+    if cpus := _numbered(properties, 'hw_numa_cpus'):
+        try:
+            data['hw_numa_cpus'] = [set(words.cpu_ids(text)) for text in cpus]
+        except ValueError as error:
+            raise errors.MalformedObject('ImageMetaProps.hw_numa_cpus', str(error)) from None
+    if memory := _numbered(properties, 'hw_numa_mem'):
+        data['hw_numa_mem'] = memory
+    traits = [
+        name.partition(':')[2]
+        for name, value in properties.items()
+        if name.startswith('trait:') and value == 'required'
+    ]
     if traits:
         data['traits_required'] = traits
     return data
 
 
-def _disk_of_vmware(properties):
-    """Returns the disk bus, and for SCSI its model, from VMware's adapter type."""
-    adapter = properties.get('vmware_adaptertype')
-    if adapter == 'ide':
-        return {'hw_disk_bus': 'ide'}
-    return {'hw_disk_bus': 'scsi', 'hw_scsi_model': adapter} if adapter else {}
-
-
-def _numa_cells(properties):
-    """Returns ``hw_numa_cpus.N`` and ``hw_numa_mem.N``, counted from 0 to the first missing
-    number."""
-    cells = {}
-    cpus = _numbered(properties, 'hw_numa_cpus')
-    if cpus:
-        cells['hw_numa_cpus'] = [_cpu_ids(text) for text in cpus]
-    memory = _numbered(properties, 'hw_numa_mem')
-    if memory:
-        cells['hw_numa_mem'] = memory
-    return cells
-
-
 def _numbered(properties, name):
+    """Returns the values of ``name.0``, ``name.1`` and so on, up to the first missing number."""
     values = []
     while f'{name}.{len(values)}' in properties:
         values.append(properties[f'{name}.{len(values)}'])
     return values
-
-
-def _required_traits(properties):
-    return [
-        name.partition(':')[2]
-        for name, value in properties.items()
-        if name.startswith('trait:') and value == 'required'
-    ]
-
-
-def _cpu_ids(text):
-    try:
-        return set(words.cpu_ids(text))
-    except ValueError as error:
-        raise errors.MalformedObject('ImageMetaProps.hw_numa_cpus', str(error)) from None
 
 
 @base.register
@@ -204,7 +185,7 @@ class ImageMetaProps(base.NovaObject):
 
         Raises MalformedObject for a value that is invalid for its property.
         """
-        data = todays_names(properties, cls.fields)
+        data = current_properties(properties, cls.fields)
         return object_io.read(object_io.primitive('ImageMetaProps', data))
 
     def get(self, name, default=None):

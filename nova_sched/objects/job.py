@@ -23,16 +23,12 @@ class JobKind(fields.Words):
     ALL = ' '.join(KINDS)
 
 
-class JobKindField(fields.BaseEnumField):
-    AUTO_TYPE = JobKind()
-
-
 class JobOutcome(fields.Words):
     ALL = ' '.join(OUTCOMES)
 
 
-class JobOutcomeField(fields.BaseEnumField):
-    AUTO_TYPE = JobOutcome()
+JobKindField = fields.enum_field('JobKindField', JobKind)
+JobOutcomeField = fields.enum_field('JobOutcomeField', JobOutcome)
 
 
 @base.register

@@ -33,10 +33,13 @@ def spec_data(request_spec, filter_properties):
     """
     request_spec = _dict(request_spec, 'request_spec')
     properties = _dict(filter_properties, 'filter_properties')
-    data = _of_instance(
-        _dict(request_spec.get('instance_properties'), 'request_spec.instance_properties')
-    )
+    instance = _dict(request_spec.get('instance_properties'), 'request_spec.instance_properties')
+    data = {field: instance[key] for key, field in _OF_INSTANCE.items() if key in instance}
+    if data.get('instance_uuid') is None:
+        data.pop('instance_uuid', None)
     data |= {
+        'numa_topology': lift('InstanceNUMATopology', instance.get('numa_topology')),
+        'pci_requests': lift('InstancePCIRequests', instance.get('pci_requests')),
         'image': _image(request_spec.get('image')),
         'retry': _retry(properties.get('retry')),
         'limits': _limits(properties.get('limits')),
@@ -58,15 +61,6 @@ def _dict(value, where):
     if not isinstance(value, dict):
         raise errors.MalformedObject(where, 'a dict is required')
     return value
-
-
-def _of_instance(properties):
-    data = {field: properties[key] for key, field in _OF_INSTANCE.items() if key in properties}
-    if data.get('instance_uuid') is None:
-        data.pop('instance_uuid', None)
-    data['numa_topology'] = lift('InstanceNUMATopology', properties.get('numa_topology'))
-    data['pci_requests'] = lift('InstancePCIRequests', properties.get('pci_requests'))
-    return data
 
 
 def _image(image):

@@ -13,9 +13,13 @@
 """A request to the scheduler, and the objects that it consists of."""
 
 import math
+import uuid
 
 from nova_sched import words
 from nova_sched.objects import base, fields, legacy_request, object_io
+from nova_sched.objects.hardware import InstancePCIRequests
+from nova_sched.objects.image_meta import ImageMeta
+from nova_sched.objects.selection import SchedulerLimits
 
 
 @base.register
@@ -343,3 +347,44 @@ NOTHING_ASKED = {
     'request_level_params': RequestLevelParams,
     'requested_networks': NetworkRequestList,
 }
+
+
+def simple_request(
+    flavor,
+    count=1,
+    project_id=None,
+    zone=None,
+    image=None,
+    image_properties=(),
+    hints=(),
+    ignore_hosts=None,
+    force_hosts=None,
+):
+    """A RequestSpec for ``count`` new servers of a Flavor. ``image_properties`` and ``hints`` are
+    pairs; a hint may be repeated.
+
+    It has no NUMA cells and no PCI devices: Nova's API computes them.
+    """
+    server, gathered = str(uuid.uuid4()), {}
+    for key, value in hints:
+        gathered.setdefault(key, []).append(value)
+    return RequestSpec(
+        instance_uuid=server,
+        num_instances=count,
+        project_id=project_id,
+        user_id=None,
+        availability_zone=zone,
+        flavor=flavor,
+        image=ImageMeta.from_dict({'id': image, 'properties': dict(image_properties)}),
+        numa_topology=None,
+        pci_requests=InstancePCIRequests(instance_uuid=server, requests=[]),
+        ignore_hosts=ignore_hosts,
+        force_hosts=force_hosts,
+        force_nodes=None,
+        requested_destination=None,
+        retry=None,
+        limits=SchedulerLimits(),
+        instance_group=None,
+        scheduler_hints=gathered,
+        is_bfv=False,
+    )

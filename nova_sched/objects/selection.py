@@ -10,8 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The answers of the scheduler: chosen and offered hosts, their limits, and earlier attempts."""
+"""The answers of the scheduler: chosen and offered hosts, their limits, earlier attempts, and
+claims."""
 
+from nova_sched.claim import CONFIRMED, MOVES, PENDING, PLANNED
 from nova_sched.objects import base, fields
 
 
@@ -39,7 +41,7 @@ class SchedulerLimits(base.NovaObject):
 
 @base.register
 class SchedulerRetries(base.NovaObject):
-    """Returns the hosts that were tried before."""
+    """The hosts that were tried before."""
 
     VERSION = '1.1'
 
@@ -67,11 +69,6 @@ class Selection(base.NovaObject):
         'availability_zone': fields.StringField(nullable=True),
     }
 
-    def to_dict(self):
-        """Returns host, node and limits as a dict, for callers below RPC 4.5."""
-        limits = self.limits.to_dict() if 'limits' in self and self.limits is not None else {}
-        return {'host': self.service_host, 'nodename': self.nodename, 'limits': limits}
-
 
 @base.register
 class Candidate(base.NovaSchedObject):
@@ -92,3 +89,56 @@ class Candidate(base.NovaSchedObject):
         'rank': fields.IntegerField(),
         'expires_at': fields.DateTimeField(),
     }
+
+
+class ClaimState(fields.Words):
+    ALL = f'{PLANNED} {PENDING} {CONFIRMED}'
+
+
+class Move(fields.Words):
+    ALL = ' '.join(MOVES)
+
+
+ClaimStateField = fields.enum_field('ClaimStateField', ClaimState)
+MoveField = fields.enum_field('MoveField', Move)
+
+
+@base.register
+class ClaimInfo(base.NovaSchedObject):
+    """One instance's claim on one compute node, in Placement's resource classes.
+
+    ``allocation_request`` is JSON text in Placement's form; ``expires_at`` null never expires.
+    ``move`` is the reason why the instance comes from another node. ``resize_uuid`` identifies the
+    open resize; null if there is none. ``numa_topology`` has the instance's cells with the CPUs
+    and pages of the host that it holds. ``pci_device_pools`` has its devices; null if it holds
+    none.
+    """
+
+    VERSION = '1.2'
+    ADDED_IN = {'move': '1.1', 'resize_uuid': '1.2'}
+
+    fields = {
+        'uuid': fields.UUIDField(),
+        'instance_uuid': fields.UUIDField(),
+        'compute_node_uuid': fields.UUIDField(),
+        'host': fields.StringField(),
+        'nodename': fields.StringField(),
+        'state': ClaimStateField(),
+        'move': MoveField(nullable=True),
+        'resize_uuid': fields.UUIDField(nullable=True),
+        'resources': fields.DictOfIntegersField(),
+        'numa_topology': fields.ObjectField('InstanceNUMATopology', nullable=True),
+        'pci_device_pools': fields.ObjectField('PciDevicePoolList', nullable=True),
+        'project_id': fields.StringField(nullable=True),
+        'user_id': fields.StringField(nullable=True),
+        'allocation_request': fields.StringField(nullable=True),
+        'created_at': fields.DateTimeField(nullable=True),
+        'updated_at': fields.DateTimeField(nullable=True),
+        'expires_at': fields.DateTimeField(nullable=True),
+    }
+
+    @property
+    def name(self):
+        """Returns the UUID by which calls name the claim: that of its open resize, or its own."""
+        resize = self.resize_uuid if 'resize_uuid' in self else None
+        return resize or self.uuid

@@ -25,16 +25,12 @@ class GroupStatus(fields.Words):
     ALL = f'{PLANNED} {BUILDING} {BUILT} {INCOMPLETE} {DELETING}'
 
 
-class GroupStatusField(fields.BaseEnumField):
-    AUTO_TYPE = GroupStatus()
-
-
 class MemberState(fields.Words):
     ALL = f'{PLANNED} {PENDING} {CONFIRMED} {UNPLACED}'
 
 
-class MemberStateField(fields.BaseEnumField):
-    AUTO_TYPE = MemberState()
+GroupStatusField = fields.enum_field('GroupStatusField', GroupStatus)
+MemberStateField = fields.enum_field('MemberStateField', MemberState)
 
 
 @base.register

@@ -32,8 +32,16 @@ from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
 from nova_sched.engine.answer import allocation_request
 from nova_sched.hardware.machine import HardwareAllocation
-from nova_sched.objects.field_io import REFUSALS, UNKNOWN
-from nova_sched.objects.object_io import CHANGES, DATA, NAME, NAMESPACE, VERSION, primitive
+from nova_sched.objects.object_io import (
+    CHANGES,
+    DATA,
+    NAME,
+    NAMESPACE,
+    REFUSALS,
+    UNKNOWN,
+    VERSION,
+    primitive,
+)
 from nova_sched.rpc.messages import ServerSerializer
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import MAX_AMOUNT

@@ -18,6 +18,8 @@ import types
 from pathlib import Path
 
 from nova_sched import objects
+from nova_sched.objects.compute_node import PERCENTAGES
+from nova_sched.objects.object_io import primitive
 from nova_sched.rpc import reports, translate
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests.builders import put, read
@@ -142,7 +144,7 @@ def _nova_state(node, service, told):
         cpu_info=node.cpu_info,
         numa_topology=node.numa_topology,
         pci_stats=_pools(node.pci_device_pools),
-        metrics=objects.MonitorMetricList.from_json(node.metrics),
+        metrics=_metrics(node.metrics),
         supported_instances=[spec.to_list() for spec in node.supported_hv_specs],
         stats=stats,
         service={
@@ -153,6 +155,17 @@ def _nova_state(node, service, told):
         aggregates=[one for one in recorded('AggregateList') if node.host in one.hosts],
         instances={uuid: _nova_instance(uuid) for uuid in told},
         limits={},
+    )
+
+
+def _metrics(text):
+    """The metrics of a node as Nova reads them: percentages are whole numbers."""
+    metrics = json.loads(text) if text else []
+    for metric in metrics:
+        if metric['name'] in PERCENTAGES:
+            metric['value'] = round(metric['value'] * 100)
+    return objects.MonitorMetricList(
+        objects=[objects.from_primitive(primitive('MonitorMetric', metric)) for metric in metrics]
     )
 
 

@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Compute nodes and the objects around them."""
+"""What nodes, topologies, aggregates and instances say beside their fields."""
 
 import json
 
@@ -23,64 +23,10 @@ NODE = reference.wire('object-ComputeNode-numa-pci-metrics.json')['primitive']['
 
 
 def test_a_kind_of_guest_is_a_triple():
-    spec = objects.HVSpec.from_list(['amd64', 'KVM', 'hv'])
-    assert spec.to_list() == ['x86_64', 'kvm', 'hvm']
     assert [known.to_list() for known in objects.from_primitive(NODE['supported_hv_specs'])] == [
         ['x86_64', 'qemu', 'hvm'],
         ['x86_64', 'kvm', 'hvm'],
     ]
-
-
-def test_the_metrics_of_a_node_are_read_as_nova_reads_them():
-    recorded = reference.wire('object-MonitorMetricList.json')['primitive']
-    metrics = objects.MonitorMetricList.from_json(NODE['metrics'])
-    assert reference.comparable(objects.to_primitive(metrics)) == reference.comparable(recorded)
-
-
-def metric(name='cpu.percent', value=0.23, **fields):
-    return {
-        'name': name,
-        'value': value,
-        'timestamp': '2026-01-01T12:00:00Z',
-        'source': 's',
-    } | fields
-
-
-@pytest.mark.parametrize(
-    'stored, value',
-    [
-        pytest.param(metric(value=0.29), 29, id='a fraction that binary cannot hold'),
-        pytest.param(metric(value=1), 100, id='all of it'),
-        pytest.param(metric('cpu.frequency', 2600), 2600, id='no percentage'),
-    ],
-)
-def test_a_metric_comes_back(stored, value):
-    read = objects.MonitorMetricList.from_json(json.dumps([stored]))
-    assert read[0].value == value
-    assert read.to_list() == [stored]
-
-
-@pytest.mark.parametrize('text', [None, '', '[]'], ids=repr)
-def test_no_metrics(text):
-    assert len(objects.MonitorMetricList.from_json(text)) == 0
-
-
-@pytest.mark.parametrize(
-    'text',
-    [
-        pytest.param('x', id='no JSON'),
-        pytest.param('{"a": 1}', id='a dict'),
-        pytest.param('[5]', id='a number'),
-        pytest.param(json.dumps([metric(name='cpu.smell')]), id='unknown name'),
-        pytest.param(json.dumps([metric(value=float('nan'))]), id='no number'),
-        pytest.param(json.dumps([metric(value='x')]), id='text for a value'),
-        pytest.param(json.dumps([metric(timestamp=5)]), id='no moment'),
-    ],
-)
-def test_bad_metrics_are_refused(text):
-    with pytest.raises(errors.MalformedObject) as refused:
-        objects.MonitorMetricList.from_json(text)
-    assert refused.value.path.startswith('MonitorMetric')
 
 
 def test_a_node_can_tell_its_usage():
@@ -102,3 +48,35 @@ def test_a_node_can_tell_its_usage():
 )
 def test_the_zone_of_an_aggregate(metadata, zone):
     assert objects.Aggregate(metadata=metadata).availability_zone == zone
+
+
+def test_the_topology_of_a_node_is_read_and_written():
+    recorded = reference.wire('object-NUMATopology.json')['primitive']
+    topology = objects.NUMATopology.from_json(NODE['numa_topology'])
+    assert len(topology) == 2
+    assert topology.cells[0].cpuset == set(range(8, 16))
+    written = objects.to_primitive(topology)
+    assert reference.comparable(written) == reference.comparable(json.loads(NODE['numa_topology']))
+    assert objects.NUMATopology.from_json(json.dumps(recorded)).cells[1].pinned_cpus == {16, 17}
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        pytest.param('{', id='no JSON'),
+        pytest.param(None, id='null'),
+        pytest.param('[]', id='a list'),
+        pytest.param('{"cells": []}', id='a plain dict'),
+        pytest.param(json.dumps(objects.to_primitive(objects.Flavor())), id='another object'),
+        pytest.param('[' * 100_000, id='bottomless'),
+    ],
+)
+def test_a_bad_topology_is_refused(text):
+    with pytest.raises(errors.MalformedObject) as refused:
+        objects.NUMATopology.from_json(text)
+    assert refused.value.path == 'NUMATopology'
+
+
+def test_the_name_of_an_instance():
+    assert objects.Instance(id=31).name == 'instance-0000001f'
+    assert objects.Instance().name is None

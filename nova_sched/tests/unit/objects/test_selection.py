@@ -11,13 +11,11 @@
 # under the License.
 """Selections and candidates keep their form."""
 
-import datetime
 import json
 
 import pytest
 
 from nova_sched import objects
-from nova_sched.objects import object_io
 from nova_sched.tests.unit.objects import reference
 
 CELL = 'f13ad15b-c3c9-56ec-b405-95600b09d7ce'
@@ -127,64 +125,8 @@ def two_providers():
             ],
             id='NUMA limits and two providers',
         ),
-        pytest.param(
-            'result-legacy-dicts.json',
-            lambda: [
-                selection('cmp01', 'az1').to_dict(),
-                selection('cmp05', 'nova', limits=limits(numa_limits())).to_dict(),
-            ],
-            id='dicts',
-        ),
     ],
 )
 def test_an_answer_equals_the_recorded_one(name, answer):
     written = json.loads(json.dumps(objects.to_primitive(answer())))
     assert reference.comparable(written) == reference.comparable(reference.wire(name)['primitive'])
-
-
-@pytest.mark.parametrize(
-    'fields',
-    [pytest.param({}, id='unset limits'), pytest.param({'limits': None}, id='null limits')],
-)
-def test_a_dict_without_limits(fields):
-    chosen = objects.Selection(service_host='a', nodename='n', **fields)
-    assert chosen.to_dict() == {'host': 'a', 'nodename': 'n', 'limits': {}}
-
-
-SOME = '7a9f961e-91b7-5eec-ba67-426d5c717816'
-
-
-def candidate(**fields):
-    defaults = {
-        'uuid': SOME,
-        'instance_uuid': SOME,
-        'compute_node_uuid': SOME,
-        'host': 'a',
-        'nodename': 'n',
-        'rank': 1,
-        'expires_at': datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
-    }
-    return objects.Candidate(**defaults | fields)
-
-
-def test_a_candidate_crosses_the_wire():
-    written = objects.to_primitive(candidate())
-    assert written[object_io.NAMESPACE] == 'nova_sched'
-    assert written[object_io.VERSION] == '1.0'
-    assert written[object_io.DATA]['expires_at'] == '2026-01-01T00:00:00Z'
-    assert set(written[object_io.DATA]) == set(objects.Candidate.fields)
-    assert objects.to_primitive(objects.from_primitive(written)) == written
-
-
-@pytest.mark.parametrize(
-    'fields',
-    [
-        pytest.param({'uuid': 'x'}, id='no UUID'),
-        pytest.param({'rank': 'first'}, id='rank'),
-        pytest.param({'host': None}, id='nowhere'),
-        pytest.param({'expires_at': None}, id='for ever'),
-    ],
-)
-def test_what_is_no_candidate(fields):
-    with pytest.raises(ValueError):
-        candidate(**fields)

@@ -152,7 +152,7 @@ def test_the_text_is_the_object():
     """What we write, the versioned object reads and writes again."""
     ours = numa.HostTopology.from_json(reported())
     theirs = objects.NUMATopology.from_json(ours.to_json())
-    assert numa.HostTopology.from_json(theirs.to_json()) == ours
+    assert numa.HostTopology.from_json(json.dumps(theirs.obj_to_primitive())) == ours
 
 
 def test_an_old_cell():

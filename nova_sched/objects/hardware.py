@@ -10,7 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""NUMA topologies and virtual CPUs, of hosts and of guests."""
+"""NUMA topologies, virtual CPUs and PCI devices, of hosts and of guests."""
+
+import json
 
 from nova_sched import errors
 from nova_sched.objects import base, fields, object_io
@@ -75,11 +77,16 @@ class NUMATopology(base.NovaObject):
 
     @classmethod
     def from_json(cls, text):
-        """Returns the topology that a ComputeNode carries as text. Raises MalformedObject."""
-        return object_io.read_json(text, cls)
-
-    def to_json(self):
-        return object_io.write_json(self)
+        """Returns the topology that a ComputeNode carries as text. Raises MalformedObject or
+        IncompatibleObject."""
+        try:
+            primitive = json.loads(text)
+        except (TypeError, ValueError, RecursionError):
+            raise errors.MalformedObject('NUMATopology', 'it is not JSON text') from None
+        topology = object_io.read(primitive, root='NUMATopology')
+        if not isinstance(topology, cls):
+            raise errors.MalformedObject('NUMATopology', 'the text holds another object')
+        return topology
 
 
 @base.register
@@ -209,3 +216,95 @@ class InstanceNUMATopology(base.NovaObject, base.DictCompat):
 
     def __len__(self):
         return len(self.cells)
+
+
+@base.register
+class PciDevice(base.PersistentMixin, base.NovaObject):
+    """One device and its owner."""
+
+    VERSION = '1.7'
+
+    fields = {
+        'id': fields.IntegerField(),
+        'uuid': fields.UUIDField(),
+        'compute_node_id': fields.IntegerField(nullable=True),
+        'address': fields.StringField(),
+        'vendor_id': fields.StringField(),
+        'product_id': fields.StringField(),
+        'dev_type': fields.PciDeviceTypeField(),
+        'status': fields.PciDeviceStatusField(),
+        'dev_id': fields.StringField(nullable=True),
+        'label': fields.StringField(nullable=True),
+        'instance_uuid': fields.StringField(nullable=True),
+        'request_id': fields.StringField(nullable=True),
+        'extra_info': fields.DictOfStringsField(default={}),
+        'numa_node': fields.IntegerField(nullable=True),
+        'parent_addr': fields.StringField(nullable=True),
+    }
+
+
+@base.register
+class PciDeviceList(base.NovaList):
+    """PCI devices."""
+
+    VERSION = '1.3'
+
+    fields = {
+        'objects': fields.ListOfObjectsField('PciDevice'),
+    }
+
+
+@base.register
+class PciDevicePool(base.NovaObject):
+    """A count of equal free devices."""
+
+    VERSION = '1.1'
+
+    fields = {
+        'product_id': fields.StringField(),
+        'vendor_id': fields.StringField(),
+        'numa_node': fields.IntegerField(nullable=True),
+        'tags': fields.DictOfNullableStringsField(),
+        'count': fields.IntegerField(),
+    }
+
+
+@base.register
+class PciDevicePoolList(base.NovaList):
+    """The pools of free devices of one node."""
+
+    VERSION = '1.1'
+
+    fields = {
+        'objects': fields.ListOfObjectsField('PciDevicePool'),
+    }
+
+
+@base.register
+class InstancePCIRequest(base.NovaObject):
+    """A count of devices that match one of the specs."""
+
+    VERSION = '1.4'
+    ADDED_IN = {'request_id': '1.1', 'numa_policy': '1.2', 'requester_id': '1.3'}
+
+    fields = {
+        'count': fields.IntegerField(),
+        'spec': fields.ListOfDictOfNullableStringsField(),
+        'alias_name': fields.StringField(nullable=True),
+        'is_new': fields.BooleanField(default=False),
+        'request_id': fields.UUIDField(nullable=True),
+        'requester_id': fields.StringField(nullable=True),
+        'numa_policy': fields.PCINUMAAffinityPolicyField(nullable=True),
+    }
+
+
+@base.register
+class InstancePCIRequests(base.NovaObject):
+    """The PCI requests of one instance."""
+
+    VERSION = '1.1'
+
+    fields = {
+        'instance_uuid': fields.UUIDField(),
+        'requests': fields.ListOfObjectsField('InstancePCIRequest'),
+    }
