@@ -109,7 +109,11 @@ class CallCopies(rabbit.BusUser):
             call = self._read(received, time.monotonic())
         except Exception as error:  # noqa: BLE001, a message may hold anything
             self._counts['unreadable'] += 1
-            LOG.warning('A copy of a call cannot be read: %s', _said(error))
+            # An error of this package repeats little of a message; others may repeat secrets.
+            if isinstance(error, messaging.ExpectedException):
+                error = error.exc_info[1]
+            said = str(error) if isinstance(error, errors.SchedError) else type(error).__name__
+            LOG.warning('A copy of a call cannot be read: %s', said)
         else:
             if call is not None:
                 self._take(call)
@@ -151,11 +155,3 @@ class _CopySession(rabbit.Session):
             self.connection.blocking_read(self._silence_s)
             if not self.is_pending():
                 return
-
-
-def _said(error):
-    """The text of an error of this package, which repeats little of a message; else the kind of
-    the error."""
-    if isinstance(error, messaging.ExpectedException):
-        error = error.exc_info[1]
-    return str(error) if isinstance(error, errors.SchedError) else type(error).__name__

@@ -123,16 +123,12 @@ def known(error):
     if isinstance(error, NovaNoValidHost):  # a bus inside this process passes the error itself
         return errors.NoValidHost(error.kwargs['reason'])
     if isinstance(error, errors.SchedError):
-        return _plain(error)
+        # Without the server's traceback, which the bus adds by a subclass.
+        own = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+        return own(*error.args)
     if error.exc_type == 'NoValidHost':
         return errors.NoValidHost(str(error.value).removeprefix(NOT_FOUND))
     return error
-
-
-def _plain(error):
-    """Returns the error without the server's traceback, which the bus adds by a subclass."""
-    own = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
-    return own(*error.args)
 
 
 # Arguments, answers and contexts.

@@ -211,7 +211,11 @@ class Session:
         self.connection = connection
         self._fileno = connection.sock.fileno()  # also needed after it was closed
         self._silence_s = max(SILENCE_S, connection.heartbeat or 0)
-        _read_ahead(connection.transport)
+        # Let py-amqp read all that the socket has, in place of three reads for each frame.
+        transport: Any = connection.transport
+        receive = getattr(transport, '_quick_recv', None)
+        if receive is not None and hasattr(transport, '_read_buffer'):
+            transport._quick_recv = lambda count: receive(max(count, READ_BYTES))
 
     def fileno(self) -> int:
         return self._fileno
@@ -250,13 +254,6 @@ class Session:
     def close(self) -> None:
         """Close the connection. RabbitMQ delivers the unacknowledged messages again."""
         close(self.connection)
-
-
-def _read_ahead(transport: Any) -> None:
-    """Let py-amqp read all that the socket has, in place of three reads for each frame."""
-    receive = getattr(transport, '_quick_recv', None)
-    if receive is not None and hasattr(transport, '_read_buffer'):
-        transport._quick_recv = lambda count: receive(max(count, READ_BYTES))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -158,33 +158,35 @@ class DirectServer(BusUser):
             if self._stopping and not self._cancelled:
                 self._cancelled = True
                 session.cancel()
-            self._take_arrived(session)
-        self._finish_decided()
+            if session.arrived:
+                with self._gathering():
+                    for _ in range(min(len(session.arrived), MAX_BATCH)):
+                        self._take(session)
+        for _ in range(len(self._decided)):
+            call = self._decided.popleft()
+            if call.deferred is None:
+                self._answered(call)
+            elif call.deferred.waits():
+                self._pool.submit(self._finish, call, self._done)
+            else:
+                self._finish(call, self._answered)
         if session is not None:
             self._replies.take_confirms(session)
             self._replies.send(session)
             session.acknowledge()
         if self._loop is not None and self._loop.is_busy and not self._decided:
-            self._let_the_loop_run()
-
-    def _let_the_loop_run(self):
-        """Wait a short time until the loop has handled its batch: two threads that compute at the
-        same time keep each other waiting."""
-        self._is_napping = True
-        self._bus.nap(MAX_NAP_S)
-        self._is_napping = False
+            # A short time until the loop has handled its batch: two threads that compute at the
+            # same time keep each other waiting.
+            self._is_napping = True
+            self._bus.nap(MAX_NAP_S)
+            self._is_napping = False
 
     # Messages.
 
-    def _take_arrived(self, session):
-        arrived = session.arrived
-        if not arrived:
-            return
-        with self._gathering():
-            for _ in range(min(len(arrived), MAX_BATCH)):
-                self._take(session, session.take())
-
-    def _take(self, session, received):
+    def _take(self, session):
+        """Handle the next message, unless it was delivered before. If so, the answer to it also
+        answers this delivery."""
+        received = session.take()
         tag = received.delivery_tag
         try:
             call = wire.Call(wire.read(received))
@@ -192,12 +194,6 @@ class DirectServer(BusUser):
             LOG.exception('A message cannot be read, and is dropped')
             session.reject(tag)
             return
-        if not self._is_known(call, session, tag):
-            self._begin(call, session, tag)
-
-    def _is_known(self, call, session, tag):
-        """Whether this message was delivered before. If so, the answer to it also answers this
-        delivery."""
         known = self._calls.get(call.unique_id)
         if known is not None:
             known.tags.append((session, tag))
@@ -206,8 +202,7 @@ class DirectServer(BusUser):
             session.settle(tag)
             LOG.info('Message %s was delivered again after it was handled', call.unique_id)
         else:
-            return False
-        return True
+            self._begin(call, session, tag)
 
     def _begin(self, call, session, tag):
         call.tags.append((session, tag))
@@ -236,11 +231,12 @@ class DirectServer(BusUser):
             call.text = answer
             self._done(call)
 
-    def _finish(self, call):
-        """Make the answer from what the engine has decided. In any thread."""
+    def _finish(self, call, then):
+        """Make the answer from what the engine has decided, and pass the call on to ``then``. In
+        any thread."""
         deferred, call.deferred = call.deferred, None
         call.text = self._run_method(call, deferred.result)
-        self._done(call)
+        then(call)
 
     def _run_method(self, call, work):
         """The text of the answer, or the Deferred that ``work`` returns."""
@@ -266,18 +262,6 @@ class DirectServer(BusUser):
             return b''
         finally:
             del failure
-
-    def _finish_decided(self):
-        for _ in range(len(self._decided)):
-            call = self._decided.popleft()
-            if call.deferred is None:
-                self._answered(call)
-            elif call.deferred.waits():
-                self._pool.submit(self._finish, call)
-            else:
-                deferred, call.deferred = call.deferred, None
-                call.text = self._run_method(call, deferred.result)
-                self._answered(call)
 
     def _answered(self, call):
         """A call has its answer, or a cast is handled."""

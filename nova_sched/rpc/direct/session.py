@@ -40,7 +40,8 @@ class BrokerSession(rabbit.Session):
 
     ``arrived`` are the amqp.Messages that were read. After ``read``, ``confirmed`` are the owners
     of the messages that RabbitMQ has put into a queue; ``returned`` are those of the messages
-    whose queue does not exist, ``refused`` those that the queue does not take.
+    whose queue does not exist, ``refused`` those that the queue does not take. ``offsets`` has the
+    next message of each stream, by its queue.
     """
 
     def __init__(self, connection, wanted, prefetch):
@@ -57,7 +58,7 @@ class BrokerSession(rabbit.Session):
         self._settled = 0
         self._sent: dict[int, Sent] = {}
         self._numbers = itertools.count(1)
-        self._offsets: dict[str, int] = {}  # queue of a stream: its next message
+        self.offsets: dict[str, int] = {}
         connection.on_blocked = self._on_blocked
         connection.on_unblocked = self._on_unblocked
         for subscription in wanted:
@@ -79,11 +80,6 @@ class BrokerSession(rabbit.Session):
             self._channel.basic_consume(
                 wanted.queue, str(number), callback=self._take, arguments=arguments or None
             )
-
-    @property
-    def offsets(self):
-        """The next message of each stream, by its queue."""
-        return self._offsets
 
     @property
     def unconfirmed(self):
@@ -108,7 +104,7 @@ class BrokerSession(rabbit.Session):
         offset = rabbit.headers(message).get('x-stream-offset')
         if offset is not None:
             number = int(message.delivery_info['consumer_tag'])
-            self._offsets[self._wanted[number - 1].queue] = offset + 1
+            self.offsets[self._wanted[number - 1].queue] = offset + 1
         return message
 
     def settle(self, tag):

@@ -156,21 +156,21 @@ def of_server(rabbit, exchange, topic, server):
         )
         for name in (topic, f'{topic}.{server}')
     ]
-    return [*shared, _fanout(rabbit, topic, failover)]
-
-
-def _fanout(rabbit, topic, failover):
-    exchange, ttl_s = f'{topic}_fanout', rabbit.rabbit_transient_queues_ttl
+    fanout, ttl_s = f'{topic}_fanout', rabbit.rabbit_transient_queues_ttl
     is_stream = rabbit.rabbit_stream_fanout
     if is_stream:
-        queue, arguments = exchange, {'x-queue-type': 'stream'}
+        queue, arguments = fanout, {'x-queue-type': 'stream'}
         if ttl_s > 0:
             arguments['x-max-age'] = f'{ttl_s}s'
     else:
-        queue = f'{exchange}_{_unique(rabbit)}'
+        if rabbit.use_queue_manager:
+            names = amqpdriver.QManager(hostname=rabbit.hostname, processname=rabbit.processname)
+            queue = f'{fanout}_{names.get()}'
+        else:
+            queue = f'{fanout}_{uuid.uuid4().hex}'
         arguments = _arguments(rabbit, rabbit.rabbit_transient_quorum_queue, ttl_s)
-    return Subscription(
-        exchange,
+    copies = Subscription(
+        fanout,
         'fanout',
         queue,
         topic,
@@ -182,12 +182,7 @@ def _fanout(rabbit, topic, failover):
         is_own=not is_stream and not rabbit.use_queue_manager,
         is_stream=is_stream,
     )
-
-
-def _unique(rabbit):
-    if rabbit.use_queue_manager:
-        return amqpdriver.QManager(hostname=rabbit.hostname, processname=rabbit.processname).get()
-    return uuid.uuid4().hex
+    return [*shared, copies]
 
 
 def _arguments(rabbit, is_quorum, unused_s):
@@ -221,16 +216,19 @@ def declare(connection, wanted):
         if OTHER_DURABILITY not in str(error):
             raise
         LOG.warning('%s exists with another durability: %s', wanted.queue, error)
-        _declare(connection, _not_durable(wanted))
+        _declare(
+            connection,
+            dataclasses.replace(wanted, durable=False, exchange_auto_delete=wanted.auto_delete),
+        )
     except NotFound as error:
         # A queue that is not durable, on a node of the broker that is down.
         LOG.warning('%s cannot be declared, and is deleted first: %s', wanted.queue, error)
-        _delete(connection, wanted)
+        try:
+            with connection.channel() as channel:
+                channel.queue_delete(wanted.queue)
+        except (NotFound, PreconditionFailed) as refusal:
+            LOG.warning('%s cannot be deleted: %s', wanted.queue, refusal)
         _declare(connection, wanted)
-
-
-def _not_durable(wanted):
-    return dataclasses.replace(wanted, durable=False, exchange_auto_delete=wanted.auto_delete)
 
 
 def _declare(connection, wanted):
@@ -248,11 +246,3 @@ def _declare(connection, wanted):
             arguments=dict(wanted.arguments),
         )
         channel.queue_bind(wanted.queue, wanted.exchange, wanted.routing_key)
-
-
-def _delete(connection, wanted):
-    try:
-        with connection.channel() as channel:
-            channel.queue_delete(wanted.queue)
-    except (NotFound, PreconditionFailed) as error:
-        LOG.warning('%s cannot be deleted: %s', wanted.queue, error)
