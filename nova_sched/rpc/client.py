@@ -243,7 +243,7 @@ class ClaimsClient(NamespaceClient):
             **named,
         )
 
-    # ``claim`` is the UUID of the intended claim, as ``name_of`` returns it. A call that is
+    # ``claim`` is the UUID of the intended claim, the ``name`` of its ClaimInfo. A call that is
     # repeated or late does not touch another claim. Without it, only a build can be confirmed.
     # Raises Outdated without the claim, and if the claim is not as its caller knew it.
 
@@ -265,11 +265,6 @@ class ClaimsClient(NamespaceClient):
 
     def show(self, instance_uuid, context=None):
         return self.call(context, 'show', instance_uuid=instance_uuid)
-
-
-def name_of(info):
-    """The UUID that names a ClaimInfo: that of the open resize on the claim, or of the claim."""
-    return info.name
 
 
 def _named(claim):

@@ -15,7 +15,7 @@ fails."""
 import contextlib
 
 from nova_sched import errors
-from nova_sched.rpc.client import ClaimsClient, SchedulerClient, name_of
+from nova_sched.rpc.client import ClaimsClient, SchedulerClient
 
 
 class _Exhausted(Exception):
@@ -77,14 +77,14 @@ class Conductor:
             spec_obj, [instance_uuid], context=context
         )
         chosen = selections[0].service_host, selections[0].nodename
-        new_claim = name_of(
-            self.claims.resize_claim(spec_obj, instance_uuid, *chosen, move, context=context)
+        new_claim = self.claims.resize_claim(
+            spec_obj, instance_uuid, *chosen, move, context=context
         )
         with self._undoing(
             lambda claim: self.claims.revert_claim(instance_uuid, context=context, claim=claim)
         ):
             return self._first_that_works(
-                spec_obj, instance_uuid, selections, start, context, new_claim
+                spec_obj, instance_uuid, selections, start, context, new_claim.name
             )
 
     @contextlib.contextmanager
@@ -122,9 +122,7 @@ class Conductor:
     def _claim_on(self, uuid, host, context):
         """The name of the instance's claim on a host; None if it has none there."""
         names = (
-            name_of(claim)
-            for claim in self.claims.show(uuid, context=context)
-            if claim.host == host
+            claim.name for claim in self.claims.show(uuid, context=context) if claim.host == host
         )
         return next(names, None)
 
@@ -140,4 +138,4 @@ class Conductor:
             )
         except (errors.ComputeResourcesUnavailable, errors.NodeNotFound):
             return None
-        return name_of(new_claim)
+        return new_claim.name

@@ -31,8 +31,7 @@ from nova_sched.logs import MINUTE_S
 from nova_sched.rpc import servers
 from nova_sched.rpc.copies import CallCopies
 from nova_sched.rpc.direct import settings as direct_settings
-from nova_sched.rpc.endpoints.cloud import CloudEndpoint
-from nova_sched.rpc.endpoints.explain import ExplainEndpoint
+from nova_sched.rpc.endpoints.explain import CloudEndpoint, ExplainEndpoint
 
 LOG = logging.getLogger(__name__)
 

@@ -13,10 +13,8 @@
 the engine, and translate results."""
 
 from nova_sched.rpc.endpoints import nova_source
-from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
-from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
-from nova_sched.rpc.endpoints.cloud import CloudEndpoint
-from nova_sched.rpc.endpoints.explain import ExplainEndpoint
+from nova_sched.rpc.endpoints.claims import CandidatesEndpoint, ClaimsEndpoint
+from nova_sched.rpc.endpoints.explain import CloudEndpoint, ExplainEndpoint
 from nova_sched.rpc.endpoints.groups import GroupsEndpoint
 from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint, SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint

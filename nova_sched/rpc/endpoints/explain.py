@@ -9,8 +9,8 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""The namespace `explain`: the reasons for a past decision, and the outcome of a possible
-one."""
+"""Read-only calls of operators: the namespace `explain`, the reasons for a past decision and the
+outcome of a possible one; and `cloud`, what a scheduler knows of the Nova cloud that it reads."""
 
 import oslo_messaging as messaging
 
@@ -104,3 +104,21 @@ class ExplainEndpoint:
         without facts about the cloud. Raises StoreUnavailable.
         """
         return self._scheduler.decision_log.show(words.name(request_id, 'request_id'))
+
+
+class CloudEndpoint:
+    """Read-only calls of operators. ``status`` returns what ``cloud.status.CloudStatus.read``
+    does; it is None for a scheduler whose hosts report themselves."""
+
+    target = messaging.Target(namespace='cloud', version='1.0')
+
+    def __init__(self, status):
+        self._status = status
+
+    @expected
+    def status(self, context):
+        """Returns the mapping of ``cloud.status.CloudStatus.read``. Raises InvalidRequest."""
+        if self._status is None:
+            why = "the scheduler's hosts report themselves: nova-sched-manage host list shows them"
+            raise errors.InvalidRequest('cloud status', why)
+        return self._status()

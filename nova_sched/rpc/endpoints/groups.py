@@ -11,12 +11,15 @@
 # under the License.
 """The namespace `groups`: groups, placed together before the first of their servers exists."""
 
+import json
+
 import oslo_messaging as messaging
 
-from nova_sched import words
+from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
 from nova_sched.engine.groups.reading import Given, ReadingRules
-from nova_sched.rpc import groups
+from nova_sched.groups.definition import EXCLUSIVE
+from nova_sched.rpc import translate
 from nova_sched.rpc.messages import expected, once
 
 
@@ -42,9 +45,19 @@ class GroupsEndpoint:
     def _read(self, context, *given, exclusive_levels=None):
         """Returns the Reading of what the caller has given. Raises PolicyForbidden."""
         reading = self._scheduler.groups.read(
-            groups.owner(context).project_id, Given(*given), self._rules()
+            _owner(context).project_id, Given(*given), self._rules()
         )
-        groups.check_levels(reading.definition, exclusive_levels)
+        if exclusive_levels is None:
+            return reading
+        if not isinstance(exclusive_levels, list):
+            raise errors.InvalidRequest(
+                'exclusive_levels', f'{words.short(exclusive_levels)} is not a list'
+            )
+        allowed = [words.name(level, 'exclusive_levels') for level in exclusive_levels]
+        for policy in reading.definition.policies:
+            if policy.kind == EXCLUSIVE and policy.level not in allowed:
+                why = f'{policy.name} closes a whole {policy.level} to other servers'
+                raise errors.PolicyForbidden(why)
         return reading
 
     @expected
@@ -73,13 +86,13 @@ class GroupsEndpoint:
         view = self._scheduler.groups.create(
             read.definition,
             read.source,
-            name=groups.optional(words.name, name, 'name'),
-            ttl_s=groups.optional(words.number, ttl, 'ttl'),
-            dry_run=groups.flag(dry_run, 'dry_run'),
-            context=groups.owner(context),
+            name=_optional(words.name, name, 'name'),
+            ttl_s=_optional(words.number, ttl, 'ttl'),
+            dry_run=_flag(dry_run, 'dry_run'),
+            context=_owner(context),
             requests=read.requests,
         )
-        return groups.top_group(view)
+        return _top_group(view)
 
     @expected
     @once
@@ -115,15 +128,15 @@ class GroupsEndpoint:
             uuid,
             read.definition,
             read.source,
-            generation=groups.optional(words.number, generation, 'generation'),
-            dry_run=groups.flag(dry_run, 'dry_run'),
-            project_id=groups.optional(words.name, project_id, 'project_id'),
-            ttl_s=groups.optional(words.number, ttl, 'ttl'),
-            context=groups.owner(context),
+            generation=_optional(words.number, generation, 'generation'),
+            dry_run=_flag(dry_run, 'dry_run'),
+            project_id=_optional(words.name, project_id, 'project_id'),
+            ttl_s=_optional(words.number, ttl, 'ttl'),
+            context=_owner(context),
             requests=read.requests,
-            renew=groups.flag(renew, 'renew'),
+            renew=_flag(renew, 'renew'),
         )
-        return groups.top_group(view)
+        return _top_group(view)
 
     @expected
     def delete(self, context, uuid, generation=None, dry_run=False, project_id=None):
@@ -134,17 +147,17 @@ class GroupsEndpoint:
         """
         view = self._scheduler.groups.delete(
             words.uuid(uuid, 'uuid'),
-            generation=groups.optional(words.number, generation, 'generation'),
-            dry_run=groups.flag(dry_run, 'dry_run'),
-            project_id=groups.optional(words.name, project_id, 'project_id'),
+            generation=_optional(words.number, generation, 'generation'),
+            dry_run=_flag(dry_run, 'dry_run'),
+            project_id=_optional(words.name, project_id, 'project_id'),
         )
-        return groups.top_group(view) if dry_run else None
+        return _top_group(view) if dry_run else None
 
     @expected
     def show(self, context, uuid, project_id=None):
         """A group with its members."""
-        project_id = groups.optional(words.name, project_id, 'project_id')
-        return groups.top_group(
+        project_id = _optional(words.name, project_id, 'project_id')
+        return _top_group(
             self._scheduler.groups.show(words.uuid(uuid, 'uuid'), project_id=project_id)
         )
 
@@ -153,12 +166,12 @@ class GroupsEndpoint:
         """Groups after the ``marker`` (the UUID of one), oldest first; without members and
         templates."""
         views = self._scheduler.groups.list(
-            project_id=groups.optional(words.name, project_id, 'project_id'),
-            name=groups.optional(words.name, name, 'name'),
-            marker=groups.optional(words.uuid, marker, 'marker'),
-            limit=groups.optional(words.number, limit, 'limit'),
+            project_id=_optional(words.name, project_id, 'project_id'),
+            name=_optional(words.name, name, 'name'),
+            marker=_optional(words.uuid, marker, 'marker'),
+            limit=_optional(words.number, limit, 'limit'),
         )
-        return [groups.summary(view) for view in views]
+        return [_summary(view) for view in views]
 
     @expected
     @once
@@ -169,11 +182,11 @@ class GroupsEndpoint:
         """
         view = self._scheduler.groups.plan(
             words.uuid(uuid, 'uuid'),
-            project_id=groups.optional(words.name, project_id, 'project_id'),
-            replan=groups.flag(replan, 'replan'),
-            dry_run=groups.flag(dry_run, 'dry_run'),
+            project_id=_optional(words.name, project_id, 'project_id'),
+            replan=_flag(replan, 'replan'),
+            dry_run=_flag(dry_run, 'dry_run'),
         )
-        return groups.top_group(view)
+        return _top_group(view)
 
     @expected
     def renew(self, context, uuid, ttl=None, project_id=None, dry_run=False):
@@ -181,11 +194,11 @@ class GroupsEndpoint:
         now."""
         view = self._scheduler.groups.renew(
             words.uuid(uuid, 'uuid'),
-            ttl_s=groups.optional(words.number, ttl, 'ttl'),
-            project_id=groups.optional(words.name, project_id, 'project_id'),
-            dry_run=groups.flag(dry_run, 'dry_run'),
+            ttl_s=_optional(words.number, ttl, 'ttl'),
+            project_id=_optional(words.name, project_id, 'project_id'),
+            dry_run=_flag(dry_run, 'dry_run'),
         )
-        return groups.top_group(view)
+        return _top_group(view)
 
     @expected
     def topology(self, context):
@@ -202,5 +215,80 @@ class GroupsEndpoint:
         assumes that levels nest as they do on the present hosts. Raises TemplateError.
         """
         given = Given(template, parameters, flavors, images)
-        project_id = groups.owner(context).project_id
+        project_id = _owner(context).project_id
         return self._scheduler.groups.account(project_id, given, self._rules())
+
+
+# Arguments.
+
+
+def _optional(check, value, where):
+    """Returns ``check(value, where)``; None stays None. Raises InvalidRequest."""
+    return None if value is None else check(value, where)
+
+
+def _flag(value, where):
+    """Raises InvalidRequest for a value that is neither true nor false."""
+    if not isinstance(value, bool):
+        raise errors.InvalidRequest(where, f'{words.short(value)} is neither true nor false')
+    return value
+
+
+def _owner(context):
+    """The context of a caller, whose names are recorded. Raises InvalidRequest."""
+    for name in ('project_id', 'user_id'):
+        _optional(words.name, getattr(context, name), f'{name} of the caller')
+    return context
+
+
+# Answers.
+
+
+def _top_group(view):
+    """A GroupView as TopGroup."""
+    details = _summary(view)
+    details.template = view.source.get('template', '')
+    details.parameters = json.dumps(view.source.get('parameters') or {})
+    details.members = [
+        objects.GroupMember(
+            path=member.path,
+            state=member.state,
+            member_uuid=member.member_uuid,
+            instance_uuid=member.instance_uuid,
+            host=member.host,
+            nodename=member.nodename,
+            compute_node_uuid=member.node_uuid,
+            availability_zone=member.zone,
+            domains=dict(member.domains),
+        )
+        for member in view.members
+    ]
+    details.moves = [
+        objects.GroupMove(
+            path=move.path,
+            instance_uuid=move.instance_uuid,
+            from_host=move.source or None,
+            to_host=move.target,
+            reason=move.reason,
+        )
+        for move in view.moves
+    ]
+    return details
+
+
+def _summary(view):
+    """A GroupView as TopGroup of a list."""
+    return objects.TopGroup(
+        uuid=view.uuid,
+        name=view.name,
+        project_id=view.project_id,
+        user_id=view.user_id,
+        status=view.status,
+        generation=view.generation,
+        serial=view.serial,
+        warnings=list(view.warnings),
+        dry_run=view.dry_run,
+        created_at=translate.moment(view.created_s),
+        updated_at=translate.moment(view.updated_s),
+        expires_at=translate.moment(view.expires_s),
+    )

@@ -27,8 +27,7 @@ from nova_sched.conf import CONF
 from nova_sched.engine.explain import callers
 from nova_sched.engine.loop import Deferred
 from nova_sched.rpc import translate
-from nova_sched.rpc.endpoints.candidates import CandidatesEndpoint
-from nova_sched.rpc.endpoints.claims import ClaimsEndpoint
+from nova_sched.rpc.endpoints.claims import CandidatesEndpoint, ClaimsEndpoint
 from nova_sched.rpc.endpoints.scheduler import SchedulerEndpoint
 from nova_sched.rpc.endpoints.stats import StatsEndpoint
 from nova_sched.rpc.messages import begins, expected
@@ -87,12 +86,18 @@ class NovaSourceEndpoint(SchedulerEndpoint):
 
         def finish():
             with self._refuse_failures(context):
-                self._check_wait(uuids, age_s)
+                if not self._mirror.waits_for_host(translate.instance_uuids(uuids)):
+                    raise errors.NoValidHost(
+                        f'The request is {age_s:.0f} s old, '
+                        'and Nova does not wait for it any more.'
+                    )
             with TRACER.following(trace):  # in another thread
                 decision = self._decision(context, arguments)
             return decision.result()
 
-        return Deferred(_ended(), finish, is_slow=True)
+        done = Future()
+        done.set_result(None)
+        return Deferred(done, finish, is_slow=True)
 
     def _decision(self, context, arguments):
         """The Deferred of a call."""
@@ -111,12 +116,6 @@ class NovaSourceEndpoint(SchedulerEndpoint):
     def _notify(self, phase, context, arguments):
         if self._notifications is not None:
             self._notifications.tell(phase, context, arguments)
-
-    def _check_wait(self, uuids, age_s):
-        """Raises NoValidHost for an old call, unless Nova waits for a host of a server."""
-        if not self._mirror.waits_for_host(translate.instance_uuids(uuids)):
-            why = f'The request is {age_s:.0f} s old, and Nova does not wait for it any more.'
-            raise errors.NoValidHost(why)
 
     @contextlib.contextmanager
     def _refuse_failures(self, context):
@@ -146,8 +145,13 @@ class NovaSourceEndpoint(SchedulerEndpoint):
             except errors.NoValidHost as refusal:
                 LOG.warning('Request %s is refused: %s', _id(context) or '-', refusal.reason)
                 raise _told(refusal, context) from None
-            within = [_within(request, aggregates) for request in requests]
-            return begin(context, within, *arguments).result()
+            limited = []
+            for request in requests:
+                destination = request.destination or RequestedDestination()
+                both = (*destination.aggregates, *aggregates)
+                destination = dataclasses.replace(destination, aggregates=both)
+                limited.append(dataclasses.replace(request, destination=destination))
+            return begin(context, limited, *arguments).result()
 
         return Deferred(future, finish, is_slow=True)
 
@@ -170,13 +174,6 @@ class NovaSourceEndpoint(SchedulerEndpoint):
     @expected
     def sync_instance_info(self, context, host_name, instance_uuids):
         self._mirror.host_told(words.name(host_name, 'host_name'))
-
-
-def _ended():
-    """A Future that is done already."""
-    future = Future()
-    future.set_result(None)
-    return future
 
 
 def _id(context):
@@ -204,14 +201,6 @@ def _networks(request):
     requested = read(read(request.read_spec(), 'requested_networks'), 'objects') or ()
     pairs = ((read(network, 'port_id'), read(network, 'network_id')) for network in requested)
     return [pair for pair in pairs if any(pair)]
-
-
-def _within(request, aggregates):
-    destination = request.destination or RequestedDestination()
-    both = (*destination.aggregates, *aggregates)
-    return dataclasses.replace(
-        request, destination=dataclasses.replace(destination, aggregates=both)
-    )
 
 
 def _refusing(endpoint, methods):

@@ -22,7 +22,7 @@ from nova_sched.conf import CONF
 from nova_sched.engine.measuring import EVERY, RuleTimes
 from nova_sched.engine.room_figures import EVERY_S, room
 from nova_sched.measures.catalogue import MEASURES
-from nova_sched.rpc.claim_notifications import ClaimNotifications
+from nova_sched.rpc.event_notifications import ClaimNotifications
 from nova_sched.rpc.messages import PlainSerializer
 from nova_sched.tests.bench import fleet
 from nova_sched.tests.bench.timing import by_turns, in_random_order, p50_ms, row

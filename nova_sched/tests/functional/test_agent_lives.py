@@ -20,7 +20,7 @@ import pytest
 from nova_sched import errors, objects
 from nova_sched.claim import VCPU
 from nova_sched.rpc.agent import AgentClient
-from nova_sched.rpc.client import ExplainClient, name_of
+from nova_sched.rpc.client import ExplainClient
 from nova_sched.tests.functional.test_agent import asked, cloud, conf, until
 
 __all__ = ['cloud', 'conf']
@@ -157,7 +157,7 @@ def test_a_server_that_is_deleted_while_it_moves(life):
     life.stays_so(RUNNING, a=2)  # it may be on its way back
     claims = life.cloud.claims
     (there,) = claims.show(life.server)
-    claims.abort_claim(life.server, 'a', claim=name_of(there), confirmed=True)
+    claims.abort_claim(life.server, 'a', claim=there.name, confirmed=True)
     life.stays_so({})
 
 

@@ -27,7 +27,6 @@ import pytest
 
 from nova_sched import errors, rpc
 from nova_sched.engine.clock import STILL_S
-from nova_sched.rpc import client
 from nova_sched.rpc.messages import Serializer
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node, eventually, spec
@@ -115,7 +114,7 @@ class Pair:
     def meant(self, name):
         """The words of a call that means the claim which is not settled."""
         (claim,) = (one for one in self.all_of(name) if one.state == PENDING)
-        return {'instance_uuid': uuid_of(name), 'claim': client.name_of(claim)}
+        return {'instance_uuid': uuid_of(name), 'claim': claim.name}
 
     def over(self):
         self._pool.shutdown(wait=True)
@@ -361,7 +360,7 @@ class NewNode(Case):
         named = {
             'instance_uuid': uuid_of(self.host),
             'host': self.host,
-            'claim': client.name_of(made),
+            'claim': made.name,
         }
         pair.call('stopped', 'confirm_claim', 'claims', '1.2', **named)
 

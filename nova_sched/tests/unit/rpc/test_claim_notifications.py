@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched.claims import ClaimChanges
 from nova_sched.measures.catalogue import EVENTS_LOST
-from nova_sched.rpc.claim_notifications import MAX_TOLD, ClaimNotifications
+from nova_sched.rpc.event_notifications import MAX_CLAIMS, ClaimNotifications
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.unit.rpc.test_notifications import Notifier
 
@@ -59,9 +59,9 @@ def test_one_for_each_transaction_in_order(sender, notifier):
 
 
 def test_a_large_transaction_is_sent_in_pieces(sender, notifier):
-    sender.changed(changes(0, 2 * MAX_TOLD + 1))
+    sender.changed(changes(0, 2 * MAX_CLAIMS + 1))
     sender.flush()
-    assert sizes(notifier) == [MAX_TOLD, MAX_TOLD, 1]
+    assert sizes(notifier) == [MAX_CLAIMS, MAX_CLAIMS, 1]
     assert lost() == 0
 
 

@@ -21,9 +21,12 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PLANNED, RESIZE, Resizing
 from nova_sched.claims import ClaimChanges, Placement
 from nova_sched.engine.cycle import Order
-from nova_sched.rpc.claim_notifications import ClaimNotifications
-from nova_sched.rpc.event_notifications import EventNotifications
-from nova_sched.rpc.event_payload import claims, refusal
+from nova_sched.rpc.event_notifications import (
+    ClaimNotifications,
+    EventNotifications,
+    claims_payload,
+    refusal_payload,
+)
 from nova_sched.tests import manual
 from nova_sched.tests.builders import NOW, claim, report, request, uuid_of
 from nova_sched.tests.stores import MemoryClaimStore
@@ -123,9 +126,10 @@ def test_claims_of_a_resize_and_of_a_plan():
     planned = claim(uuid_of('b'), uuid_of('n'), state=PLANNED, top_group='g', member='web')
     after = {one.key: one for one in (resizing, planned)}
     changes = ClaimChanges('request', {}, after, NOW, {uuid_of('n'): 'host-0'})
-    one, other = (made[DATA] for made in claims(changes, list(after.values()))[DATA]['claims'])
-    assert (one['new_resources'], one['instance_uuid']) == ({'VCPU': 4}, uuid_of('a'))
-    assert (other['instance_uuid'], other['top_group'], other['member']) == (None, 'g', 'web')
+    payload = claims_payload(changes, list(after.values()))
+    resize, plan = (claim_payload[DATA] for claim_payload in payload[DATA]['claims'])
+    assert (resize['new_resources'], resize['instance_uuid']) == ({'VCPU': 4}, uuid_of('a'))
+    assert (plan['instance_uuid'], plan['top_group'], plan['member']) == (None, 'g', 'web')
 
 
 def test_every_field_of_the_sample_is_described():
@@ -158,7 +162,7 @@ def test_without_a_decision_log():
 
 def test_of_a_member_whose_group_could_not_be_planned():
     """Its record has fewer fields."""
-    made = refusal(
+    made = refusal_payload(
         {'request_id': 'req-1', 'time': NOW + 0.25, 'asked': {}, 'filters': [], 'reason': 'full'}
     )
     assert (made[DATA]['reason'], made[DATA]['attempts'], made[DATA]['for_tenants']) == (
