@@ -70,9 +70,6 @@ class Readiness:
             LOG.warning('Not ready: %s', error)
             whys = [why for kind, why in REASONS if isinstance(error, kind)]
             return whys[0] if whys else LATE
-        return self._ask_nodes()
-
-    def _ask_nodes(self):
         try:
             facts = self._facts()
         except Exception as error:  # noqa: BLE001, a scheduler of an older release has no answer

@@ -104,7 +104,7 @@ RULES = [
         'rule:operator',
         'See the names of hosts, in addition to those of wider domains, wherever a '
         'group is shown.',
-        *(name for name, one in OPERATIONS.items() if one.tells_hosts),
+        *(name for name, operation in OPERATIONS.items() if operation.tells_hosts),
     ),
     rule('groups:update', MEMBER, 'Replace the definition of a group.', 'update_group'),
     rule(

@@ -71,30 +71,26 @@ def whole(group, root, with_hosts):
     view = plan(group, root, with_hosts)
     view['template'] = group.template
     view['parameters'] = json.loads(group.parameters or '{}')
-    view['moves'] = [_told(move, MOVE, with_hosts) for move in group.moves]
+    view['moves'] = [_shown(move, MOVE, with_hosts) for move in group.moves]
     return view
 
 
 def _member(member, with_hosts):
-    view = _told(member, MEMBER, with_hosts)
-    view['domains'] = dict(member.domains) if with_hosts else _without_host(member.domains)
+    view = _shown(member, MEMBER, with_hosts)
+    view['domains'] = dict(member.domains)
+    if not with_hosts:
+        # A domain that has the name of the host is null: the node reports none at that level.
+        host = view['domains'].pop(HOST_LEVEL, None)
+        for level, domain in view['domains'].items():
+            if domain == host:
+                view['domains'][level] = None
     return view
 
 
-def _without_host(domains):
-    """Domains without that of the host. A domain that has the name of the host is null: the node
-    reports none at that level."""
-    host = domains.get(HOST_LEVEL)
+def _shown(resource, names, with_hosts):
     return {
-        level: None if domain == host else domain
-        for level, domain in domains.items()
-        if level != HOST_LEVEL
-    }
-
-
-def _told(thing, names, with_hosts):
-    return {
-        name: getattr(thing, name) if with_hosts or name not in HOSTS else None for name in names
+        name: getattr(resource, name) if with_hosts or name not in HOSTS else None
+        for name in names
     }
 
 
