@@ -18,7 +18,7 @@ import pytest
 from oslo_config import cfg, generator
 
 from nova_sched import conf
-from nova_sched.conf import CONF, claims, cluster, quota, services
+from nova_sched.conf import CONF, claims, cluster, quota, ratios, services
 from nova_sched.tests.options import settings
 from nova_sched.tests.packages import install
 from nova_sched.tests.rows import each
@@ -149,17 +149,12 @@ OWN_GROUPS = {
 }
 
 
-def option_of(group, name):
-    (found,) = [option for where, option in LISTED if (where, option.name) == (group, name)]
-    return found
-
-
 @each(
     'group, name, kind, default, least',
     [pytest.param(*row, id=f'{row[0]}.{row[1]}') for row in NOVAS],
 )
 def test_an_option_of_nova_is_as_in_nova(group, name, kind, default, least):
-    option = option_of(group, name)
+    (option,) = [option for where, option in LISTED if (where, option.name) == (group, name)]
     assert (type(option), option.default) == (kind, default)
     if least is not None:
         assert option.type.min == least
@@ -177,14 +172,6 @@ def test_every_file_of_options_is_listed():
     assert {module.__name__ for module in conf.EXTENSION_MODULES} == {
         f'nova_sched.extensions.{file.parent.name}.conf' for file in extensions
     }
-
-
-@each('group, option', [pytest.param(*row, id=f'{row[0]}.{row[1].name}') for row in LISTED])
-def test_what_is_listed_is_registered_and_has_help(group, option):
-    values = CONF if group == 'DEFAULT' else CONF[group]
-    assert option.dest in values
-    assert option.help
-    assert option.help.strip().endswith('.')
 
 
 def test_what_is_registered_is_listed():
@@ -298,3 +285,37 @@ def test_the_database_of_claims(options, reads, connection):
     with settings({'database.connection': 'sqlite:////d', **options}):
         assert cluster.reads_nova(CONF) is reads
         assert claims.connection(CONF) == connection
+
+
+@pytest.mark.parametrize(
+    'items, found, bad',
+    [
+        pytest.param([], (), [], id='none'),
+        pytest.param(['a=1.5', 'b=-2'], (('a', 1.5), ('b', -2.0)), [], id='two'),
+        pytest.param(['a=1', 'a=2'], (('a', 1.0), ('a', 2.0)), [], id='one name twice'),
+        pytest.param(['a= 0.5'], (('a', 0.5),), [], id='blanks'),
+        pytest.param(
+            ['a', 'a=', '=1', 'b=1', 'a=x', 'a=1=2'],
+            (('b', 1.0),),
+            ['a', 'a=', '=1', 'a=x', 'a=1=2'],
+            id='nonsense',
+        ),
+        pytest.param(['a=nan', 'b=inf'], (), ['a=nan', 'b=inf'], id='no numbers to reckon with'),
+    ],
+)
+def test_ratios(caplog, items, found, bad):
+    with settings({'metrics.weight_setting': items}):
+        assert ratios('metrics', 'weight_setting') == found
+        warning = (
+            f'[metrics] weight_setting has items that do not read name=ratio: {", ".join(bad)}'
+        )
+        assert [record.getMessage() for record in caplog.records] == ([warning] if bad else [])
+        caplog.clear()
+        assert ratios('metrics', 'weight_setting') == found
+        assert not caplog.records
+
+
+def test_the_option_is_read_each_time():
+    with settings({'filter_scheduler.image_props_weight_setting': ['a=1']}):
+        assert ratios('filter_scheduler', 'image_props_weight_setting') == (('a', 1.0),)
+    assert ratios('filter_scheduler', 'image_props_weight_setting') == ()

@@ -19,7 +19,13 @@ from oslo_context.context import RequestContext
 from nova_sched import errors
 from nova_sched.claims import ClaimChanges
 from nova_sched.measures.catalogue import EVENTS_LOST
-from nova_sched.rpc.event_notifications import REFUSED, EventNotifications, of_options
+from nova_sched.rpc.event_notifications import (
+    MAX_CLAIMS,
+    REFUSED,
+    ClaimNotifications,
+    EventNotifications,
+    of_options,
+)
 from nova_sched.tests.builders import NOW, claim, uuid_of
 from nova_sched.tests.unit.rpc.test_notifications import Notifier, configured
 
@@ -182,3 +188,87 @@ def test_an_unknown_kind():
 def test_a_bus_that_cannot_be():
     with pytest.raises(errors.BadConfig, match='oslo_messaging_notifications'):
         of_options(wanted(transport_url='unknown://x'))
+
+
+# Claims.
+
+NODE = uuid_of('node')
+
+
+def changes(first, count, cause='request'):
+    """A transaction that made so many claims."""
+    made = [claim(uuid_of(f'one {first + number}'), NODE) for number in range(count)]
+    return ClaimChanges(cause, {}, {one.key: one for one in made}, NOW, {NODE: 'host-0'})
+
+
+@pytest.fixture
+def claim_sender(notifier):
+    EVENTS_LOST.clear()
+    yield ClaimNotifications(notifier, waiting=10)
+    EVENTS_LOST.clear()
+
+
+def sizes(notifier):
+    return [len(payload['nova_object.data']['claims']) for *_, payload in notifier.told]
+
+
+def test_a_notification_for_each_transaction_in_order(claim_sender, notifier):
+    claim_sender.start()
+    for cause in ('request', 'report'):
+        claim_sender.changed(changes(0, 3, cause))
+    claim_sender.stop()
+    assert sizes(notifier) == [3, 3]
+    causes = [payload['nova_object.data']['cause'] for *_, payload in notifier.told]
+    assert causes == ['request', 'report']
+
+
+def test_a_large_transaction_is_sent_in_pieces(claim_sender, notifier):
+    claim_sender.changed(changes(0, 2 * MAX_CLAIMS + 1))
+    claim_sender.flush()
+    assert sizes(notifier) == [MAX_CLAIMS, MAX_CLAIMS, 1]
+    assert lost() == 0
+
+
+def test_a_notification_for_each_kind_of_change(claim_sender, notifier):
+    before, after = changes(0, 1).after, changes(1, 2).after
+    claim_sender.changed(ClaimChanges('request', before, after, NOW, {}))
+    claim_sender.flush()
+    assert [event for _, event, _ in notifier.told] == [
+        'nova_sched.claims.ended',
+        'nova_sched.claims.made',
+    ]
+
+
+def test_claims_that_do_not_fit_are_dropped_and_counted(claim_sender, notifier, caplog):
+    claim_sender.changed(changes(0, 8))
+    for first in (10, 20):
+        claim_sender.changed(changes(first, 3))
+    claim_sender.changed(changes(30, 2))
+    assert lost() == 6
+    assert caplog.text.count('Events of claims are dropped') == 1
+    caplog.set_level('INFO')
+    claim_sender.flush()
+    assert sizes(notifier) == [8, 2]
+    assert 'Events of claims are sent again' in caplog.text
+    claim_sender.changed(changes(40, 10))
+    claim_sender.flush()
+    assert (sizes(notifier), lost()) == ([8, 2, 10], 6)
+
+
+def test_a_failure_loses_its_claims_only(claim_sender, notifier, caplog):
+    notifier.problem = RuntimeError('no such exchange')
+    claim_sender.changed(changes(0, 4))
+    claim_sender.flush()
+    assert (lost(), notifier.told) == (4, [])
+    assert 'Events of claims cannot be sent: no such exchange' in caplog.text
+    notifier.problem = None
+    claim_sender.changed(changes(10, 10))
+    claim_sender.flush()
+    assert sizes(notifier) == [10]
+
+
+def test_a_transaction_without_an_event_sends_nothing(claim_sender, notifier):
+    same = changes(0, 1).after
+    claim_sender.changed(ClaimChanges('renewal', same, same, NOW, {}))
+    claim_sender.flush()
+    assert (notifier.told, lost()) == ([], 0)

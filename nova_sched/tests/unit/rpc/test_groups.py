@@ -298,12 +298,6 @@ def test_a_template_is_checked(caller):
     assert (found['warnings'], found['contradiction']) == ([], 'a and b collide')
 
 
-def test_a_thousand_members(caller):
-    caller.engine.view = view(members=tuple(member(f'app/web/{number}') for number in range(1000)))
-    made = caller.show(GROUP)
-    assert [one.path for one in made.members] == [f'app/web/{number}' for number in range(1000)]
-
-
 # What is refused; the engine is not asked then.
 
 LONG = 'x' * 256

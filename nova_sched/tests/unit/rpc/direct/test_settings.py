@@ -9,11 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""What the direct server reads of the bus."""
+"""What the direct server reads of the bus, and the queues that it declares."""
 
 import ssl
 
 import pytest
+from amqp.exceptions import NotFound, PreconditionFailed
+from oslo_messaging._drivers import amqpdriver, impl_rabbit
 
 from nova_sched import errors, rpc
 from nova_sched.conf import CONF
@@ -97,3 +99,145 @@ def test_tls(url, values, tls):
 def test_contradictions_are_refused(values, why):
     with pytest.raises(errors.BadConfig, match=why):
         of('rabbit://a/', **values)
+
+
+# Queues.
+
+
+@pytest.fixture
+def made():
+    """Makes the three Subscriptions with options of [oslo_messaging_rabbit]."""
+    bus = rpc.transport(CONF, 'rabbit://a/')
+
+    def make(**values):
+        with options({f'oslo_messaging_rabbit.{name}': value for name, value in values.items()}):
+            rabbit = settings.of(bus).rabbit
+            return settings.of_server(rabbit, 'nova', 'topic', 'host')
+
+    yield make
+    bus.cleanup()
+
+
+LIMITS = {
+    'rabbit_quorum_delivery_limit': 3,
+    'rabbit_quorum_max_memory_length': 4,
+    'rabbit_quorum_max_memory_bytes': 5,
+}
+
+
+@pytest.mark.parametrize(
+    'values',
+    [
+        {},
+        {'rabbit_quorum_queue': True},
+        {'rabbit_quorum_queue': True, **LIMITS},
+        {'rabbit_transient_quorum_queue': True, 'rabbit_transient_queues_ttl': 9, **LIMITS},
+        {'rabbit_ha_queues': True},
+        {
+            'rabbit_stream_fanout': True,
+            'rabbit_transient_quorum_queue': True,
+            'rabbit_qos_prefetch_count': 1,
+            'rabbit_transient_queues_ttl': 7,
+        },
+    ],
+    ids=lambda values: ' '.join(values) or 'default',
+)
+def test_the_arguments_are_those_of_the_driver(made, values):
+    found = [one.arguments for one in made(**values)]
+    limits = impl_rabbit.QuorumMemConfig(*(values.get(name, 0) for name in LIMITS))
+    is_mirrored = values.get('rabbit_ha_queues', False)
+    shared = impl_rabbit._get_queue_arguments(
+        is_mirrored, 0, values.get('rabbit_quorum_queue', False), limits, False
+    )
+    fanout = impl_rabbit._get_queue_arguments(
+        is_mirrored,
+        values.get('rabbit_transient_queues_ttl', 1800),
+        values.get('rabbit_transient_quorum_queue', False),
+        limits,
+        values.get('rabbit_stream_fanout', False),
+    )
+    assert found == [shared, shared, fanout]
+
+
+def test_names(made):
+    topic, own, fanout = made()
+    assert (topic.queue, own.queue) == ('topic', 'topic.host')
+    assert fanout.queue.startswith('topic_fanout_')
+    assert [one.exchange for one in (topic, own, fanout)] == ['nova', 'nova', 'topic_fanout']
+    assert [one.is_own for one in (topic, own, fanout)] == [False, False, True]
+
+
+def test_a_name_that_stays(made, monkeypatch):
+    monkeypatch.setattr(amqpdriver.QManager, 'get', lambda self: f'{self.hostname}:1')
+    values = {'use_queue_manager': True, 'hostname': 'unit', 'processname': 'direct'}
+    fanout = made(**values)[2]
+    assert fanout.queue == 'topic_fanout_unit:1'
+    assert not fanout.is_own
+
+
+class Connection:
+    """Notes what is declared; the first declaration of a queue fails with ``error``."""
+
+    def __init__(self, error=None):
+        self.done, self._error = [], error
+
+    def channel(self):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def exchange_declare(self, name, kind, durable, auto_delete):
+        self.done.append(('exchange', name, kind, durable, auto_delete))
+
+    def queue_declare(self, name, durable, auto_delete, arguments):
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        self.done.append(('queue', name, durable, auto_delete, arguments))
+
+    def queue_bind(self, *words):
+        self.done.append(('bind', *words))
+
+    def queue_delete(self, name):
+        self.done.append(('delete', name))
+
+
+def test_a_queue_is_declared_and_bound(made):
+    connection = Connection()
+    settings.declare(connection, made(amqp_durable_queues=True)[1])
+    assert connection.done == [
+        ('exchange', 'nova', 'topic', True, False),
+        ('queue', 'topic.host', True, False, {}),
+        ('bind', 'topic.host', 'nova', 'topic.host'),
+    ]
+
+
+def test_an_exchange_of_another_durability_stays(made):
+    connection = Connection(PreconditionFailed("inequivalent arg 'durable' for exchange"))
+    settings.declare(connection, made(amqp_durable_queues=True)[0])
+    assert connection.done[1:] == [
+        ('exchange', 'nova', 'topic', False, False),
+        ('queue', 'topic', False, False, {}),
+        ('bind', 'topic', 'nova', 'topic'),
+    ]
+
+
+def test_another_difference_is_an_error(made):
+    with pytest.raises(PreconditionFailed):
+        settings.declare(Connection(PreconditionFailed('x-expires')), made()[0])
+
+
+def test_a_queue_on_a_lost_node_is_made_again(made):
+    connection = Connection(NotFound('node is down'))
+    settings.declare(connection, made()[0])
+    assert [words[0] for words in connection.done] == [
+        'exchange',
+        'delete',
+        'exchange',
+        'queue',
+        'bind',
+    ]
