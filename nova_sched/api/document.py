@@ -95,10 +95,10 @@ def resolved(part):
     )
 
 
-def _operation(path, method, said):
-    parameters = [resolved(parameter) for parameter in said.get('parameters', [])]
-    body = resolved(said.get('requestBody', {}))
-    answers = [resolved(answer).get('content', {}) for answer in said['responses'].values()]
+def _operation(path, method, description):
+    parameters = [resolved(parameter) for parameter in description.get('parameters', [])]
+    body = resolved(description.get('requestBody', {}))
+    answers = [resolved(answer).get('content', {}) for answer in description['responses'].values()]
     return Operation(
         path,
         method,
@@ -109,9 +109,9 @@ def _operation(path, method, said):
         },
         media={kind: content['schema'] for kind, content in body.get('content', {}).items()},
         needs_body=body.get('required', False),
-        is_open=said.get('security') == [],
+        is_open=description.get('security') == [],
         tells_hosts=any(answer.get(JSON, {}).get('schema') in TELLING for answer in answers),
-        tag=said['tags'][0],
+        tag=description['tags'][0],
     )
 
 

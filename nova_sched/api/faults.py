@@ -88,8 +88,8 @@ def of(error, environ):
             if status >= 500:
                 LOG.warning('Answered with status %d: %s', status, error)
             detail = WORDS[code] if isinstance(error, PRIVATE) else str(error)
-            facts_told = {name: getattr(error, name, None) for name in facts}
-            answer = response(status, code, detail, environ, facts_told)
+            shown = {name: getattr(error, name, None) for name in facts}
+            answer = response(status, code, detail, environ, shown)
             if isinstance(error, errors.RateLimited):
                 answer.headers['Retry-After'] = str(error.retry_s)
             return answer

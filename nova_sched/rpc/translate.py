@@ -348,7 +348,7 @@ def selections(placed, as_objects):
         {
             'host': selection.host,
             'nodename': selection.nodename,
-            'limits': _told_limits(selection.limits),
+            'limits': _limits_by_name(selection.limits),
         }
         for selection, *_ in placed
     ]
@@ -360,12 +360,12 @@ NO_LIMITS = primitive('SchedulerLimits', UNLIMITED)
 
 
 def _limits(limits):
-    values = objects.to_primitive(_told_limits(limits))
+    values = objects.to_primitive(_limits_by_name(limits))
     return primitive('SchedulerLimits', {**UNLIMITED, **values})
 
 
-def _told_limits(limits):
-    """The limits that there are, by name."""
+def _limits_by_name(limits):
+    """The limits that are set, by name."""
     return {
         name: _numa_limits(limit) if name == 'numa_topology' else limit
         for name, limit in limits.items()
@@ -490,7 +490,7 @@ def claim_info(claim, node):
     parts = claim.parts or HardwareAllocation()
     resources = json.dumps(dict(claim.resources))
     cells = json.loads(parts.cells.to_json()) if parts.cells else None
-    pools = [objects.PciDevicePool(**dataclasses.asdict(some.pool)) for some in parts.devices]
+    pools = [objects.PciDevicePool(**dataclasses.asdict(device.pool)) for device in parts.devices]
     return objects.ClaimInfo(
         uuid=claim.uuid,
         instance_uuid=claim.consumer_uuid,

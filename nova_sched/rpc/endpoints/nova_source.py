@@ -130,7 +130,7 @@ class NovaSourceEndpoint(SchedulerEndpoint):
             LOG.exception('Request %s failed, and is refused', _id(context) or '-')
             why = f'The scheduler failed: {type(error).__name__}: {error}'
             refusal = errors.NoValidHost(why, for_tenants=FAILED)
-            raise _told(refusal, context) from None
+            raise _for_caller(refusal, context) from None
 
     def _begin(self, context, requests, *arguments):
         networks = self._networks and _networks(requests[0])
@@ -144,7 +144,7 @@ class NovaSourceEndpoint(SchedulerEndpoint):
                 aggregates = future.result()
             except errors.NoValidHost as refusal:
                 LOG.warning('Request %s is refused: %s', _id(context) or '-', refusal.reason)
-                raise _told(refusal, context) from None
+                raise _for_caller(refusal, context) from None
             limited = []
             for request in requests:
                 destination = request.destination or RequestedDestination()
@@ -180,7 +180,7 @@ def _id(context):
     return getattr(context, 'request_id', None)
 
 
-def _told(refusal, context):
+def _for_caller(refusal, context):
     """The refusal of a call that the engine has not decided, for its caller."""
     return callers.for_caller(refusal, _id(context), CONF.explain.tell_callers)
 

@@ -14,17 +14,27 @@ behind."""
 
 import threading
 import types
+from concurrent.futures import Future
 
 import oslo_messaging as messaging
 import pytest
 
 from nova_sched import errors
+from nova_sched.engine.loop import Deferred
 from nova_sched.rpc.endpoints.scheduler import BaseApiEndpoint
-from nova_sched.rpc.messages import Dispatcher, ServerSerializer
+from nova_sched.rpc.messages import (
+    DirectDispatcher,
+    Dispatcher,
+    ServerSerializer,
+    begins,
+    expected,
+    once,
+)
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S
 from nova_sched.tests.options import settings
 from nova_sched.tests.rows import each
+from nova_sched.tracing import KEY, TRACER, Parent
 
 PING = {'method': 'ping', 'namespace': 'baseapi', 'version': '1.0', 'args': {'arg': 'x'}}
 
@@ -42,8 +52,8 @@ def dispatched(message, context=None, timeout=3600):
     )
     try:
         return dispatcher.dispatch(incoming)
-    except messaging.ExpectedException as expected:
-        raise expected.exc_info[1] from None
+    except messaging.ExpectedException as failure:
+        raise failure.exc_info[1] from None
 
 
 @pytest.fixture(autouse=True)
@@ -157,3 +167,116 @@ class TestPing:
     def test_it_is_off_by_default(self):
         with pytest.raises(messaging.UnsupportedVersion):
             dispatched(self.MESSAGE)
+
+
+# Of the direct server.
+
+
+class Endpoint:
+    target = messaging.Target(version='1.0')
+
+    def __init__(self):
+        self.future = Future()
+
+    @expected
+    @begins
+    def later(self, context):
+        return Deferred(self.future, lambda: self.future.result() + '!')
+
+    @expected
+    def now(self, context):
+        return 'now'
+
+    @expected
+    @once
+    def dear(self, context):
+        return 'dear'
+
+
+class Other:
+    target = messaging.Target(namespace='other', version='1.0')
+
+    @expected
+    def later(self, context):
+        return 'other'
+
+
+@pytest.fixture
+def endpoint():
+    return Endpoint()
+
+
+def made(endpoint, kind=DirectDispatcher):
+    return kind([endpoint, Other()], ServerSerializer(), messaging.ExplicitRPCAccessPolicy)
+
+
+def incoming(method, namespace=None):
+    message = {'method': method, 'args': {}, 'namespace': namespace, 'version': '1.0'}
+    return types.SimpleNamespace(message=message, ctxt={}, client_timeout=60)
+
+
+def test_an_answer_at_once(endpoint):
+    assert made(endpoint).dispatch(incoming('now')) == 'now'
+
+
+def test_a_later_answer(endpoint):
+    found = made(endpoint).dispatch(incoming('later'))
+    assert found.waits()
+    endpoint.future.set_result('late')
+    assert (found.waits(), found.result()) == (False, 'late!')
+
+
+def test_a_later_refusal_is_expected(endpoint):
+    found = made(endpoint).dispatch(incoming('later'))
+    endpoint.future.set_exception(errors.NoValidHost('full'))
+    with pytest.raises(messaging.ExpectedException) as failed:
+        found.result()
+    assert failed.value.exc_info[0].__name__ == 'NoValidHost'
+
+
+def test_the_dispatcher_of_oslo_messaging_waits_for_it(endpoint):
+    endpoint.future.set_result('late')
+    message = incoming('later')
+    message.client_timeout = None
+    assert made(endpoint, Dispatcher).dispatch(message) == 'late!'
+
+
+@pytest.mark.parametrize('kind', [Dispatcher, DirectDispatcher])
+def test_a_later_answer_continues_the_trace(kind, monkeypatch):
+    ended = []
+    monkeypatch.setattr(TRACER, 'sink', ended.append)
+    monkeypatch.setattr(TRACER, 'share', 1.0)
+
+    class Planning(Endpoint):
+        @expected
+        @begins
+        def later(self, context):
+            return Deferred(self.future, self.plan)
+
+        def plan(self):
+            with TRACER.traced('plan group'):
+                return 'planned'
+
+    endpoint = Planning()
+    endpoint.future.set_result(None)
+    message = incoming('later')
+    message.ctxt, message.client_timeout = {KEY: Parent(7, 9).text}, None
+    found = made(endpoint, kind).dispatch(message)
+    assert (found if kind is Dispatcher else found.result()) == 'planned'
+    assert [one.parent for one in ended] == [Parent(7, 9)]
+
+
+@pytest.mark.parametrize(
+    'method, namespace, is_quick, is_dear',
+    [
+        ('later', None, True, False),
+        ('now', None, False, False),
+        ('dear', None, False, True),
+        ('later', 'other', False, False),
+        ('missing', None, False, False),
+        (['later'], None, False, False),
+    ],
+)
+def test_marks(endpoint, method, namespace, is_quick, is_dear):
+    dispatcher, message = made(endpoint), {'method': method, 'namespace': namespace}
+    assert (dispatcher.begins(message), dispatcher.is_once(message)) == (is_quick, is_dear)
