@@ -145,8 +145,8 @@ def test_paths_of_the_core(path, is_own):
 
 
 def test_an_application_at_a_path_of_the_core_is_left_out(installed, monkeypatch, caplog):
-    monkeypatch.setattr(api, '_api', lambda *_: None)
     monkeypatch.setattr(app, 'make', lambda _: None)
+    monkeypatch.setattr(api, 'is_alone', lambda _: False)
     installed(odd=offering(applications={'/v1/groups': 1, '/shop': 2}))
-    assert api.everything(None, None).mounts == {'/shop': 2}
+    assert api.everything(configuration(), None).mounts == {'/shop': 2}
     assert 'An extension cannot serve /v1/groups' in caplog.text

@@ -395,7 +395,7 @@ def test_parts_are_read_as_they_were_written(parts):
 
 def test_the_objects_can_read_the_parts():
     plain = json.loads(BOTH.fit(wanted(dedicated(2), requests=[request(1)])).to_json())
-    cells = object_io.read_json(plain['cells'], objects.InstanceNUMATopology).cells
+    cells = object_io.read(json.loads(plain['cells'])).cells
     assert [(one.id, one.cpu_pinning) for one in cells] == [(0, {0: 10, 1: 11})]
     ((request_id, given_pool),) = plain['devices']
     assert request_id == 'r1'

@@ -355,7 +355,7 @@ def test_host_cpus_and_cells():
 
 def test_the_text_of_a_placed_guest_is_the_object():
     """What we write, the versioned object reads; what it holds is what we wrote."""
-    theirs = object_io.read_json(PLACED.to_json(), objects.InstanceNUMATopology)
+    theirs = object_io.read(json.loads(PLACED.to_json()))
     first = theirs.cells[0]
     assert (first.id, first.pagesize, first.cpuset_reserved) == (3, 2048, {9})
     assert first.cpu_pinning == {1: 8, 2: 12}
