@@ -17,9 +17,9 @@ import pytest
 
 from nova_sched.tests.functional.manage import runner
 from nova_sched.tests.functional.test_agent import conf
-from nova_sched.tests.functional.test_queue_worker import cloud, options
+from nova_sched.tests.functional.test_queues import cloud
 
-__all__ = ['cloud', 'conf', 'options']
+__all__ = ['cloud', 'conf']
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def check(cloud, tmp_path, capsys):
 
 
 def test_an_agent(cloud, check):
-    cloud.start_agents('cmp1')
+    cloud.worker('cmp1')
     words = 'that of host cmp1 answers; it has 0 instances'
     assert check('--part', 'agent', '--host', 'cmp1') == (0, words)
 
