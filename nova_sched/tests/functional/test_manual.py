@@ -41,9 +41,9 @@ EXTENSIONS = ROOT / 'nova_sched' / 'extensions'
 DAEMONS = {f'nova-sched-{name}' for name in ('scheduler', 'shadow', 'agent', 'api', 'queues')}
 DAEMON_OPTIONS = {'--config-file', '--config-dir'}
 # Programs that are not ours, and are not checked.
-FOREIGN = {'mysql', 'mariadb', 'mariadb-dump', 'pg_dump', 'pg_restore', 'sqlite3', 'createuser'}
+FOREIGN = {'mysql', 'mariadb', 'mariadb-dump', 'pg_dump', 'pg_restore', 'psql', 'sqlite3'}
 FOREIGN |= {'createdb', 'dropdb', 'openstack', 'rabbitmqctl', 'pip', 'gunicorn', 'source', 'cd'}
-FOREIGN |= {'mkdir', 'ln', 'setpriv'}
+FOREIGN |= {'createuser', 'mkdir', 'ln', 'setpriv'}
 FOREIGN |= {
     'touch',
     'systemd-sysusers',
