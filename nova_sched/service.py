@@ -109,7 +109,7 @@ def rules(conf):
 
 
 def announced(chosen):
-    """Log the names of these rules, and returns them."""
+    """Log the names of these rules, and return them."""
     LOG.info(
         'Deciding by %s; weighing by %s',
         ', '.join(rule.name for rule in chosen.filters),

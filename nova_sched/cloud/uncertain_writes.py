@@ -111,11 +111,11 @@ class UncertainWrites:
         self._wake.set()
 
     def take_back(self, sent):
-        """Take back what a request has written, while its caller waits. Returns whether it is
-        gone: nobody else has changed it, nor has a claim for it. Raises SchedError."""
+        """Take back what a request has written, while its caller waits. Return whether that was
+        done: not if the allocations or the claims are those of another call. Raises SchedError."""
         with self._lock:
             sent = self._before_all(sent)
-        return self._others(sent) == []
+        return self._put_back(sent) == []
 
     def _before_all(self, sent):
         """The request, ``before`` it what the server had before earlier uncertain ones: what
@@ -186,7 +186,7 @@ class UncertainWrites:
             self._queue.leave(entered[0])
 
     def _check(self, write):
-        server, others = write.sent.server, self._others(write.sent)
+        server, others = write.sent.server, self._put_back(write.sent)
         if others is None:
             write.checks -= 1
             write.due_s = self._clock() + self._late_s
@@ -203,9 +203,9 @@ class UncertainWrites:
                 )
             self._end(write)
 
-    def _others(self, sent):
-        """Put back what a server had before a request. Returns the claims for which what the
-        request has written stays; None if Placement does not have that."""
+    def _put_back(self, sent):
+        """Put back what a server had before a request. Return the claims of other calls: if there
+        are any, the allocations stay. None: Placement does not have what the request wrote."""
         server = sent.server
         allocations = self._client.allocations_of(server.uuid)
         if not sent.is_in(allocations):

@@ -117,7 +117,7 @@ class ClaimableMixin:
         return short
 
     def instance_claim(self, request, lifetime_s=None, **marks) -> Claim:
-        """Checks that the node can take the request, allocates it, and returns the claim.
+        """Check that the node can take the request, allocate it, and return the claim.
 
         ``request`` has ``instance_uuid``, ``project_id``, ``user_id``, ``resources``, ``groups``,
         ``pieces``, ``group_uuid`` and ``image_properties``; ``marks`` are more fields of the
@@ -178,7 +178,7 @@ class ClaimableMixin:
     def consume(
         self, request, resources, parts=None, lifetime_s=None, created_s=None, **marks
     ) -> Claim:
-        """Allocates a request that is known to fit, and returns the claim."""
+        """Allocate a request that is known to fit, and return the claim."""
         for name, amount in resources.items():
             self.take(name, amount)
         if parts:
