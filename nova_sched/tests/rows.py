@@ -13,7 +13,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
@@ -64,3 +64,20 @@ def each(
         return run
 
     return decorate
+
+
+def each_named(names: str, rows: Mapping[str, object]) -> Callable[[Callable], Callable]:
+    """Decorator: as ``each``, for a mapping from the names of rows to the rows."""
+    return each(names, _params(names, rows))
+
+
+def each_afresh(names: str, rows: Mapping[str, object]) -> pytest.MarkDecorator:
+    """Decorator: as ``each_named``, but each row is a test of its own, with its own fixtures."""
+    return pytest.mark.parametrize(names, _params(names, rows))
+
+
+def _params(names: str, rows: Mapping[str, object]) -> list:
+    return [
+        pytest.param(*(row if ',' in names else [row]), id=name)  # type: ignore[misc]
+        for name, row in rows.items()
+    ]

@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_afresh, each_named
 
 
 @pytest.fixture
@@ -51,6 +51,23 @@ class TestFailures:
 
     def test_names_may_be_a_list(self):
         assert self.failures([1, 2], ids=['a', 'b']) == [('AssertionError', 'Row b: (2,)')]
+
+
+def test_a_mapping_names_its_rows():
+    @each_named('number', {'low': 1, 'high': 2})
+    def test(number):
+        assert number < 2
+
+    with pytest.raises(BaseExceptionGroup) as found:
+        test()
+    assert [one.__notes__ for one in found.value.exceptions] == [['Row high: (2,)']]
+
+
+@each_afresh('number, text', {'one': (1, '1'), 'two': (2, '2')})
+def test_a_row_may_have_fixtures_of_its_own(request, tmp_path, number, text):
+    assert (number, text) == (int(text), {1: '1', 2: '2'}[number])
+    assert request.node.name.endswith({1: '[one]', 2: '[two]'}[number])
+    (tmp_path / 'only').mkdir()
 
 
 def test_a_name_that_the_test_does_not_have_is_refused():

@@ -22,7 +22,7 @@ from nova_sched.conf import base, filter_scheduler
 from nova_sched.extensions.agent import AgentSettings
 from nova_sched.extensions.agent import conf as agent
 from nova_sched.extensions.agent import daemon as agent_service
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_afresh, each_named
 
 
 @pytest.fixture
@@ -66,64 +66,53 @@ def said(made):
     return {name: value for name, value in dataclasses.asdict(made).items() if value or value == 0}
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'line, name, value',
-    [
-        pytest.param('nodename = node7', 'node', 'node7', id='nodename'),
-        pytest.param('host_ip = 192.0.2.9', 'host_ip', '192.0.2.9', id='host_ip'),
-        pytest.param('cpu_allocation_ratio = 0', 'cpu_allocation_ratio', 0.0, id='ratio'),
-        pytest.param('reserved_host_memory_mb = 0', 'reserved_host_memory_mb', 0, id='reserved'),
-        pytest.param('cpu_shared_set = 0-3,^2', 'cpu_shared_set', '0-3,^2', id='cpu_shared_set'),
-        pytest.param(
-            'cpu_dedicated_set = 4-7', 'cpu_dedicated_set', '4-7', id='cpu_dedicated_set'
-        ),
-        pytest.param(
-            'reserved_huge_pages = node:0,size:2048,count:64\nreserved_huge_pages = '
-            'node:1,size:1GB,count:2',
+    {
+        'nodename': ('nodename = node7', 'node', 'node7'),
+        'host_ip': ('host_ip = 192.0.2.9', 'host_ip', '192.0.2.9'),
+        'ratio': ('cpu_allocation_ratio = 0', 'cpu_allocation_ratio', 0.0),
+        'reserved': ('reserved_host_memory_mb = 0', 'reserved_host_memory_mb', 0),
+        'cpu_shared_set': ('cpu_shared_set = 0-3,^2', 'cpu_shared_set', '0-3,^2'),
+        'cpu_dedicated_set': ('cpu_dedicated_set = 4-7', 'cpu_dedicated_set', '4-7'),
+        'reserved_huge_pages': (
+            (
+                'reserved_huge_pages = node:0,size:2048,count:64\nreserved_huge_pages = '
+                'node:1,size:1GB,count:2'
+            ),
             'reserved_huge_pages',
             [
                 {'node': '0', 'size': '2048', 'count': '64'},
                 {'node': '1', 'size': '1GB', 'count': '2'},
             ],
-            id='reserved_huge_pages',
         ),
-        pytest.param(
+        'device_spec': (
             'device_spec = {"vendor_id": "10de"}\ndevice_spec = [{"product_id": "154c"}, {}]',
             'device_spec',
             ['{"vendor_id": "10de"}', '[{"product_id": "154c"}, {}]'],
-            id='device_spec',
         ),
-        pytest.param(
+        'physnet_cells': (
             'physnet_cells = physnet0:[0],physnet1:[0,1]',
             'physnet_cells',
             {'physnet0': [0], 'physnet1': [0, 1]},
-            id='physnet_cells',
         ),
-        pytest.param('tunnel_cells = 0, 1', 'tunnel_cells', [0, 1], id='tunnel_cells'),
-        pytest.param(
-            'facts = rack:r12,room:north', 'facts', {'rack': 'r12', 'room': 'north'}, id='facts'
-        ),
-        pytest.param(
+        'tunnel_cells': ('tunnel_cells = 0, 1', 'tunnel_cells', [0, 1]),
+        'facts': ('facts = rack:r12,room:north', 'facts', {'rack': 'r12', 'room': 'north'}),
+        'resources': (
             'resources = CUSTOM_GOLD:3, CUSTOM_FPGA:1',
             'resources',
             {'CUSTOM_GOLD': 3, 'CUSTOM_FPGA': 1},
-            id='resources',
         ),
-        pytest.param(
-            'traits = CUSTOM_A, CUSTOM_B', 'traits', ['CUSTOM_A', 'CUSTOM_B'], id='traits'
-        ),
-        pytest.param('hypervisor_type = lxc', 'hypervisor_type', 'lxc', id='hypervisor_type'),
-        pytest.param(
-            'hypervisor_version = 8002001', 'hypervisor_version', 8002001, id='hypervisor_version'
-        ),
-        pytest.param('metrics = true', 'metrics', True, id='metrics'),
-        pytest.param(
+        'traits': ('traits = CUSTOM_A, CUSTOM_B', 'traits', ['CUSTOM_A', 'CUSTOM_B']),
+        'hypervisor_type': ('hypervisor_type = lxc', 'hypervisor_type', 'lxc'),
+        'hypervisor_version': ('hypervisor_version = 8002001', 'hypervisor_version', 8002001),
+        'metrics': ('metrics = true', 'metrics', True),
+        'packing': (
             '[compute]\npacking_host_numa_cells_allocation_strategy = true',
             'packing',
             True,
-            id='packing',
         ),
-    ],
+    },
 )
 def test_an_option_becomes_a_setting(settings, line, name, value):
     assert getattr(settings(line), name) == value
@@ -138,20 +127,17 @@ def test_every_setting_has_an_option():
     }
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'line, where, why',
-    [
-        pytest.param(
+    {
+        'no place': (
             'instances_path = /no/such/directory',
             '[agent] instances_path',
             '/no/such/directory',
-            id='no place',
         ),
-        pytest.param(
-            'state_path = /dev/null/state', '[agent] state_path', '/dev/null/state', id='no state'
-        ),
-        pytest.param('resources = VCPU:3', '[agent] resources', 'VCPU', id='a measured resource'),
-    ],
+        'no state': ('state_path = /dev/null/state', '[agent] state_path', '/dev/null/state'),
+        'a measured resource': ('resources = VCPU:3', '[agent] resources', 'VCPU'),
+    },
 )
 def test_what_cannot_be_is_told(settings, line, where, why):
     with pytest.raises(errors.BadConfig) as error:
@@ -160,28 +146,28 @@ def test_what_cannot_be_is_told(settings, line, where, why):
     assert why in error.value.why
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'line',
-    [
-        pytest.param('report_interval = 0', id='report_interval'),
-        pytest.param('host_ip = nowhere', id='host_ip'),
-        pytest.param('physnet_cells = physnet0:0', id='physnet_cells'),
-        pytest.param('resources = CUSTOM_GOLD:0', id='resources'),
-        pytest.param('tunnel_cells = -1', id='tunnel_cells'),
-    ],
+    {
+        'report_interval': 'report_interval = 0',
+        'host_ip': 'host_ip = nowhere',
+        'physnet_cells': 'physnet_cells = physnet0:0',
+        'resources': 'resources = CUSTOM_GOLD:0',
+        'tunnel_cells': 'tunnel_cells = -1',
+    },
 )
 def test_a_value_of_the_wrong_kind_is_told(settings, line):
     with pytest.raises((cfg.Error, ValueError), match=line.split()[0]):
         settings(line)
 
 
-@each(
+@each_named(
     'root, there, path',
-    [
-        pytest.param(True, False, '/var/lib/nova-sched', id='root'),
-        pytest.param(False, True, '/var/lib/nova-sched', id='an installed service'),
-        pytest.param(False, False, '/somewhere/nova-sched', id='anybody on a laptop'),
-    ],
+    {
+        'root': (True, False, '/var/lib/nova-sched'),
+        'an installed service': (False, True, '/var/lib/nova-sched'),
+        'anybody on a laptop': (False, False, '/somewhere/nova-sched'),
+    },
 )
 def test_where_state_is_kept_by_default(root, there, path):
     assert agent.state_path(root, there, Path('/somewhere')) == path

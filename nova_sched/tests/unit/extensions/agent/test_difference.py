@@ -13,11 +13,9 @@
 
 import logging
 
-import pytest
-
 from nova_sched.extensions.agent import difference
 from nova_sched.extensions.agent.difference import MAX_LOGGED, Counted, DifferenceLog
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_named
 
 SMALL, LARGE = {'VCPU': 2, 'MEMORY_MB': 512}, {'VCPU': 4, 'MEMORY_MB': 512}
 
@@ -93,12 +91,12 @@ def test_the_counts_of_the_node():
     )
 
 
-@each(
+@each_named(
     'answer, counted',
-    [
-        pytest.param(None, None, id='no answer'),
-        pytest.param({'node': 'n', 'claims': {'a': 'confirmed'}}, None, id='an answer without it'),
-        pytest.param(
+    {
+        'no answer': (None, None),
+        'an answer without it': ({'node': 'n', 'claims': {'a': 'confirmed'}}, None),
+        'claims by size': (
             {
                 'claims': {'a': 'confirmed', 'b': 'pending', 'c': 'confirmed'},
                 'counted': {
@@ -111,32 +109,29 @@ def test_the_counts_of_the_node():
                 },
             },
             Counted({'VCPU': 8}, {'VCPU': 9}, {'a': SMALL, 'b': SMALL, 'c': LARGE}, ['a', 'c']),
-            id='claims by size',
         ),
-    ],
+    },
 )
 def test_the_counts_of_the_scheduler(answer, counted):
     assert difference.there(answer) == counted
 
 
-@each(
+@each_named(
     'theirs, text',
-    [
-        pytest.param(
-            None, 'The scheduler has not reported its count of this node yet', id='not told'
-        ),
-        pytest.param(
+    {
+        'not told': (None, 'The scheduler has not reported its count of this node yet'),
+        'the same of what is asked': (
             side(used={'VCPU': 7, 'MEMORY_MB': 1}),
             'By its last answer the scheduler counts the same usage',
-            id='the same of what is asked',
         ),
-        pytest.param(
+        'both numbers, and the claim': (
             side({'x': {'VCPU': 2}}, capacity={'VCPU': 16}, used={'VCPU': 5}),
-            'By its last answer the scheduler counts different usage: VCPU: 7 of 8 here, 5 of 16 '
-            'there, with VCPU=2 claimed for this instance',
-            id='both numbers, and the claim',
+            (
+                'By its last answer the scheduler counts different usage: VCPU: 7 of 8 here, '
+                '5 of 16 there, with VCPU=2 claimed for this instance'
+            ),
         ),
-    ],
+    },
 )
 def test_the_text_after_a_refusal(theirs, text):
     ours = side(used={'VCPU': 7, 'MEMORY_MB': 512})
@@ -182,14 +177,14 @@ def test_what_is_told(caplog):
     }
 
 
-@each(
+@each_named(
     'heard, soon',
-    [
-        pytest.param([(0, NONE)], False, id='nothing'),
-        pytest.param([(0, A)], True, id='a young one'),
-        pytest.param([(0, A), (2, A)], False, id='a told one'),
-        pytest.param([(0, A), (2, A | B)], True, id='a told one and a young one'),
-    ],
+    {
+        'nothing': ([(0, NONE)], False),
+        'a young one': ([(0, A)], True),
+        'a told one': ([(0, A), (2, A)], False),
+        'a told one and a young one': ([(0, A), (2, A | B)], True),
+    },
 )
 def test_when_to_read_again(heard, soon):
     made = DifferenceLog(settle_s=2)

@@ -22,6 +22,7 @@ from nova_sched.extensions.queues.catalogue import Catalogue
 from nova_sched.extensions.queues.node.subscriptions import NONE
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.agent.builders import agent_of
 from nova_sched.tests.unit.extensions.agent.fake_machine import two_cells
 
@@ -99,15 +100,13 @@ def test_the_same_catalogue_is_the_same_view(conf):
     assert menu() is menu()
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'change, same_names',
-    [
-        pytest.param(lambda queues: queues.flavors.update(huge=64), False, id='a flavor'),
-        pytest.param(
-            lambda queues: queues.aggregates.append(zone('north', 'cmp1')), True, id='an aggregate'
-        ),
-        pytest.param(lambda queues: queues.more.update(disabled=True), True, id='the service'),
-    ],
+    {
+        'a flavor': (lambda queues: queues.flavors.update(huge=64), False),
+        'an aggregate': (lambda queues: queues.aggregates.append(zone('north', 'cmp1')), True),
+        'the service': (lambda queues: queues.more.update(disabled=True), True),
+    },
 )
 def test_another_catalogue_is_another_view(conf, change, same_names):
     queues = Queues(**SIZES)
@@ -146,20 +145,16 @@ def test_a_catalogue_that_cannot_be_read_changes_nothing(conf):
 EXEC = {'queues.driver': 'exec', 'queues.exec_command': 'true'}
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'options, where',
-    [
-        pytest.param({'queues.driver': 'libvirt'}, 'driver', id='unknown driver'),
-        pytest.param({'queues.driver': 'exec'}, 'exec_command', id='no command'),
-        pytest.param(EXEC | {'queues.exec_user': 'nobody-here'}, 'exec_user', id='no such user'),
-        pytest.param(
-            EXEC | {'queues.exec_environment': ['A B']}, 'exec_environment', id='no variable'
-        ),
-        pytest.param(
-            {'filter_scheduler.enabled_filters': ['NoFilter']}, 'enabled_filters', id='a rule'
-        ),
-        pytest.param({'queues.transport_url': 'rabbit://a:b:c'}, 'transport_url', id='broker'),
-    ],
+    {
+        'unknown driver': ({'queues.driver': 'libvirt'}, 'driver'),
+        'no command': ({'queues.driver': 'exec'}, 'exec_command'),
+        'no such user': (EXEC | {'queues.exec_user': 'nobody-here'}, 'exec_user'),
+        'no variable': (EXEC | {'queues.exec_environment': ['A B']}, 'exec_environment'),
+        'a rule': ({'filter_scheduler.enabled_filters': ['NoFilter']}, 'enabled_filters'),
+        'broker': ({'queues.transport_url': 'rabbit://a:b:c'}, 'transport_url'),
+    },
 )
 def test_a_bad_configuration_is_told_at_the_start(conf, options, where):
     wanted = {'queues.transport_url': 'fake://'} | options

@@ -20,12 +20,11 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.extensions.agent import machine, numa, usage
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_afresh, each_named
 from nova_sched.tests.unit.extensions.agent.builders import (
     CELLS,
     CORES,
     CPUS,
-    GPU,
     NODE,
     facts,
     guest,
@@ -33,11 +32,7 @@ from nova_sched.tests.unit.extensions.agent.builders import (
     processor,
     settings,
 )
-from nova_sched.tests.unit.extensions.agent.fake_machine import (
-    FakeMachine,
-    network_card,
-    two_cells,
-)
+from nova_sched.tests.unit.extensions.agent.fake_machine import FakeMachine
 
 
 def test_an_empty_node():
@@ -84,12 +79,12 @@ def test_usage_above_what_there_is_is_shown():
     assert (made.free_ram_mb, made.free_disk_gb) == (-2560, -100)
 
 
-@each(
+@each_named(
     'dedicated_set, vcpus_used',
-    [
-        pytest.param('4-7', 1, id='pinned CPUs are no shared ones'),
-        pytest.param(None, 4, id='on a node that sets none apart they are'),
-    ],
+    {
+        'pinned CPUs are no shared ones': ('4-7', 1),
+        'on a node that sets none apart they are': (None, 4),
+    },
 )
 def test_pinned_instances(dedicated_set, vcpus_used):
     use = usage.CellUse(vcpus=1, memory_mb=1024, pinned=frozenset({4, 5}))
@@ -123,18 +118,17 @@ def test_cpu_info():
     )
 
 
-@each(
+@each_named(
     'arch, kvm, specs',
-    [
-        pytest.param(
+    {
+        'runs its elders too': (
             'x86_64',
             True,
             ['x86_64 qemu', 'x86_64 kvm', 'i686 qemu', 'i686 kvm'],
-            id='runs its elders too',
         ),
-        pytest.param('x86_64', False, ['x86_64 qemu', 'i686 qemu'], id='emulated'),
-        pytest.param('aarch64', True, ['aarch64 qemu', 'aarch64 kvm'], id='ARM'),
-    ],
+        'emulated': ('x86_64', False, ['x86_64 qemu', 'i686 qemu']),
+        'ARM': ('aarch64', True, ['aarch64 qemu', 'aarch64 kvm']),
+    },
 )
 def test_supported_hv_specs(arch, kvm, specs):
     made = node(facts(kvm=kvm, processor=processor(arch=arch))).supported_hv_specs
@@ -142,22 +136,14 @@ def test_supported_hv_specs(arch, kvm, specs):
     assert {spec.vm_mode for spec in made} == {'hvm'}
 
 
-def test_exposed_devices_make_pools():
-    spec = [{'vendor_id': '10de'}]
-    (pool,) = node(device_spec=spec).pci_device_pools.objects
-    assert (pool.product_id, pool.numa_node, pool.count) == ('20b0', 1, 1)
-    holder = guest(devices=frozenset({GPU.address}))
-    assert node(guests=[holder], device_spec=spec).pci_device_pools.objects == []
-
-
-@each(
+@each_named(
     'options, vcpus',
-    [
-        pytest.param({}, 8, id='all'),
-        pytest.param({'cpu_dedicated_set': '2-7,^4'}, 3, id='the rest of the dedicated'),
-        pytest.param({'cpu_shared_set': '0-3'}, 4, id='shared set'),
-        pytest.param({'cpu_shared_set': '0-3', 'cpu_dedicated_set': '6'}, 4, id='both'),
-    ],
+    {
+        'all': ({}, 8),
+        'the rest of the dedicated': ({'cpu_dedicated_set': '2-7,^4'}, 3),
+        'shared set': ({'cpu_shared_set': '0-3'}, 4),
+        'both': ({'cpu_shared_set': '0-3', 'cpu_dedicated_set': '6'}, 4),
+    },
 )
 def test_shared_cpus(options, vcpus):
     assert node(**options).vcpus == vcpus
@@ -172,25 +158,18 @@ def test_offline_cpus_of_a_set_are_left_out():
     assert node(found).vcpus == 3
 
 
-@each(
+@each_named(
     'option, value, why',
-    [
-        pytest.param('cpu_dedicated_set', '6-9', '[8, 9]', id='CPUs that are not there'),
-        pytest.param('cpu_shared_set', '0-8', '[8]', id='shared CPUs that are not there'),
-        pytest.param('cpu_dedicated_set', 'all', "'all'", id='no set at all'),
-        pytest.param(
-            'reserved_host_cpus', 9, '9 is more than the 8', id='more CPUs than there are'
-        ),
-        pytest.param('reserved_host_memory_mb', 6145, '6145', id='more memory than there is'),
-        pytest.param(
-            'reserved_host_disk_mb',
-            102401,
-            '101 is more than the 100',
-            id='more disk than there is',
-        ),
-        pytest.param('device_spec', ['{'], '{', id='broken device spec'),
-        pytest.param('reserved_huge_pages', [{}], '{}', id='broken huge pages'),
-    ],
+    {
+        'CPUs that are not there': ('cpu_dedicated_set', '6-9', '[8, 9]'),
+        'shared CPUs that are not there': ('cpu_shared_set', '0-8', '[8]'),
+        'no set at all': ('cpu_dedicated_set', 'all', "'all'"),
+        'more CPUs than there are': ('reserved_host_cpus', 9, '9 is more than the 8'),
+        'more memory than there is': ('reserved_host_memory_mb', 6145, '6145'),
+        'more disk than there is': ('reserved_host_disk_mb', 102401, '101 is more than the 100'),
+        'broken device spec': ('device_spec', ['{'], '{'),
+        'broken huge pages': ('reserved_huge_pages', [{}], '{}'),
+    },
 )
 def test_bad_settings_are_named(option, value, why):
     with pytest.raises(errors.BadMachineFacts) as error:
@@ -226,34 +205,6 @@ def test_facts_stand_among_the_stats_and_hide_none_of_them():
 def test_the_node_may_have_a_name_of_its_own():
     made = node(node='cmp1.example.org')
     assert (made.host, made.hypervisor_hostname) == ('cmp1', 'cmp1.example.org')
-
-
-def test_a_fake_machine_from_its_files(tmp_path):
-    fake = network_card(two_cells(tmp_path))
-    made = machine.compute_node(
-        settings(
-            uuid_file=tmp_path / 'state/compute_id',
-            instances_path=tmp_path,
-            host_ip='192.0.2.7',
-            device_spec=[{'product_id': '154c', 'physical_network': 'physnet0'}],
-            sys_root=fake.sys,
-            proc_root=fake.proc,
-            kvm_device=tmp_path / 'no-kvm',
-        )
-    )
-    assert made.vcpus == 8
-    assert [
-        cell['nova_object.data']['id']
-        for cell in json.loads(made.numa_topology)['nova_object.data']['cells']
-    ] == [
-        0,
-        1,
-    ]
-    assert [
-        (pool.count, pool.tags['physical_network']) for pool in made.pci_device_pools.objects
-    ] == [(2, 'physnet0')]
-    assert {spec.hv_type for spec in made.supported_hv_specs} == {'qemu'}
-    assert json.loads(made.cpu_info)['vendor'] == 'Intel'
 
 
 def this_machine(tmp_path, **options):
@@ -330,11 +281,6 @@ def test_changed():
     assert found == {name: is_new for name, (*_, is_new) in CHANGES.items()}
 
 
-def test_a_task_that_ends_is_a_change():
-    busy, idle = (node(guests=[guest(task_state=state)]) for state in ('spawning', None))
-    assert machine.changed(busy, idle) is True
-
-
 def test_the_first_report_is_news():
     assert machine.changed(None, node()) is True
 
@@ -360,10 +306,6 @@ def test_made_once_and_kept(tmp_path):
     assert [entry.name for entry in path.parent.iterdir()] == ['compute_id']
 
 
-def test_each_node_gets_its_own(tmp_path):
-    assert machine.node_uuid(tmp_path / 'one') != machine.node_uuid(tmp_path / 'two')
-
-
 def test_another_process_that_was_first_wins(tmp_path):
     path = tmp_path / 'compute_id'
 
@@ -381,14 +323,14 @@ def test_other_spellings_are_read(tmp_path):
     assert machine.node_uuid(path) == FIRST
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'content',
-    [
-        pytest.param(b'', id='empty'),
-        pytest.param(b'not-a-uuid', id='words'),
-        pytest.param(b'\x00\xff\x13', id='bytes'),
-        pytest.param(FIRST[:-1].encode(), id='cut short'),
-    ],
+    {
+        'empty': b'',
+        'words': b'not-a-uuid',
+        'bytes': b'\x00\xff\x13',
+        'cut short': FIRST[:-1].encode(),
+    },
 )
 def test_a_corrupted_file_is_told_and_left_as_it_is(tmp_path, content):
     path = tmp_path / 'compute_id'
@@ -400,13 +342,7 @@ def test_a_corrupted_file_is_told_and_left_as_it_is(tmp_path, content):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    'name',
-    [
-        pytest.param('.', id='a directory'),
-        pytest.param('file/compute_id', id='below a file'),
-    ],
-)
+@each_afresh('name', {'a directory': '.', 'below a file': 'file/compute_id'})
 def test_a_file_that_cannot_be_is_told(tmp_path, name):
     (tmp_path / 'file').touch()
     with pytest.raises(errors.BadMachineFacts) as error:
@@ -424,24 +360,16 @@ def provider(found=None, **options):
 
 
 def test_totals_are_those_of_the_node():
-    node, root = provider(reserved_host_cpus=1, reserved_host_disk_mb=1500)
+    node, root = provider(
+        reserved_host_cpus=1, reserved_host_disk_mb=1500, resources={'CUSTOM_GOLD': 3}
+    )
     fixed = {'min_unit': 1, 'step_size': 1}
+    plain = {**fixed, 'reserved': 0, 'allocation_ratio': 1.0}
     assert root['inventories'] == {
-        'VCPU': {'total': 8, 'reserved': 1, 'max_unit': 8, 'allocation_ratio': 4.0, **fixed},
-        'MEMORY_MB': {
-            'total': 6144,
-            'reserved': 512,
-            'max_unit': 6144,
-            'allocation_ratio': 1.0,
-            **fixed,
-        },
-        'DISK_GB': {
-            'total': 100,
-            'reserved': 2,
-            'max_unit': 100,
-            'allocation_ratio': 1.0,
-            **fixed,
-        },
+        'VCPU': {**fixed, 'total': 8, 'reserved': 1, 'max_unit': 8, 'allocation_ratio': 4.0},
+        'MEMORY_MB': {**plain, 'total': 6144, 'reserved': 512, 'max_unit': 6144},
+        'DISK_GB': {**plain, 'total': 100, 'reserved': 2, 'max_unit': 100},
+        'CUSTOM_GOLD': {**plain, 'total': 3, 'max_unit': 3},
     }
     assert (root['name'], root['parent_provider_uuid']) == ('cmp1', None)
     assert root['inventories']['VCPU']['reserved'] == node.vcpus_used
@@ -449,28 +377,14 @@ def test_totals_are_those_of_the_node():
     assert root['inventories']['DISK_GB']['reserved'] == node.local_gb_used
 
 
-def test_resources_that_only_the_operator_knows():
-    _, root = provider(resources={'CUSTOM_GOLD': 3})
-    assert root['inventories']['CUSTOM_GOLD'] == {
-        'total': 3,
-        'reserved': 0,
-        'min_unit': 1,
-        'max_unit': 3,
-        'step_size': 1,
-        'allocation_ratio': 1.0,
-    }
-
-
-@each(
+@each_named(
     'options, vcpu, pcpu',
-    [
-        pytest.param({}, 8, None, id='nothing set apart'),
-        pytest.param({'cpu_dedicated_set': '2-7'}, 2, 6, id='the rest is shared'),
-        pytest.param({'cpu_dedicated_set': '0-7'}, None, 8, id='all dedicated'),
-        pytest.param(
-            {'cpu_dedicated_set': '4-7', 'cpu_shared_set': '2,3'}, 2, 4, id="two are the host's"
-        ),
-    ],
+    {
+        'nothing set apart': ({}, 8, None),
+        'the rest is shared': ({'cpu_dedicated_set': '2-7'}, 2, 6),
+        'all dedicated': ({'cpu_dedicated_set': '0-7'}, None, 8),
+        "two are the host's": ({'cpu_dedicated_set': '4-7', 'cpu_shared_set': '2,3'}, 2, 4),
+    },
 )
 def test_dedicated_cpus(options, vcpu, pcpu):
     _, root = provider(**options)
@@ -489,19 +403,16 @@ def test_a_node_without_disk_offers_none():
     assert 'DISK_GB' not in root['inventories']
 
 
-@each(
+@each_named(
     'cpu, traits',
-    [
-        pytest.param(
+    {
+        'Intel': (
             processor(features=('aes', 'avx2', 'fpu', 'pni', 'sse4.1', 'vmx')),
             ['AESNI', 'AVX2', 'INTEL_VMX', 'SSE3', 'SSE41', 'VMX'],
-            id='Intel',
         ),
-        pytest.param(processor(features=('svm', 'sse4a')), ['AMD_SVM', 'SSE4A', 'SVM'], id='AMD'),
-        pytest.param(
-            processor(arch='aarch64', features=('aes',)), [], id='another architecture, same word'
-        ),
-    ],
+        'AMD': (processor(features=('svm', 'sse4a')), ['AMD_SVM', 'SSE4A', 'SVM']),
+        'another architecture, same word': (processor(arch='aarch64', features=('aes',)), []),
+    },
 )
 def test_cpu_traits(cpu, traits):
     _, root = provider(facts(processor=cpu))

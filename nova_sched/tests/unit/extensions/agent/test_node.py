@@ -19,7 +19,7 @@ from nova_sched.extensions.agent.instances import LocalInstance
 from nova_sched.extensions.agent.service import ClaimableNode
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.tests.builders import request, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_named
 from nova_sched.tests.unit.extensions.agent.builders import NODE
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -46,78 +46,56 @@ def node(holding=(), **inventories):
     return ClaimableNode(NODE, {name: TEN | words for name, words in classes.items()}, held)
 
 
-@each(
+@each_named(
     'made, words, short',
-    [
-        pytest.param(node(), {'vcpus': 10}, None, id='all of it'),
-        pytest.param(
-            node(),
-            {'vcpus': 11},
-            'VCPU: 11 asked, the node has 10 in all',
-            id='more than there is',
-        ),
-        pytest.param(
+    {
+        'all of it': (node(), {'vcpus': 10}, None),
+        'more than there is': (node(), {'vcpus': 11}, 'VCPU: 11 asked, the node has 10 in all'),
+        'whatever the ratio': (
             node(VCPU={'allocation_ratio': 4.0}),
             {'vcpus': 11},
             'has 10 in all',
-            id='whatever the ratio',
         ),
-        pytest.param(node(VCPU={'reserved': 3}), {'vcpus': 7}, None, id='beside what is reserved'),
-        pytest.param(
-            node(VCPU={'reserved': 3}),
-            {'vcpus': 8},
-            '8 asked, 7 available',
-            id='of what is reserved',
-        ),
-        pytest.param(
+        'beside what is reserved': (node(VCPU={'reserved': 3}), {'vcpus': 7}, None),
+        'of what is reserved': (node(VCPU={'reserved': 3}), {'vcpus': 8}, '8 asked, 7 available'),
+        'the ratio is of what is not reserved': (
             node([{'VCPU': 30}], VCPU={'reserved': 2, 'allocation_ratio': 4.0}),
             {'vcpus': 3},
             '3 asked, 2 available',
-            id='the ratio is of what is not reserved',
         ),
-        pytest.param(
+        'beside instances': (
             node([{'VCPU': 4}, {'VCPU': 4}]),
             {'vcpus': 3},
             '3 asked, 2 available',
-            id='beside instances',
         ),
-        pytest.param(
-            node([{'VCPU': 12}]), {'vcpus': 1}, '1 asked, 0 available', id='an overfull node'
-        ),
-        pytest.param(
-            node(PCPU={'total': 2}), {'vcpus': 2, 'extra_specs': PINNED}, None, id='dedicated'
-        ),
-        pytest.param(
+        'an overfull node': (node([{'VCPU': 12}]), {'vcpus': 1}, '1 asked, 0 available'),
+        'dedicated': (node(PCPU={'total': 2}), {'vcpus': 2, 'extra_specs': PINNED}, None),
+        'dedicated, but taken': (
             node([{'PCPU': 1}], PCPU={'total': 2}),
             {'vcpus': 2, 'extra_specs': PINNED},
             'PCPU: 2 asked, 1 available',
-            id='dedicated, but taken',
         ),
-        pytest.param(
+        'no dedicated CPU at all, nor a shared one': (
             node(VCPU={'total': 0}),
             {'extra_specs': PINNED},
             'VCPU: 1 asked, the node has 0',
-            id='no dedicated CPU at all, nor a shared one',
         ),
-        pytest.param(
+        'custom class': (
             node([{'CUSTOM_GOLD': 9}], CUSTOM_GOLD={}),
             {'extra_specs': {'resources:CUSTOM_GOLD': '1'}},
             None,
-            id='custom class',
         ),
-        pytest.param(
+        'custom class, used up': (
             node([{'CUSTOM_GOLD': 10}], CUSTOM_GOLD={}),
             {'extra_specs': {'resources:CUSTOM_GOLD': '1'}},
             'CUSTOM_GOLD: 1 asked, 0 available',
-            id='custom class, used up',
         ),
-        pytest.param(
+        'every shortage is told': (
             node(),
             {'vcpus': 11, 'memory_mb': 10241},
             'MEMORY_MB: 10241 asked',
-            id='every shortage is told',
         ),
-    ],
+    },
 )
 def test_the_double_check(made, words, short):
     if short is None:
@@ -147,22 +125,16 @@ def group(amount=2, suffix='1', required=()):
     return ResourceGroup(suffix, (('CUSTOM_GOLD', amount),), frozenset(required))
 
 
-@each(
+@each_named(
     'held, words, taken',
-    [
-        pytest.param([], {'groups': (group(),)}, 2, id='one'),
-        pytest.param(
-            [], {'groups': (group(2), group(1, '2')), 'group_policy': 'none'}, 3, id='both from it'
-        ),
-        pytest.param(
-            [], {'groups': (group(2), group(2, '2')), 'group_policy': 'none'}, None, id='too much'
-        ),
-        pytest.param([{'CUSTOM_GOLD': 2}], {'groups': (group(),)}, None, id='taken'),
-        pytest.param([], {'groups': (group(required=['CUSTOM_X']),)}, 2, id='a trait'),
-        pytest.param(
-            [], {'groups': (group(required=['CUSTOM_Y']),)}, None, id='a trait that it has not'
-        ),
-    ],
+    {
+        'one': ([], {'groups': (group(),)}, 2),
+        'both from it': ([], {'groups': (group(2), group(1, '2')), 'group_policy': 'none'}, 3),
+        'too much': ([], {'groups': (group(2), group(2, '2')), 'group_policy': 'none'}, None),
+        'taken': ([{'CUSTOM_GOLD': 2}], {'groups': (group(),)}, None),
+        'a trait': ([], {'groups': (group(required=['CUSTOM_X']),)}, 2),
+        'a trait that it has not': ([], {'groups': (group(required=['CUSTOM_Y']),)}, None),
+    },
 )
 def test_groups(held, words, taken):
     instances = [LocalInstance(uuid=uuid_of('held'), resources=one) for one in held]
@@ -189,34 +161,20 @@ def asks(pieces, **words):
     return request(pieces=pieces, **words)
 
 
-@each(
+@each_named(
     'has, pieces, short',
-    [
-        pytest.param(
-            HAS, wanted(dedicated(6, **LARGE), requests=[device(1)]), None, id='all of it'
-        ),
-        pytest.param(
-            HAS,
-            wanted(dedicated(7)),
-            'needs 7 dedicated CPUs, the best host cell has 6',
-            id='CPUs',
-        ),
-        pytest.param(
+    {
+        'all of it': (HAS, wanted(dedicated(6, **LARGE), requests=[device(1)]), None),
+        'CPUs': (HAS, wanted(dedicated(7)), 'needs 7 dedicated CPUs, the best host cell has 6'),
+        'pages': (
             HAS,
             wanted(shared(1, memory_mb=10, pagesize_kb=2048)),
             'needs 10 MiB in free pages of 2048 KiB, the best host cell has 8',
-            id='pages',
         ),
-        pytest.param(
-            HAS, wanted(requests=[device(2)]), 'nic: 2 devices asked, 1 free', id='devices'
-        ),
-        pytest.param(
-            machine(pools=[pool()]), wanted(shared()), 'reports no NUMA cells', id='no cells'
-        ),
-        pytest.param(
-            None, wanted(shared()), 'reports neither NUMA cells nor PCI devices', id='nothing'
-        ),
-    ],
+        'devices': (HAS, wanted(requests=[device(2)]), 'nic: 2 devices asked, 1 free'),
+        'no cells': (machine(pools=[pool()]), wanted(shared()), 'reports no NUMA cells'),
+        'nothing': (None, wanted(shared()), 'reports neither NUMA cells nor PCI devices'),
+    },
 )
 def test_the_double_check_of_pieces(has, pieces, short):
     made = ClaimableNode(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], has)
@@ -226,23 +184,6 @@ def test_the_double_check_of_pieces(has, pieces, short):
         with pytest.raises(errors.ComputeResourcesUnavailable, match=short):
             made.instance_claim(asks(pieces, memory_mb=1))
         assert made.machine == has
-
-
-def test_pieces_are_consumed_and_released():
-    made = ClaimableNode(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], HAS)
-    whole = asks(wanted(dedicated(6), requests=[device(1)]), memory_mb=1)
-    claim = made.instance_claim(whole)
-    with pytest.raises(errors.ComputeResourcesUnavailable, match='1 devices asked, 0 free'):
-        made.instance_claim(whole)
-    made.release(claim)
-    assert made.instance_claim(whole).parts == claim.parts
-
-
-@each('packing, on', [(False, 1), (True, 0)])
-def test_packing(packing, on):
-    has = machine(cell(0, [0, 1], cpu_usage=1), cell(1, [2, 3]))
-    made = ClaimableNode(NODE, dict.fromkeys(('VCPU', 'MEMORY_MB'), TEN), [], has, packing)
-    assert made.instance_claim(asks(wanted(shared()), memory_mb=1)).parts.cells.host_cells == (on,)
 
 
 def test_what_a_resize_will_have_is_held_although_no_report_says_so():

@@ -17,7 +17,7 @@ from nova_sched import errors
 from nova_sched.extensions.agent import numa
 from nova_sched.extensions.agent.numa import MachinePages
 from nova_sched.extensions.agent.usage import CellUse
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_afresh, each_named
 from nova_sched.tests.unit.extensions.agent.builders import settings
 from nova_sched.tests.unit.extensions.agent.fake_machine import FakeMachine, two_cells
 
@@ -79,13 +79,7 @@ def test_siblings_in_another_cell_are_none(tmp_path):
     assert [cell.siblings for cell in cells(machine)] == [({0},), ({1},)]
 
 
-@pytest.mark.parametrize(
-    'cpus',
-    [
-        pytest.param('', id='memory alone'),
-        pytest.param('1', id='its CPUs are offline'),
-    ],
-)
+@each_afresh('cpus', {'memory alone': '', 'its CPUs are offline': '1'})
 def test_cells_that_can_run_nothing_are_left_out(tmp_path, cpus):
     machine = FakeMachine(tmp_path).cpus(['0', '1'], online='0').cell(0, '0', 64).cell(7, cpus, 64)
     assert [cell.id for cell in cells(machine)] == [0]
@@ -103,25 +97,16 @@ def test_more_huge_pages_than_memory_leave_no_small_ones(tmp_path):
     assert cells(machine)[0].pages == (MachinePages(4, 0), MachinePages(2048, 2, used=2))
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'spoil',
-    [
-        pytest.param(
-            lambda machine, node: machine.unreadable(f'{node}/cpulist'), id='unreadable CPUs'
+    {
+        'unreadable CPUs': lambda machine, node: machine.unreadable(f'{node}/cpulist'),
+        'unreadable memory': lambda machine, node: machine.unreadable(f'{node}/meminfo'),
+        'no total': lambda machine, node: machine.file(f'{node}/meminfo', 'MemFree: 3 kB'),
+        'pages that are no number': lambda machine, node: machine.file(
+            f'{node}/hugepages/hugepages-2048kB/nr_hugepages', 'x'
         ),
-        pytest.param(
-            lambda machine, node: machine.unreadable(f'{node}/meminfo'), id='unreadable memory'
-        ),
-        pytest.param(
-            lambda machine, node: machine.file(f'{node}/meminfo', 'MemFree: 3 kB'), id='no total'
-        ),
-        pytest.param(
-            lambda machine, node: machine.file(
-                f'{node}/hugepages/hugepages-2048kB/nr_hugepages', 'x'
-            ),
-            id='pages that are no number',
-        ),
-    ],
+    },
 )
 def test_a_broken_cell_is_named(tmp_path, spoil):
     machine = spoil(two_cells(tmp_path), 'devices/system/node/node0')
@@ -166,19 +151,6 @@ def test_cpus():
     assert found == {name: expected for name, (_, _, *expected) in SETS.items()}
 
 
-def test_plain_facts():
-    made = cell()
-    assert (made.id, made.memory, made.socket, made.cpu_usage, made.memory_usage) == (
-        0,
-        4096,
-        0,
-        0,
-        0,
-    )
-    assert made.pinned_cpus == set()
-    assert (made.network_metadata.physnets, made.network_metadata.tunneled) == (set(), False)
-
-
 def test_usage_of_instances():
     made = cell(used=CellUse(vcpus=3, memory_mb=512, pinned=frozenset({1})))
     assert (made.cpu_usage, made.memory_usage, made.pinned_cpus) == (3, 512, {1})
@@ -194,15 +166,15 @@ def test_pins_outside_the_dedicated_cpus_are_not_ours_to_tell():
     ).pinned_cpus == {1}
 
 
-@pytest.mark.parametrize(
+@each_named(
     'by_instances, reserved, used',
-    [
-        pytest.param(0, 0, 30, id='what others hold cannot be given'),
-        pytest.param(0, 30, 0, id='what others hold is what was reserved'),
-        pytest.param(0, 64, 0, id='reserved and not all held yet'),
-        pytest.param(20, 0, 30, id='instances hold part of what is held'),
-        pytest.param(50, 0, 50, id='instances have not taken all of theirs yet'),
-    ],
+    {
+        'what others hold cannot be given': (0, 0, 30),
+        'what others hold is what was reserved': (0, 30, 0),
+        'reserved and not all held yet': (0, 64, 0),
+        'instances hold part of what is held': (20, 0, 30),
+        'instances have not taken all of theirs yet': (50, 0, 50),
+    },
 )
 def test_huge_pages(by_instances, reserved, used):
     entries = [{'node': 0, 'size': 2048, 'count': reserved}]
@@ -213,15 +185,13 @@ def test_huge_pages(by_instances, reserved, used):
     assert (small.size_kb, small.total, small.used, small.reserved) == (4, 1000, 0, 0)
 
 
-@each(
+@each_named(
     'use, small, huge',
-    [
-        pytest.param({'plain_mb': 1}, 256, 30, id='memory in whatever pages is in the smallest'),
-        pytest.param(
-            {'plain_mb': 1, 'pages': {4: 10}}, 266, 30, id='beside memory in small pages'
-        ),
-        pytest.param({'pages': {2048: 50}}, 0, 50, id='huge pages'),
-    ],
+    {
+        'memory in whatever pages is in the smallest': ({'plain_mb': 1}, 256, 30),
+        'beside memory in small pages': ({'plain_mb': 1, 'pages': {4: 10}}, 266, 30),
+        'huge pages': ({'pages': {2048: 50}}, 0, 50),
+    },
 )
 def test_pages_of_instances(use, small, huge):
     assert [pages.used for pages in cell(used=CellUse(**use)).mempages] == [small, huge]
@@ -248,14 +218,14 @@ def test_reserved_pages():
     assert found == {name: {(1, size_kb): 64} for name, (_, size_kb) in SIZES_KB.items()}
 
 
-@each(
+@each_named(
     'entry',
-    [
-        pytest.param({'node': '0', 'size': '2048'}, id='no count'),
-        pytest.param({'node': 'zero', 'size': '2048', 'count': '1'}, id='cell is no number'),
-        pytest.param({'node': '0', 'size': 'huge', 'count': '1'}, id='size is no size'),
-        pytest.param({'node': '0', 'size': '2048', 'count': '-1'}, id='negative'),
-    ],
+    {
+        'no count': {'node': '0', 'size': '2048'},
+        'cell is no number': {'node': 'zero', 'size': '2048', 'count': '1'},
+        'size is no size': {'node': '0', 'size': 'huge', 'count': '1'},
+        'negative': {'node': '0', 'size': '2048', 'count': '-1'},
+    },
 )
 def test_bad_reserved_pages_are_told(entry):
     with pytest.raises(errors.BadMachineFacts, match='reserved_huge_pages'):

@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.extensions.agent import pci
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.pci import PciPool, pools_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_afresh, each_named
 from nova_sched.tests.unit.extensions.agent.fake_machine import FakeMachine, network_card
 
 
@@ -54,13 +54,13 @@ def test_a_function_that_can_have_no_virtual_ones_is_plain(tmp_path):
     assert device.dev_type == pci.PCI
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'file, content',
-    [
-        pytest.param('vendor', 'none', id='vendor is no number'),
-        pytest.param('class', None, id='class unreadable'),
-        pytest.param('numa_node', 'x', id='cell is no number'),
-    ],
+    {
+        'vendor is no number': ('vendor', 'none'),
+        'class unreadable': ('class', None),
+        'cell is no number': ('numa_node', 'x'),
+    },
 )
 def test_a_broken_device_is_left_out_and_told(tmp_path, caplog, file, content):
     machine = network_card(FakeMachine(tmp_path))
@@ -186,16 +186,16 @@ def test_taken_devices_are_not_offered(tmp_path):
     assert found == {name: left for name, (_, left) in TAKEN.items()}
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'product, count, taken, picked',
-    [
-        pytest.param('154c', 2, [], {VF1, VF2}, id='all of a kind'),
-        pytest.param('154c', 1, [VF1], {VF2}, id='the one that is left'),
-        pytest.param('1572', 1, [], {PF}, id='a physical function'),
-        pytest.param('1572', 1, [VF1], None, id='which is in use by its virtual one'),
-        pytest.param('154c', 1, [PF], None, id='and the other way round'),
-        pytest.param('154c', 3, [], None, id='more than there are'),
-    ],
+    {
+        'all of a kind': ('154c', 2, [], {VF1, VF2}),
+        'the one that is left': ('154c', 1, [VF1], {VF2}),
+        'a physical function': ('1572', 1, [], {PF}),
+        'which is in use by its virtual one': ('1572', 1, [VF1], None),
+        'and the other way round': ('154c', 1, [PF], None),
+        'more than there are': ('154c', 3, [], None),
+    },
 )
 def test_pick(tmp_path, product, count, taken, picked):
     devices = pci.devices(network_card(FakeMachine(tmp_path)).sys)
@@ -225,37 +225,31 @@ def test_pick_of_nothing():
     assert pci.pick([], [], [], []) == frozenset()
 
 
-@each(
+@each_named(
     'entries, count',
-    [
-        pytest.param(['{"vendor_id": "8086"}'], 1, id='JSON of one'),
-        pytest.param(['[{"vendor_id": "8086"}, {"vendor_id": "10de"}]'], 2, id='JSON of a list'),
-        pytest.param([{'vendor_id': '8086'}, '{"vendor_id": "10de"}'], 2, id='both forms'),
-        pytest.param([], 0, id='none'),
-    ],
+    {
+        'JSON of one': (['{"vendor_id": "8086"}'], 1),
+        'JSON of a list': (['[{"vendor_id": "8086"}, {"vendor_id": "10de"}]'], 2),
+        'both forms': ([{'vendor_id': '8086'}, '{"vendor_id": "10de"}'], 2),
+        'none': ([], 0),
+    },
 )
 def test_forms(entries, count):
     assert len(pci.parse_specs(entries)) == count
 
 
-@each(
+@each_named(
     'entry, why',
-    [
-        pytest.param('{"vendor_id": ', 'vendor_id', id='broken JSON'),
-        pytest.param('"8086"', '8086', id='no mapping'),
-        pytest.param({'vendor_id': '80867'}, 'vendor_id is not four', id='vendor too long'),
-        pytest.param(
-            {'product_id': 'xyz1'}, 'product_id is not four', id='product not hexadecimal'
-        ),
-        pytest.param({'address': 'somewhere'}, 'address is not', id='no address'),
-        pytest.param({'address': {'slots': '1'}}, 'no part slots', id='unknown part'),
-        pytest.param({'address': {'bus': '('}}, 'device_spec', id='broken regular expression'),
-        pytest.param(
-            {'address': '*:*:*.*', 'devname': 'eth0'},
-            'exclude each other',
-            id='address and interface',
-        ),
-    ],
+    {
+        'broken JSON': ('{"vendor_id": ', 'vendor_id'),
+        'no mapping': ('"8086"', '8086'),
+        'vendor too long': ({'vendor_id': '80867'}, 'vendor_id is not four'),
+        'product not hexadecimal': ({'product_id': 'xyz1'}, 'product_id is not four'),
+        'no address': ({'address': 'somewhere'}, 'address is not'),
+        'unknown part': ({'address': {'slots': '1'}}, 'no part slots'),
+        'broken regular expression': ({'address': {'bus': '('}}, 'device_spec'),
+        'address and interface': ({'address': '*:*:*.*', 'devname': 'eth0'}, 'exclude each other'),
+    },
 )
 def test_bad_specs_are_told(entry, why):
     with pytest.raises(errors.BadMachineFacts, match='device_spec') as error:

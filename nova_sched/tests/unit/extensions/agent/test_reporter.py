@@ -23,7 +23,7 @@ from nova_sched.extensions.agent.difference import SETTLE_S
 from nova_sched.extensions.agent.reporter import READ_S, RETRY_S, ReportCount, Reporter
 from nova_sched.extensions.agent.service import Facts
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_afresh, each_named
 from nova_sched.tests.unit.extensions.agent.builders import NODE, SERVER, Clock, guest, node
 
 INTERVAL_S = 10
@@ -169,31 +169,27 @@ def test_what_is_sent():
     assert stage.agent.accepted == [stage.agent.says]
 
 
-@each(
+@each_named(
     'words, times',
-    [
-        pytest.param({}, [0, 10, 20], id='each interval'),
-        pytest.param({'interval_s': 1}, list(range(25)), id='a short interval'),
-        pytest.param(
-            {'interval_s': 2.5}, [0, 2.5, 5, 7.5, 10, 12.5, 15, 17.5, 20, 22.5], id='between reads'
-        ),
-        pytest.param({'read_s': 0.5}, [0, 10.5, 21], id='reading takes its time'),
-    ],
+    {
+        'each interval': ({}, [0, 10, 20]),
+        'a short interval': ({'interval_s': 1}, list(range(25))),
+        'between reads': ({'interval_s': 2.5}, [0, 2.5, 5, 7.5, 10, 12.5, 15, 17.5, 20, 22.5]),
+        'reading takes its time': ({'read_s': 0.5}, [0, 10.5, 21]),
+    },
 )
 def test_when_nothing_happens(words, times):
     assert Stage(**words).run(25) == times
 
 
-@each(
+@each_named(
     'news, times',
-    [
-        pytest.param({}, [7], id='nothing new'),
-        pytest.param({'node': node(guests=[guest()])}, [0, 10], id='the node'),
-        pytest.param({'instances': frozenset({SERVER})}, [0, 10], id='the instances'),
-        pytest.param(
-            {'inventories': {NODE: {'traits': ['CUSTOM_X']}}}, [0, 10], id='the inventories'
-        ),
-    ],
+    {
+        'nothing new': ({}, [7]),
+        'the node': ({'node': node(guests=[guest()])}, [0, 10]),
+        'the instances': ({'instances': frozenset({SERVER})}, [0, 10]),
+        'the inventories': ({'inventories': {NODE: {'traits': ['CUSTOM_X']}}}, [0, 10]),
+    },
 )
 def test_news_is_told_at_once_and_once(news, times):
     stage = Stage()
@@ -202,16 +198,16 @@ def test_news_is_told_at_once_and_once(news, times):
     assert stage.run(11) == times
 
 
-@each(
+@each_named(
     'answer, takes',
-    [
-        pytest.param(None, False, id='none'),
-        pytest.param({'node': NODE}, False, id='of an older scheduler'),
-        pytest.param({'version': '1.1'}, False, id='1.1'),
-        pytest.param({'version': '1.2'}, True, id='1.2'),
-        pytest.param({'version': '1.10'}, True, id='1.10'),
-        pytest.param({'version': '2.0'}, True, id='2.0'),
-    ],
+    {
+        'none': (None, False),
+        'of an older scheduler': ({'node': NODE}, False),
+        '1.1': ({'version': '1.1'}, False),
+        '1.2': ({'version': '1.2'}, True),
+        '1.10': ({'version': '1.10'}, True),
+        '2.0': ({'version': '2.0'}, True),
+    },
 )
 def test_amounts_are_for_a_scheduler_that_takes_them(answer, takes):
     """A scheduler is taken for a new one until it tells that it is not."""
@@ -250,14 +246,14 @@ def test_the_interval_is_read_each_time(said):
     assert said() == [('INFO', each.format(10)), ('INFO', each.format(5))]
 
 
-@each(
+@each_named(
     'read_s, pause_s',
-    [
-        pytest.param(0.0, READ_S, id='no time'),
-        pytest.param(0.04, READ_S, id='little time'),
-        pytest.param(0.25, 5.0, id='a large machine'),
-        pytest.param(3.0, INTERVAL_S, id='no longer than the interval'),
-    ],
+    {
+        'no time': (0.0, READ_S),
+        'little time': (0.04, READ_S),
+        'a large machine': (0.25, 5.0),
+        'no longer than the interval': (3.0, INTERVAL_S),
+    },
 )
 def test_the_pause_between_reads(read_s, pause_s):
     assert Stage(read_s).reporter.step() == pytest.approx(pause_s)
@@ -291,23 +287,19 @@ def test_a_short_interval_is_kept_while_the_scheduler_is_away():
     assert stage.run(3) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'refusal, line',
-    [
-        pytest.param(
-            REFUSED, 'Report of node cmp1 refused, memory_mb: it is negative', id='BadReport'
-        ),
-        pytest.param(
+    {
+        'BadReport': (REFUSED, 'Report of node cmp1 refused, memory_mb: it is negative'),
+        'NodeOwned': (
             OWNED,
             'Report of node cmp1 refused, host: it belongs to host cmp2, which is up',
-            id='NodeOwned',
         ),
-        pytest.param(
+        'without facts': (
             errors.Invalid('first line\nTraceback (most recent call last):\n  File'),
             'scheduler error',
-            id='without facts',
         ),
-    ],
+    },
 )
 def test_a_refusal_is_told_once_and_made_again_in_its_time(said, refusal, line):
     stage = Stage()
@@ -356,12 +348,12 @@ def test_the_traceback_that_a_remote_error_brings_is_left_out(said):
     assert said()[1:] == [('ERROR', f'The scheduler refuses: {REFUSED}')]
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'trouble',
-    [
-        pytest.param(errors.BadMachineFacts('a file', 'gone'), id='told'),
-        pytest.param(RuntimeError('Cannot read a file of this machine: gone'), id='unheard of'),
-    ],
+    {
+        'told': errors.BadMachineFacts('a file', 'gone'),
+        'unheard of': RuntimeError('Cannot read a file of this machine: gone'),
+    },
 )
 def test_a_machine_that_cannot_be_read_is_not_reported(said, trouble):
     stage = Stage()
@@ -520,55 +512,40 @@ def told(generation, claims=types.MappingProxyType({}), **words):
     return {'generation': generation, 'claims': dict(claims), 'version': '1.2', **words}
 
 
-@each(
+@each_named(
     'answers, seen, times',
-    [
-        pytest.param([None, None], [0, None, None], [0, 10, 20], id='nothing is told'),
-        pytest.param([told(4), told(6)], [0, 4, 6], [0, 10, 20], id='of the last answer'),
-        pytest.param(
+    {
+        'nothing is told': ([None, None], [0, None, None], [0, 10, 20]),
+        'of the last answer': ([told(4), told(6)], [0, 4, 6], [0, 10, 20]),
+        'an older scheduler': (
             [told(4), told(4, version='1.1'), told(6)],
             [0, 4, None, 6],
             [0, 10, 20, 30],
-            id='an older scheduler',
         ),
-        pytest.param(
-            [told(4, {SERVER: 'pending'})],
-            [0, 4, 6],
-            [0, 0, 10],
-            id='listed, and not confirmed',
-        ),
-        pytest.param(
-            [told(4, {'gone': 'confirmed'})],
-            [0, 4, 6],
-            [0, 0, 10],
-            id='not listed, and not ended',
-        ),
-        pytest.param(
+        'listed, and not confirmed': ([told(4, {SERVER: 'pending'})], [0, 4, 6], [0, 0, 10]),
+        'not listed, and not ended': ([told(4, {'gone': 'confirmed'})], [0, 4, 6], [0, 0, 10]),
+        'it knew all of that': (
             [told(4), told(4, {'kept': 'confirmed', SERVER: 'pending'})],
             [0, 4, 4],
             [0, 10, 20],
-            id='it knew all of that',
         ),
-        pytest.param(
+        'nothing to settle': (
             [told(4, {'building': 'pending', SERVER: 'confirmed'})],
             [0, 4, 6],
             [0, 10, 20],
-            id='nothing to settle',
         ),
-        pytest.param(
+        'not settled, and each report changes the node': (
             [told(at, {'moving': 'confirmed'}) for at in range(4, 8)],
             [0, 4, 5, 6],
             [0, 0, 10, 10],
-            id='not settled, and each report changes the node',
         ),
-        pytest.param([told(4, stale=True, boot=7)], [0, 4, 6], [0, 0, 10], id='late'),
-        pytest.param(
+        'late': ([told(4, stale=True, boot=7)], [0, 4, 6], [0, 0, 10]),
+        'late again': (
             [told(4, stale=True), told(5, stale=True)],
             [0, 4, 5, 6],
             [0, 0, RETRY_S, RETRY_S + 10],
-            id='late again',
         ),
-    ],
+    },
 )
 def test_each_report_tells_what_was_seen_before_it(answers, seen, times):
     stage = Stage()

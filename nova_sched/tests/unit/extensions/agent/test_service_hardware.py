@@ -12,13 +12,12 @@
 """NUMA cells and PCI devices of this node: its own double check, and what its reports say is in
 use."""
 
-import json
-
 import pytest
 
 from nova_sched import errors
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.tests.builders import request, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.agent.builders import agent_of
 from nova_sched.tests.unit.extensions.agent.fake_machine import network_card, two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, shared, wanted
@@ -71,26 +70,18 @@ def free(agent):
     return {one.product_id: one.count for one in told(agent).pools}
 
 
-def test_a_machine_without_instances(make):
-    agent = make()
-    assert free(agent) == {'154c': 2, '1572': 1, '20b0': 1}
-    assert [sorted(one.free_pcpus) for one in told(agent).topology.cells] == [[4, 5], [6, 7]]
-
-
-@pytest.mark.parametrize(
+@each_afresh(
     'pieces',
-    [
-        pytest.param(wanted(dedicated(2)), id='dedicated CPUs'),
-        pytest.param(wanted(dedicated(1), dedicated(1)), id='of two cells'),
-        pytest.param(wanted(dedicated(1), emulator='isolate'), id='and one for the emulator'),
-        pytest.param(wanted(dedicated(1, **LARGE)), id='huge pages'),
-        pytest.param(wanted(shared(2)), id='shared CPUs, whatever pages'),
-        pytest.param(wanted(shared(1, memory_mb=64, pagesize_kb=4)), id='small pages'),
-        pytest.param(wanted(requests=[device(1, GPU)]), id='a device'),
-        pytest.param(
-            wanted(dedicated(1), requests=[device(1, GPU, policy='preferred')]), id='both'
-        ),
-    ],
+    {
+        'dedicated CPUs': wanted(dedicated(2)),
+        'of two cells': wanted(dedicated(1), dedicated(1)),
+        'and one for the emulator': wanted(dedicated(1), emulator='isolate'),
+        'huge pages': wanted(dedicated(1, **LARGE)),
+        'shared CPUs, whatever pages': wanted(shared(2)),
+        'small pages': wanted(shared(1, memory_mb=64, pagesize_kb=4)),
+        'a device': wanted(requests=[device(1, GPU)]),
+        'both': wanted(dedicated(1), requests=[device(1, GPU, policy='preferred')]),
+    },
 )
 def test_a_report_has_what_the_scheduler_would_have_taken(make, pieces):
     """From the same report the scheduler picks the same, and finds it in use when the next one
@@ -188,18 +179,6 @@ def test_a_restarted_agent_knows_what_is_held(make):
     agent.build(asks(wanted(dedicated(2)), TWO))
     with pytest.raises(errors.ComputeResourcesUnavailable):
         agent.build(asks(wanted(dedicated(1)), THREE))
-
-
-def test_without_pieces_nothing_is_held(make):
-    agent = make()
-    agent.build(asks(wanted()))
-    assert [(one['parts'], one['devices']) for one in agent.instances()] == [(None, [])]
-
-
-def test_the_list_travels_as_json(make):
-    agent = make()
-    agent.build(asks(wanted(dedicated(1), requests=[device(1, GPU, policy='preferred')])))
-    assert json.loads(json.dumps(agent.instances())) == agent.instances()
 
 
 @pytest.mark.parametrize('packing, cells', [(False, {0, 1}), (True, {1})])

@@ -15,6 +15,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.tests.builders import request, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.agent.builders import SERVER, agent_of
 from nova_sched.tests.unit.extensions.agent.fake_machine import network_card, two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, wanted
@@ -64,15 +65,15 @@ def free(agent):
     )
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'old, new, both',
-    [
-        pytest.param((2, 0), (4, 0), (4, 0), id='more CPUs'),
-        pytest.param((4, 0), (2, 0), (4, 0), id='fewer'),
-        pytest.param((2, 1), (2, 2), (2, 3), id='both disks'),
-        pytest.param((4, 1), (2, 1), (4, 2), id='all of it'),
-        pytest.param((4, 1), (4, 1), (4, 1), id='the same'),
-    ],
+    {
+        'more CPUs': ((2, 0), (4, 0), (4, 0)),
+        'fewer': ((4, 0), (2, 0), (4, 0)),
+        'both disks': ((2, 1), (2, 2), (2, 3)),
+        'all of it': ((4, 1), (2, 1), (4, 2)),
+        'the same': ((4, 1), (4, 1), (4, 1)),
+    },
 )
 @pytest.mark.parametrize('settle, stays', [('confirm_resize', 'new'), ('revert_resize', 'old')])
 def test_in_place(make, old, new, both, settle, stays):
@@ -100,17 +101,13 @@ def test_what_both_sizes_need_is_not_for_others(make):
     agent.build(size(3, uuid=OTHER))
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'old, new, short',
-    [
-        pytest.param(
-            size(2), size(9), 'VCPU: 9 asked, the node has 4 in all', id='the new size alone'
-        ),
-        pytest.param(size(2), size(3, 9999), 'DISK_GB', id='its disk'),
-        pytest.param(
-            pinned(2), pinned(3), 'needs 3 dedicated CPUs, the best host cell has 2', id='CPUs'
-        ),
-    ],
+    {
+        'the new size alone': (size(2), size(9), 'VCPU: 9 asked, the node has 4 in all'),
+        'its disk': (size(2), size(3, 9999), 'DISK_GB'),
+        'CPUs': (pinned(2), pinned(3), 'needs 3 dedicated CPUs, the best host cell has 2'),
+    },
 )
 def test_what_does_not_fit_leaves_all_as_it_was(make, caplog, old, new, short):
     agent = make()
@@ -219,13 +216,9 @@ def test_one_that_comes_and_goes_back(make):
 
 
 @pytest.mark.parametrize('settle', ['confirm_resize', 'revert_resize'])
-@pytest.mark.parametrize(
+@each_afresh(
     'before',
-    [
-        pytest.param([], id='not here'),
-        pytest.param(['build'], id='not resized'),
-        pytest.param(['build', 'resize', 'confirm_resize'], id='settled'),
-    ],
+    {'not here': [], 'not resized': ['build'], 'settled': ['build', 'resize', 'confirm_resize']},
 )
 def test_settling_what_is_not_open(make, settle, before):
     agent = make()
@@ -233,12 +226,3 @@ def test_settling_what_is_not_open(make, settle, before):
         getattr(agent, name)(SERVER if name == 'confirm_resize' else size(1))
     with pytest.raises(errors.NotFound, match=f'Resize of instance {SERVER} on host cmp1'):
         getattr(agent, settle)(SERVER)
-
-
-def test_what_cannot_be_written_down_is_not_done(make, tmp_path):
-    agent = make()
-    agent.build(size(1))
-    (tmp_path / 'instances.json.new').mkdir()
-    with pytest.raises(errors.ComputeResourcesUnavailable, match='Cannot read'):
-        agent.resize(size(2))
-    assert held(agent)['VCPU'] == 1
