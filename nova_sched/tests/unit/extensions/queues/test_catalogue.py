@@ -31,7 +31,7 @@ from nova_sched.groups.definition import MemberFlavor
 from nova_sched.objects import RequestSpec
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import settings
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_named
 from nova_sched.tests.unit.extensions.queues.catalogues import (
     ALIASES,
     FLAVORS,
@@ -55,108 +55,81 @@ def texts(found):
     return [str(queue) for queue in found.queues]
 
 
-@each(
+@each_named(
     'flavors, specials, queues',
-    [
-        pytest.param([], ['zone:a'], [], id='no flavors'),
-        pytest.param(['tiny', 'large'], [], ['tiny', 'large'], id='flavors alone'),
-        pytest.param(
+    {
+        'no flavors': ([], ['zone:a'], []),
+        'flavors alone': (['tiny', 'large'], [], ['tiny', 'large']),
+        'each with one special thing': (
             ['tiny', 'medium', 'large'],
             ['pci:gpu'],
             ['tiny', 'tiny+pci:gpu', 'medium', 'medium+pci:gpu', 'large', 'large+pci:gpu'],
-            id='each with one special thing',
         ),
-        pytest.param(
+        'its own device': (
             [flavor('own', pci_passthrough__alias='gpu:1')],
             ['pci:gpu', 'pci:nic'],
             ['own', 'own+pci:nic'],
-            id='its own device',
         ),
-        pytest.param(
-            [flavor('own', resources__VGPU='2')], ['resource:VGPU'], ['own'], id='its own resource'
-        ),
-        pytest.param(
-            [flavor('own', resources__VGPU='0')],
-            ['resource:VGPU'],
-            ['own'],
-            id='none of a resource',
-        ),
-        pytest.param(
-            [flavor('own', resources1__VGPU='1')], ['resource:VGPU'], ['own'], id='one in a group'
-        ),
-        pytest.param(
-            [flavor('own', trait__HW_A='required')], ['trait:HW_A'], ['own'], id='its own trait'
-        ),
-        pytest.param(
-            [flavor('own', trait__HW_A='forbidden')],
-            ['trait:HW_A'],
-            ['own'],
-            id='a forbidden trait',
-        ),
-        pytest.param(
+        'its own resource': ([flavor('own', resources__VGPU='2')], ['resource:VGPU'], ['own']),
+        'none of a resource': ([flavor('own', resources__VGPU='0')], ['resource:VGPU'], ['own']),
+        'one in a group': ([flavor('own', resources1__VGPU='1')], ['resource:VGPU'], ['own']),
+        'its own trait': ([flavor('own', trait__HW_A='required')], ['trait:HW_A'], ['own']),
+        'a forbidden trait': ([flavor('own', trait__HW_A='forbidden')], ['trait:HW_A'], ['own']),
+        'one of a group': (
             [flavor('own', resources1__VGPU='1', trait1__HW_A='required')],
             ['trait:HW_A'],
             ['own'],
-            id='one of a group',
         ),
-        pytest.param(
+        'a trait in other words': (
             [flavor('own', os__secure_boot='required')],
             ['trait:COMPUTE_SECURITY_UEFI_SECURE_BOOT'],
             ['own'],
-            id='a trait in other words',
         ),
-        pytest.param(
+        'NUMA cells': (
             [flavor('own', 2, hw__numa_nodes='2'), 'tiny'],
             ['zone:a'],
             ['tiny', 'tiny+zone:a'],
-            id='NUMA cells',
         ),
-        pytest.param([flavor('own', hw__cpu_policy='dedicated')], [], [], id='dedicated CPUs'),
-    ],
+        'dedicated CPUs': ([flavor('own', hw__cpu_policy='dedicated')], [], []),
+    },
 )
 def test_the_queues_of_a_catalogue(flavors, specials, queues):
     assert texts(catalogue(*flavors, specials=specials)) == queues
 
 
-@each(
+@each_named(
     'row, where',
-    [
-        pytest.param({'name': ''}, 'flavor name', id='no name'),
-        pytest.param({'name': 'x' * 256}, 'flavor name', id='long name'),
-        pytest.param({'name': 'a\nb'}, 'flavor name', id='lines in a name'),
-        pytest.param({'name': ' a'}, 'flavor name', id='blanks around a name'),
-        pytest.param({'name': 7}, 'flavor name', id='a number for a name'),
-        pytest.param({'vcpus': 0}, 'flavor tiny, vcpus', id='no CPU'),
-        pytest.param({'vcpus': True}, 'flavor tiny, vcpus', id='no number'),
-        pytest.param({'memory_mb': '1024'}, 'flavor tiny, memory_mb', id='text for a number'),
-        pytest.param({'root_gb': -1}, 'flavor tiny, root_gb', id='negative'),
-        pytest.param({'swap': 2**60}, 'flavor tiny, swap', id='more than anybody has'),
-        pytest.param({'extra_specs': ['a']}, 'flavor tiny, extra_specs', id='no mapping'),
-        pytest.param({'extra_specs': {'a': 1}}, "flavor tiny, extra spec 'a'", id='no text'),
-        pytest.param(
+    {
+        'no name': ({'name': ''}, 'flavor name'),
+        'long name': ({'name': 'x' * 256}, 'flavor name'),
+        'lines in a name': ({'name': 'a\nb'}, 'flavor name'),
+        'blanks around a name': ({'name': ' a'}, 'flavor name'),
+        'a number for a name': ({'name': 7}, 'flavor name'),
+        'no CPU': ({'vcpus': 0}, 'flavor tiny, vcpus'),
+        'no number': ({'vcpus': True}, 'flavor tiny, vcpus'),
+        'text for a number': ({'memory_mb': '1024'}, 'flavor tiny, memory_mb'),
+        'negative': ({'root_gb': -1}, 'flavor tiny, root_gb'),
+        'more than anybody has': ({'swap': 2**60}, 'flavor tiny, swap'),
+        'no mapping': ({'extra_specs': ['a']}, 'flavor tiny, extra_specs'),
+        'no text': ({'extra_specs': {'a': 1}}, "flavor tiny, extra spec 'a'"),
+        'no such policy': (
             {'extra_specs': {'hw:cpu_policy': 'own'}},
             'flavor tiny, hw:cpu_policy',
-            id='no such policy',
         ),
-        pytest.param(
+        'no such alias': (
             {'extra_specs': {'pci_passthrough:alias': 'fpga:1'}},
             'flavor tiny, pci_passthrough:alias',
-            id='no such alias',
         ),
-        pytest.param(
-            {'extra_specs': {'resources:VGPU': 'x'}}, 'flavor tiny, resources', id='no amount'
-        ),
-        pytest.param(
+        'no amount': ({'extra_specs': {'resources:VGPU': 'x'}}, 'flavor tiny, resources'),
+        'nobody knows it': (
             {'extra_specs': {'accel:device_profile': 'fpga'}},
             'flavor tiny, accel:device_profile',
-            id='nobody knows it',
         ),
-        pytest.param(
+        'no such version': (
             {'extra_specs': {'hw:tpm_version': '3'}},
             'flavor tiny, required_traits',
-            id='no such version',
         ),
-    ],
+    },
 )
 def test_a_flavor_that_makes_no_sense_is_refused(row, where):
     with pytest.raises(errors.InvalidRequest) as refused:
@@ -170,20 +143,20 @@ def test_two_flavors_of_one_name_are_refused():
         Catalogue.of(1, [ROW, {**ROW, 'vcpus': 2}])
 
 
-@each(
+@each_named(
     'specials',
-    [
-        pytest.param(['gpu'], id='no kind'),
-        pytest.param(['rack:1'], id='unknown kind'),
-        pytest.param(['zone:'], id='no name'),
-        pytest.param(['zone:' + 'x' * 256], id='long name'),
-        pytest.param(['trait:Custom'], id='no trait'),
-        pytest.param(['resource:CUSTOM-X'], id='no resource class'),
-        pytest.param(['resource:VCPU'], id='what every flavor has'),
-        pytest.param(['trait:HW_CPU_HYPERTHREADING'], id='what changes CPUs'),
-        pytest.param(['zone:a', 'zone: a'], id='twice'),
-        pytest.param(['pci:fpga'], id='unknown alias'),
-    ],
+    {
+        'no kind': ['gpu'],
+        'unknown kind': ['rack:1'],
+        'no name': ['zone:'],
+        'long name': ['zone:' + 'x' * 256],
+        'no trait': ['trait:Custom'],
+        'no resource class': ['resource:CUSTOM-X'],
+        'what every flavor has': ['resource:VCPU'],
+        'what changes CPUs': ['trait:HW_CPU_HYPERTHREADING'],
+        'twice': ['zone:a', 'zone: a'],
+        'unknown alias': ['pci:fpga'],
+    },
 )
 def test_a_special_thing_that_makes_no_sense_is_refused(specials):
     with pytest.raises(errors.BadConfig, match=r'\[queues\] specials'):
@@ -201,16 +174,16 @@ def test_an_alias_that_no_extra_spec_can_name_is_refused():
 anything = st.text(st.characters(exclude_categories=['Cs']), min_size=1, max_size=255)
 
 
-@each(
+@each_named(
     'name, special, queue',
-    [
-        pytest.param('m1.small', None, 'm1.small', id='readable'),
-        pytest.param('tiny', 'pci:gpu', 'tiny+pci:gpu', id='with a special thing'),
-        pytest.param('4 GiB, cheap', None, '4-GiB-cheap~', id='odd'),
-        pytest.param('4 GiB, cheap', 'zone:a', '4-GiB-cheap~', id='odd, with a special thing'),
-        pytest.param('tiny', 'zone:the north', 'tiny+zone:the-north~', id='an odd special thing'),
-        pytest.param('ü' * 255, 'trait:' + 'X' * 255, '-~', id='long'),
-    ],
+    {
+        'readable': ('m1.small', None, 'm1.small'),
+        'with a special thing': ('tiny', 'pci:gpu', 'tiny+pci:gpu'),
+        'odd': ('4 GiB, cheap', None, '4-GiB-cheap~'),
+        'odd, with a special thing': ('4 GiB, cheap', 'zone:a', '4-GiB-cheap~'),
+        'an odd special thing': ('tiny', 'zone:the north', 'tiny+zone:the-north~'),
+        'long': ('ü' * 255, 'trait:' + 'X' * 255, '-~'),
+    },
 )
 def test_names_are_readable_where_they_can_be(name, special, queue):
     found = Queue.of(flavor(name), special and Special.parse(special)).name
@@ -306,19 +279,17 @@ def test_who_reads_it_needs_no_aliases_in_its_configuration():
         Catalogue.of(1, [ROW], ['pci:gpu'])
 
 
-@each(
+@each_named(
     'change, error',
-    [
-        pytest.param({'form': 2}, errors.IncompatibleObject, id='of a later release'),
-        pytest.param({'version': 'x'}, errors.MalformedObject, id='no version'),
-        pytest.param({'flavors': None}, errors.MalformedObject, id='no flavors'),
-        pytest.param({'flavors': [{}]}, errors.InvalidRequest, id='a flavor without a name'),
-        pytest.param({'aliases': {'gpu': 1}}, errors.MalformedObject, id='no alias'),
-        pytest.param({'specials': [1]}, errors.MalformedObject, id='no text'),
-        pytest.param(
-            {'specials': ['pci:fpga']}, errors.BadConfig, id='an alias that is not there'
-        ),
-    ],
+    {
+        'of a later release': ({'form': 2}, errors.IncompatibleObject),
+        'no version': ({'version': 'x'}, errors.MalformedObject),
+        'no flavors': ({'flavors': None}, errors.MalformedObject),
+        'a flavor without a name': ({'flavors': [{}]}, errors.InvalidRequest),
+        'no alias': ({'aliases': {'gpu': 1}}, errors.MalformedObject),
+        'no text': ({'specials': [1]}, errors.MalformedObject),
+        'an alias that is not there': ({'specials': ['pci:fpga']}, errors.BadConfig),
+    },
 )
 def test_plain_values_that_are_no_catalogue(change, error):
     plain = catalogue('tiny').to_plain() | change
@@ -340,13 +311,13 @@ def test_the_flavor_of_a_row():
     assert flavor_of(dataclasses.asdict(made)) == made
 
 
-@each(
+@each_named(
     'fields',
-    [
-        pytest.param({'vcpus': 0}, id='no CPUs'),
-        pytest.param({'extra_specs': {'pci_passthrough:alias': 'nothing:1'}}, id='unknown alias'),
-        pytest.param({'extra_specs': {'hw:numa_nodes': 'many'}}, id='unreadable cells'),
-    ],
+    {
+        'no CPUs': {'vcpus': 0},
+        'unknown alias': {'extra_specs': {'pci_passthrough:alias': 'nothing:1'}},
+        'unreadable cells': {'extra_specs': {'hw:numa_nodes': 'many'}},
+    },
 )
 def test_flavors_that_cannot_be_read_have_no_request(fields):
     """A cloud has flavors of others, and one of them must not hide the rest."""

@@ -31,6 +31,7 @@ from nova_sched.state.facts import HostFacts
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, aggregate, cluster, put, report, request
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import each_afresh, each_named
 from nova_sched.tests.unit.extensions.queues.catalogues import (
     FLAVORS,
     GOLD,
@@ -39,7 +40,6 @@ from nova_sched.tests.unit.extensions.queues.catalogues import (
     catalogues,
     flavor,
     nodes,
-    providers,
     rules,
 )
 
@@ -103,13 +103,13 @@ def names(wanted, mask):
     return [str(queue) for queue, kept in zip(wanted.queues, mask, strict=True) if kept]
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'every, more',
-    [
-        pytest.param(False, (), id='default rules'),
-        pytest.param(True, (), id='all rules'),
-        pytest.param(True, (adopt(OddFilter), RowsFilter()), id='and plug-ins'),
-    ],
+    {
+        'default rules': (False, ()),
+        'all rules': (True, ()),
+        'and plug-ins': (True, (adopt(OddFilter), RowsFilter())),
+    },
 )
 @given(wanted=catalogues, found=aggregates(), first=nodes(), second=nodes(), groups=aggregates())
 @OFTEN
@@ -144,33 +144,27 @@ BOTH = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_named(
     'node, kept',
-    [
-        pytest.param({}, ['tiny', 'big'], id='room for all, nothing special'),
-        pytest.param({'vcpus': 3}, ['tiny'], id='no node gives more than it has'),
-        pytest.param({'vcpus': 3, 'vcpus_ratio': 4.0}, ['tiny'], id='whatever its ratio'),
-        pytest.param({'memory_mb_used': 65536 - 8}, ['tiny', 'big'], id='the last memory'),
-        pytest.param({'memory_mb_used': 65536 - 7}, [], id='one MiB too few'),
-        pytest.param({'disabled': True}, [], id='switched off'),
-        pytest.param({'seen_s': NOW - 1000}, [], id='silent'),
-        pytest.param(
+    {
+        'room for all, nothing special': ({}, ['tiny', 'big']),
+        'no node gives more than it has': ({'vcpus': 3}, ['tiny']),
+        'whatever its ratio': ({'vcpus': 3, 'vcpus_ratio': 4.0}, ['tiny']),
+        'the last memory': ({'memory_mb_used': 65536 - 8}, ['tiny', 'big']),
+        'one MiB too few': ({'memory_mb_used': 65536 - 7}, []),
+        'switched off': ({'disabled': True}, []),
+        'silent': ({'seen_s': NOW - 1000}, []),
+        'in the zone': (
             {'aggregates': {'availability_zone': 'a'}},
             ['tiny', 'tiny+zone:a', 'big', 'big+zone:a'],
-            id='in the zone',
         ),
-        pytest.param(
+        'one unit': (
             {'gold': 1},
             ['tiny', 'tiny+resource:CUSTOM_GOLD', 'big', 'big+resource:CUSTOM_GOLD'],
-            id='one unit',
         ),
-        pytest.param(
-            {'gold': 1, 'vcpus': 3},
-            ['tiny', 'tiny+resource:CUSTOM_GOLD'],
-            id='one unit, little room',
-        ),
-        pytest.param({'gold': 0}, ['tiny', 'big'], id='the class, and nothing of it'),
-    ],
+        'one unit, little room': ({'gold': 1, 'vcpus': 3}, ['tiny', 'tiny+resource:CUSTOM_GOLD']),
+        'the class, and nothing of it': ({'gold': 0}, ['tiny', 'big']),
+    },
 )
 def test_what_a_node_can_do(node, kept):
     wanted = catalogue('tiny', flavor('big', 4), specials=['zone:a', 'resource:CUSTOM_GOLD'])
@@ -185,20 +179,6 @@ def test_what_a_node_can_do(node, kept):
     assert set(names(wanted, Fit(rules(), wanted).judge(made))) == set(kept) <= set(BOTH)
 
 
-@pytest.mark.parametrize(
-    'devices, kept',
-    [
-        pytest.param([], ['tiny'], id='none'),
-        pytest.param([0], ['tiny'], id='one that has nothing'),
-        pytest.param([0, 1], ['tiny', 'tiny+resource:VGPU'], id='one that has a unit'),
-    ],
-)
-def test_what_devices_below_a_node_have_counts(devices, kept):
-    wanted = catalogue('tiny', specials=['resource:VGPU'])
-    made = cluster(1, providers=providers(devices, ()))
-    assert names(wanted, Fit(rules(), wanted).judge(made)) == kept
-
-
 def test_devices_are_judged_though_no_enabled_filter_does():
     wanted, made = catalogue('tiny', specials=['pci:gpu']), cluster(1)
     assert names(wanted, Fit(rules(), wanted).judge(made)) == ['tiny', 'tiny+pci:gpu']
@@ -207,7 +187,7 @@ def test_devices_are_judged_though_no_enabled_filter_does():
     assert with_devices(strict) is strict
 
 
-@pytest.mark.parametrize('every', [False, True], ids=['default rules', 'all rules'])
+@each_named('every', {'default rules': False, 'all rules': True})
 def test_rules_are_asked_about_few_of_many_queues(every):
     wanted = catalogue(
         *(flavor(f'f{number}', 1 + number % 4, 8 + number % 5) for number in range(40)),
@@ -240,9 +220,7 @@ def test_nodes_of_one_fit_share_what_they_have_in_common():
     assert kept[0] is kept[1] is kept[2]
 
 
-@pytest.mark.parametrize(
-    'flavors', [(), (FLAVORS[-1],)], ids=['no flavors', 'none that has a queue']
-)
+@each_named('flavors', {'no flavors': (), 'none that has a queue': (FLAVORS[-1],)})
 def test_a_catalogue_without_queues(flavors):
     fit = Fit(rules(), catalogue(*flavors, specials=['zone:a']), steps=10)
     assert fit.names == ()
@@ -253,13 +231,6 @@ def test_priorities_name_what_is_not_satisfied():
     wanted = catalogue('tiny', flavor('big', 17))
     found = Fit(rules(), wanted, steps=10).priorities(cluster(1))
     assert (found.dtype, found.tolist()) == (np.int16, [9, NONE])
-
-
-def test_names_are_those_of_the_broker():
-    assert Fit(rules(), catalogue('tiny', specials=['zone:a'])).names == (
-        'flavor.tiny',
-        'flavor.tiny+zone:a',
-    )
 
 
 @given(data=st.data())
@@ -335,35 +306,24 @@ def test_what_a_node_follows_as_servers_come_and_go():
         )
 
 
-@pytest.mark.parametrize(
+@each_named(
     'words, one, followed',
-    [
-        pytest.param({'disabled': True}, report(**NODE), [], id='switched off by an operator'),
-        pytest.param(
+    {
+        'switched off by an operator': ({'disabled': True}, report(**NODE), []),
+        'switched off by itself': (
             {},
             report(**NODE, traits=frozenset(['COMPUTE_STATUS_DISABLED'])),
             [],
-            id='switched off by itself',
         ),
-        pytest.param(
+        'an aggregate that no rule asks about': (
             {'aggregates': [aggregate(1, ['host-0'], instance_type='tiny')]},
             report(**NODE),
             ['tiny', 'medium', 'large'],
-            id='an aggregate that no rule asks about',
         ),
-    ],
+    },
 )
 def test_what_others_say_of_the_node_counts(words, one, followed):
     assert queues(view(**words), one) == followed
-
-
-def test_zones_of_other_nodes_are_not_its_own():
-    found = Fit(rules(), catalogue('tiny', specials=['zone:a', 'zone:b']))
-    zones = [
-        aggregate(1, ['host-0'], availability_zone='a'),
-        aggregate(2, ['other'], availability_zone='b'),
-    ]
-    assert queues(view(found, aggregates=zones), report()) == ['tiny', 'tiny+zone:a']
 
 
 def test_a_node_with_a_new_uuid_is_alone():
@@ -373,11 +333,6 @@ def test_a_node_with_a_new_uuid_is_alone():
         queues(node, dataclasses.replace(other, node_uuid='8a2a1b1a-4ad3-4f9a-8cf9-31c1e9b3a9f5'))
         == []
     )
-
-
-def test_views_of_one_fit_have_the_same_names():
-    fit = Fit(rules(), SEED)
-    assert view(fit).names is view(fit).names is fit.names
 
 
 def test_steps_are_the_priorities():

@@ -13,13 +13,11 @@
 
 import types
 
-import pytest
-
 from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
 from nova_sched.extensions.queues import jobs
 from nova_sched.state.report import MAX_AMOUNT
 from nova_sched.tests.builders import NOW, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_named
 from nova_sched.tests.unit.extensions.queues.managed_queues import CATALOGUE, TINY, job, spec
 
 
@@ -45,12 +43,12 @@ def test_a_row_keeps_the_job():
     assert jobs.of_entry(row).obj_to_primitive() == made.obj_to_primitive()
 
 
-@each(
+@each_named(
     'context, project_id',
-    [
-        pytest.param(None, 'p', id='of the request'),
-        pytest.param(types.SimpleNamespace(project_id='q'), 'p', id='not that of the context'),
-    ],
+    {
+        'of the request': (None, 'p'),
+        'not that of the context': (types.SimpleNamespace(project_id='q'), 'p'),
+    },
 )
 def test_the_project_of_a_caller(context, project_id):
     caller = jobs.Caller.of(context, spec(), 'reply.me')
@@ -67,61 +65,57 @@ def test_the_quota_of_a_request():
     assert jobs.amounts(CATALOGUE.bare['tiny']) == TINY
 
 
-@each(
+@each_named(
     'resources, amounts',
-    [
-        pytest.param({'VCPU': 2, 'DISK_GB': 0}, {'servers': 1, 'class:VCPU': 2}, id='some'),
-        pytest.param({'VCPU': MAX_AMOUNT}, {'servers': 1, 'class:VCPU': MAX_AMOUNT}, id='largest'),
-        pytest.param({}, {'servers': 1}, id='none'),
-    ],
+    {
+        'some': ({'VCPU': 2, 'DISK_GB': 0}, {'servers': 1, 'class:VCPU': 2}),
+        'largest': ({'VCPU': MAX_AMOUNT}, {'servers': 1, 'class:VCPU': MAX_AMOUNT}),
+        'none': ({}, {'servers': 1}),
+    },
 )
 def test_the_quota_of_a_claim(resources, amounts):
     assert jobs.amounts_of_claim(resources) == amounts
 
 
-@each(
+@each_named(
     'later, is_deleted',
-    [
-        pytest.param([], False, id='nothing else'),
-        pytest.param([entry('delete', after_s=1)], True, id='a delete later'),
-        pytest.param([entry('delete', after_s=-1)], False, id='a delete before'),
-        pytest.param([entry('delete', FAILED, after_s=1)], False, id='a delete that failed'),
-        pytest.param([entry('delete', after_s=1, source='a')], False, id='remains of a move'),
-        pytest.param([entry('create', after_s=1)], False, id='another create'),
-    ],
+    {
+        'nothing else': ([], False),
+        'a delete later': ([entry('delete', after_s=1)], True),
+        'a delete before': ([entry('delete', after_s=-1)], False),
+        'a delete that failed': ([entry('delete', FAILED, after_s=1)], False),
+        'remains of a move': ([entry('delete', after_s=1, source='a')], False),
+        'another create': ([entry('create', after_s=1)], False),
+    },
 )
 def test_a_job_whose_instance_was_deleted(later, is_deleted):
     first = entry()
     assert jobs.is_deleted([first, *later], since=first) == is_deleted
 
 
-@each(
+@each_named(
     'later, is_wanted',
-    [
-        pytest.param([], False, id='nothing else'),
-        pytest.param([entry(after_s=1, number=1)], True, id='another create'),
-        pytest.param([entry(state=FAILED, after_s=1, number=1)], False, id='one that failed'),
-        pytest.param([entry('delete', after_s=1)], False, id='a delete'),
-    ],
+    {
+        'nothing else': ([], False),
+        'another create': ([entry(after_s=1, number=1)], True),
+        'one that failed': ([entry(state=FAILED, after_s=1, number=1)], False),
+        'a delete': ([entry('delete', after_s=1)], False),
+    },
 )
 def test_an_instance_that_is_wanted_again(later, is_wanted):
     first = entry()
     assert jobs.is_wanted_again([first, *later], since=first) == is_wanted
 
 
-@each(
+@each_named(
     'entries, flavor',
-    [
-        pytest.param([], None, id='unknown'),
-        pytest.param([entry(state=DONE)], 'tiny', id='as built'),
-        pytest.param(
-            [entry(state=DONE), entry('resize', DONE, asked=spec('large'))], 'large', id='resized'
-        ),
-        pytest.param(
-            [entry(state=DONE), entry('resize', FAILED, asked=spec('large'))], 'tiny', id='failed'
-        ),
-        pytest.param([entry(state=CANCELLED)], None, id='never built'),
-    ],
+    {
+        'unknown': ([], None),
+        'as built': ([entry(state=DONE)], 'tiny'),
+        'resized': ([entry(state=DONE), entry('resize', DONE, asked=spec('large'))], 'large'),
+        'failed': ([entry(state=DONE), entry('resize', FAILED, asked=spec('large'))], 'tiny'),
+        'never built': ([entry(state=CANCELLED)], None),
+    },
 )
 def test_the_last_size(entries, flavor):
     found = jobs.last_size(entries)

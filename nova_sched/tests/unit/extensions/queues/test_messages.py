@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.extensions.queues import messages
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_named
 from nova_sched.tests.unit.extensions.queues.node.doubles import job
 
 
@@ -63,13 +63,9 @@ def test_a_create_needs_a_spec():
         messages.read_job(messages.to_bytes(sent))
 
 
-@each(
+@each_named(
     'count, kept',
-    [
-        pytest.param(0, [], id='none'),
-        pytest.param(1, ['h0'], id='one'),
-        pytest.param(7, ['h2', 'h3', 'h4', 'h5', 'h6'], id='the latest stay'),
-    ],
+    {'none': (0, []), 'one': (1, ['h0']), 'the latest stay': (7, ['h2', 'h3', 'h4', 'h5', 'h6'])},
 )
 def test_the_latest_failures_stay_with_a_job(count, kept):
     known = None

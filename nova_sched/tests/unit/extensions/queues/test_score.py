@@ -28,7 +28,7 @@ from nova_sched.state.cluster import Cluster
 from nova_sched.tests import options
 from nova_sched.tests.builders import NOW, aggregate, cluster, put, request, uuid_of
 from nova_sched.tests.cases import cases
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_named
 from nova_sched.tests.rules import WEIGHERS
 from nova_sched.tests.unit.extensions.queues.catalogues import aggregates, catalogue, flavor, nodes
 from nova_sched.weighers import Weigher
@@ -50,61 +50,47 @@ def score(made, steps=10, weighers=ALL, wanted=None):
     return Score(weighers, requests, steps).of(made.hosts, np.ones(len(requests), bool)).tolist()
 
 
-@each(
+@each_named(
     'values, node, step',
-    [
-        pytest.param({}, {}, 9, id='empty'),
-        pytest.param(
+    {
+        'empty': ({}, {}, 9),
+        'full, and idle': (
             {},
             {'vcpus_used': 16, 'memory_mb_used': 65536, 'disk_gb_used': 1000},
             2,
-            id='full, and idle',
         ),
-        pytest.param(
-            {}, {'vcpus_used': 8, 'memory_mb_used': 32768, 'disk_gb_used': 500}, 6, id='half'
-        ),
-        pytest.param(
+        'half': ({}, {'vcpus_used': 8, 'memory_mb_used': 32768, 'disk_gb_used': 500}, 6),
+        'more than full': (
             {},
             {'vcpus_used': 99, 'memory_mb_used': 99999, 'disk_gb_used': 1001, 'io_workload': 9},
             0,
-            id='more than full',
         ),
-        pytest.param({}, {'memory_mb_used': 65536}, 7, id='only memory is short'),
-        pytest.param({}, {'failed_builds': 1}, 0, id='builds have failed'),
-        pytest.param({}, {'io_workload': 4}, 8, id='busy'),
-        pytest.param(RAM, {'memory_mb_used': 65536 // 10}, 9, id='a tenth of one thing'),
-        pytest.param(RAM, {'memory_mb_used': 65536 // 10 + 1}, 8, id='a little more'),
-        pytest.param(
+        'only memory is short': ({}, {'memory_mb_used': 65536}, 7),
+        'builds have failed': ({}, {'failed_builds': 1}, 0),
+        'busy': ({}, {'io_workload': 4}, 8),
+        'a tenth of one thing': (RAM, {'memory_mb_used': 65536 // 10}, 9),
+        'a little more': (RAM, {'memory_mb_used': 65536 // 10 + 1}, 8),
+        'ratios do not count, as ever': (
             RAM,
             {'memory_mb_ratio': 2.0, 'memory_mb_used': 32768},
             5,
-            id='ratios do not count, as ever',
         ),
-        pytest.param(
+        'what is reserved is not theirs': (
             RAM,
             {'memory_mb_reserved': 32768, 'memory_mb_used': 49152},
             5,
-            id='what is reserved is not theirs',
         ),
-        pytest.param(PACK, {}, 0, id='packing: empty'),
-        pytest.param(
+        'packing: empty': (PACK, {}, 0),
+        'packing: full': (
             PACK,
             {'vcpus_used': 16, 'memory_mb_used': 65536, 'disk_gb_used': 1000},
             9,
-            id='packing: full',
         ),
-        pytest.param(NEUTRAL, {}, 9, id='no opinion: empty'),
-        pytest.param(
-            NEUTRAL, {'vcpus_used': 16, 'memory_mb_used': 65536}, 9, id='no opinion: full'
-        ),
-        pytest.param(NEUTRAL, {'failed_builds': 1}, 0, id='no opinion, but builds have failed'),
-        pytest.param(
-            {},
-            {'memory_mb': None, 'vcpus': None, 'disk_gb': None},
-            9,
-            id='a node without anything',
-        ),
-    ],
+        'no opinion: empty': (NEUTRAL, {}, 9),
+        'no opinion: full': (NEUTRAL, {'vcpus_used': 16, 'memory_mb_used': 65536}, 9),
+        'no opinion, but builds have failed': (NEUTRAL, {'failed_builds': 1}, 0),
+        'a node without anything': ({}, {'memory_mb': None, 'vcpus': None, 'disk_gb': None}, 9),
+    },
 )
 def test_the_step_of_a_node(values, node, step):
     with options.settings(values):

@@ -19,12 +19,15 @@ from nova_sched.extensions.queues import service as queue_service
 from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
 from nova_sched.extensions.queues.brokers.memory import MemoryBroker
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each_named
 
 
-@pytest.mark.parametrize(
+@each_named(
     'url, kind',
-    [('fake://', MemoryBroker), ('rabbit://u:p@localhost:5672/queues', AmqpBroker)],
-    ids=['in the process', 'RabbitMQ'],
+    {
+        'in the process': ('fake://', MemoryBroker),
+        'RabbitMQ': ('rabbit://u:p@localhost:5672/queues', AmqpBroker),
+    },
 )
 def test_where_the_queues_are(url, kind):
     with settings({'queues.transport_url': url}):

@@ -22,7 +22,6 @@ from nova_sched.extensions.queues.brokers import (
     DROPPED,
     FALLBACK,
     RESULTS,
-    QueueFacts,
     amqp_link,
     of_flavor,
     of_host,
@@ -33,7 +32,7 @@ from nova_sched.extensions.queues.brokers.amqp_link import Link, LinkPool, argum
 from nova_sched.extensions.queues.conf import CLASSIC, QUORUM
 from nova_sched.rpc.rabbit import ERRORS, body, headers
 from nova_sched.tests.fixtures import process
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_afresh, each_named
 from nova_sched.tests.unit.extensions.queues.brokers.rabbit import Queue, Rabbit
 
 
@@ -102,19 +101,17 @@ TO_FALLBACK = {'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'nova_
 SAFELY = {'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish'}
 
 
-@each(
+@each_named(
     'queue, queue_type, found',
-    [
-        pytest.param(TINY, CLASSIC, {'x-message-ttl': 1500, **TO_FALLBACK}, id='flavor'),
-        pytest.param(
-            TINY, QUORUM, {'x-message-ttl': 1500, **TO_FALLBACK, **SAFELY}, id='flavor, quorum'
-        ),
-        pytest.param(HERE, CLASSIC, TO_FALLBACK, id='host'),
-        pytest.param(HERE, QUORUM, TO_FALLBACK | SAFELY, id='host, quorum'),
-        pytest.param(RESULTS, CLASSIC, {}, id='results'),
-        pytest.param(FALLBACK, QUORUM, {}, id='fallback, quorum'),
-        pytest.param(of_reply('me'), CLASSIC, {'x-expires': 3_600_000}, id='reply'),
-    ],
+    {
+        'flavor': (TINY, CLASSIC, {'x-message-ttl': 1500, **TO_FALLBACK}),
+        'flavor, quorum': (TINY, QUORUM, {'x-message-ttl': 1500, **TO_FALLBACK, **SAFELY}),
+        'host': (HERE, CLASSIC, TO_FALLBACK),
+        'host, quorum': (HERE, QUORUM, TO_FALLBACK | SAFELY),
+        'results': (RESULTS, CLASSIC, {}),
+        'fallback, quorum': (FALLBACK, QUORUM, {}),
+        'reply': (of_reply('me'), CLASSIC, {'x-expires': 3_600_000}),
+    },
 )
 def test_what_rabbitmq_knows_of_a_queue(queue, queue_type, found):
     assert arguments(queue, queue_type, 1.5) == {'x-queue-type': queue_type, **found}
@@ -139,14 +136,14 @@ def test_a_message_outlives_a_restart_and_says_what_it_is():
     assert body(made) == b'\xff'
 
 
-@each(
+@each_named(
     'ago_s, least, most',
-    [
-        pytest.param(None, 30_000, 30_000, id='new'),
-        pytest.param(10, 10_000, 20_000, id='some time is left'),
-        pytest.param(31, 1, 1, id='no time is left'),
-        pytest.param(-60, 30_000, 30_000, id='a clock that is ahead'),
-    ],
+    {
+        'new': (None, 30_000, 30_000),
+        'some time is left': (10, 10_000, 20_000),
+        'no time is left': (31, 1, 1),
+        'a clock that is ahead': (-60, 30_000, 30_000),
+    },
 )
 def test_a_message_has_the_time_that_is_left_to_it(ago_s, least, most):
     sent_ms = None if ago_s is None else int((time.time() - ago_s) * 1000)
@@ -163,28 +160,18 @@ def link(rabbit):
     return Link(rabbit.connect(), CLASSIC, 1.5)
 
 
-def test_a_link_makes_what_must_always_be_there():
-    rabbit = Rabbit()
-    made = link(rabbit)
-    assert made.send(FALLBACK, message(b'1'))
-    assert made.send(RESULTS, message(b'2'))
-    assert not made.send(TINY, message(b'3'))
-    assert made.send(RESULTS, message(b'4'))
-    assert (rabbit.bodies(FALLBACK), rabbit.bodies(RESULTS)) == ([b'1'], [b'2', b'4'])
-
-
-@pytest.mark.parametrize(
+@each_named(
     'row',
-    [
-        pytest.param('', id='none'),
-        pytest.param('nnn', id='new ones'),
-        pytest.param('sss', id='the same ones'),
-        pytest.param('ddd', id='others'),
-        pytest.param('nsdnsd', id='all kinds'),
-        pytest.param('dnndds', id='new ones after others'),
-        pytest.param('sddddn', id='a new one at the end'),
-        pytest.param('n' * 700 + 'd' * 700 + 'n' * 3, id='more than a batch'),
-    ],
+    {
+        'none': '',
+        'new ones': 'nnn',
+        'the same ones': 'sss',
+        'others': 'ddd',
+        'all kinds': 'nsdnsd',
+        'new ones after others': 'dnndds',
+        'a new one at the end': 'sddddn',
+        'more than a batch': 'n' * 700 + 'd' * 700 + 'n' * 3,
+    },
 )
 def test_a_link_makes_and_binds_those_that_are_not_there(row):
     names = [f'flavor.{kind}{number}' for number, kind in enumerate(row)]
@@ -204,37 +191,6 @@ def test_a_link_makes_and_binds_those_that_are_not_there(row):
     others = [name for name in names if name.startswith('flavor.d')]
     assert set(differ) <= set(others)
     assert bool(differ) == bool(others)
-
-
-def test_facts():
-    rabbit = Rabbit()
-    made = link(rabbit)
-    assert made.facts(TINY) is None
-    made.declare([TINY])
-    made.send(TINY, message(b''))
-    assert made.facts(TINY) == QueueFacts(TINY, ready=1, consumers=0)
-
-
-@pytest.mark.parametrize('classic', [True, False], ids=['classic', 'quorum'])
-def test_what_waits_in_a_queue_that_ends_is_moved(classic):
-    rabbit = Rabbit()
-    made = link(rabbit)
-    made.declare([TINY])
-    for number in range(3):
-        made.send(TINY, message(b'%d' % number, tries=number))
-    moved = []
-    made.drop(TINY, classic, lambda: moved.append(None))
-    assert len(moved) == 3
-    assert amqp_link.on_broker(TINY) not in rabbit.queues
-    assert rabbit.bodies(FALLBACK) == [b'0', b'1', b'2']
-    said = [headers(content) for content, _ in rabbit.queues['nova_sched.fallback'].ready]
-    assert [(one['tries'], one['reason']) for one in said] == [
-        (0, DROPPED),
-        (1, DROPPED),
-        (2, DROPPED),
-    ]
-    made.drop(TINY, classic, lambda: moved.append(None))
-    assert len(moved) == 3
 
 
 def test_what_is_given_back_while_a_queue_ends_is_moved_too():
@@ -323,15 +279,15 @@ def test_nothing_is_connected_before_it_must_be(nowhere):
         nowhere.drop(FALLBACK)
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'call',
-    [
-        pytest.param(lambda broker: broker.declare(['flavor.tiny']), id='declare'),
-        pytest.param(lambda broker: broker.drop('flavor.tiny'), id='drop'),
-        pytest.param(lambda broker: broker.facts('flavor.tiny'), id='facts'),
-        pytest.param(lambda broker: broker.publish('flavor.tiny', b''), id='publish'),
-        pytest.param(lambda broker: broker.consumer(print, 'nobody'), id='consumer'),
-    ],
+    {
+        'declare': lambda broker: broker.declare(['flavor.tiny']),
+        'drop': lambda broker: broker.drop('flavor.tiny'),
+        'facts': lambda broker: broker.facts('flavor.tiny'),
+        'publish': lambda broker: broker.publish('flavor.tiny', b''),
+        'consumer': lambda broker: broker.consumer(print, 'nobody'),
+    },
 )
 def test_a_broker_that_is_away_is_told(nowhere, call):
     with pytest.raises(errors.BrokerUnavailable) as told:

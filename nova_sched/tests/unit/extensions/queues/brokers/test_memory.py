@@ -20,6 +20,7 @@ import pytest
 from nova_sched.extensions.queues.brokers import FALLBACK, of_flavor, of_host
 from nova_sched.extensions.queues.brokers.memory import TOP, Core, MemoryBroker
 from nova_sched.extensions.simulator.replay import Clock
+from nova_sched.tests.rows import each_named
 from nova_sched.tests.unit.extensions.queues.brokers.battery import (
     HERE,
     TINY,
@@ -144,28 +145,23 @@ def test_a_message_takes_its_time_to_a_consumer():
     assert len(taker.found) == 1
 
 
-def test_what_is_ended_while_it_is_on_its_way_does_not_come():
+@each_named(
+    'end, is_marked',
+    {
+        'the queue is ended': (lambda consumer: consumer.follow({HERE: None}), False),
+        'the consumer stops': (lambda consumer: consumer.stop(), True),
+    },
+)
+def test_what_is_on_its_way_does_not_come_after_the_end(end, is_marked):
     stage = SimulatedStage(latency_s=0.5)
     stage.broker.declare([HERE])
     taker = stage.taker(HERE)
     stage.broker.publish(HERE, b'')
-    taker.consumer.follow({HERE: None})
+    end(taker.consumer)
     stage.rest(1.0)
     assert taker.found == []
     assert stage.ready(HERE) == 1
-    again = stage.taker(HERE).next()
-    assert not again.redelivered
-
-
-def test_nothing_comes_to_who_has_stopped():
-    stage = SimulatedStage(latency_s=0.5)
-    stage.broker.declare([HERE])
-    taker = stage.taker(HERE)
-    stage.broker.publish(HERE, b'')
-    taker.consumer.stop()
-    stage.rest(1.0)
-    assert taker.found == []
-    assert stage.ready(HERE) == 1
+    assert stage.taker(HERE).next().redelivered is is_marked
 
 
 def test_a_message_expires_when_its_time_has_come():
@@ -356,39 +352,7 @@ def test_those_that_wait_longest_are_served_first():
     assert [one.body for one in found] == [b'%d' % n for n in range(6)]
 
 
-def test_the_deadlines_are_known():
-    now_s = 0.0
-    core = Core(lambda: now_s, 30.0)
-    core.declare(of_flavor('tiny'))
-    assert core.next_deadline_s() is None
-    core.publish(of_flavor('tiny'), b'')
-    assert core.next_deadline_s() == 30.0
-    now_s = 29.9
-    core.expire()
-    assert core.facts(FALLBACK).ready == 0
-    now_s = 30.0
-    core.expire()
-    assert core.facts(FALLBACK).ready == 1
-    assert core.next_deadline_s() is None
-
-
-def test_those_of_one_priority_are_served_by_turns():
-    found = []
-    core = Core(lambda: 0.0, 30.0)
-    core.declare(of_host('a'))
-    for name in 'xyz':
-        consumer = core.join(lambda _, name=name: found.append(name))
-        core.window(consumer, 3)
-        core.follow(consumer, {of_host('a'): 0})
-    for _ in range(7):
-        core.publish(of_host('a'), b'')
-    assert ''.join(found) == 'xyzxyzx'
-
-
-@pytest.mark.parametrize(
-    'low, high',
-    [(0, 1), (-7, 1), (0, TOP), (1, 300), (TOP - 1, 100_000)],
-)
+@pytest.mark.parametrize('low, high', [(0, 1), (-7, 1), (0, TOP), (1, 300), (TOP - 1, 100_000)])
 def test_priorities_beyond_the_ends_are_those_at_the_ends(low, high):
     found = []
     core = Core(lambda: 0.0, 30.0)
@@ -401,7 +365,7 @@ def test_priorities_beyond_the_ends_are_those_at_the_ends(low, high):
     assert found == [high, low]
 
 
-@pytest.mark.parametrize('queue, stays', [('a', False), ('b', True)], ids=['its own', 'another'])
+@each_named('queue, stays', {'its own': ('a', False), 'another': ('b', True)})
 def test_what_is_put_back_expires_in_its_own_queue_only(queue, stays):
     now_s, found = 0.0, []
     core = Core(lambda: now_s, 30.0)

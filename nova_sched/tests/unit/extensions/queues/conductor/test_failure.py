@@ -11,14 +11,12 @@
 # under the License.
 """The error of a job that was not done: what its conductor, and so its tenant, is told."""
 
-import pytest
-
 from nova_sched import errors
 from nova_sched.extensions.queues import jobs
 from nova_sched.extensions.queues.conductor.router import failure
 from nova_sched.extensions.queues.conductor.waiting import JobEnd
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_named
 from nova_sched.tests.unit.extensions.queues.managed_queues import job
 
 SERVER = uuid_of('server')
@@ -33,30 +31,27 @@ def told(why, tell, kind='create', state='failed'):
     return failure(jobs.entry(made, 0.0), JobEnd(made.uuid, state, 'cmp-1', why=why), tell)
 
 
-@each(
+@each_named(
     'why, rules',
-    [
-        pytest.param(FULL, FULL, id='of the scheduler'),
-        pytest.param(
+    {
+        'of the scheduler': (FULL, FULL),
+        'not taken': (
             f'no node has taken it from its queue within 30 s; {FULL}',
             f'no node has taken it from its queue within 30 s; {FULL}',
-            id='not taken',
         ),
-        pytest.param(
+        'not offered': (
             f'its flavor is not offered any more; {FULL}',
             f'its flavor is not offered any more; {FULL}',
-            id='not offered',
         ),
-        pytest.param(f'it failed on cmp-1, cmp-2; {FULL}', FULL, id='hosts have failed'),
-        pytest.param(f'3 nodes have given it back; {FULL}', FULL, id='given back'),
-        pytest.param('host cmp-1 has not taken it', f'{errors.NOT_ENOUGH} {ASK}', id='a resize'),
-        pytest.param(
+        'hosts have failed': (f'it failed on cmp-1, cmp-2; {FULL}', FULL),
+        'given back': (f'3 nodes have given it back; {FULL}', FULL),
+        'a resize': ('host cmp-1 has not taken it', f'{errors.NOT_ENOUGH} {ASK}'),
+        'words of a driver': (
             'libvirt: no space on /dev/sda of cmp-1',
             f'{errors.NOT_ENOUGH} {ASK}',
-            id='words of a driver',
         ),
-        pytest.param(jobs.DELETED, jobs.DELETED, id='deleted'),
-    ],
+        'deleted': (jobs.DELETED, jobs.DELETED),
+    },
 )
 @each('kind', ['create', 'resize', 'migrate'])
 def test_a_refusal(why, rules, kind):

@@ -22,6 +22,7 @@ from nova_sched.extensions.queues import jobs, messages
 from nova_sched.extensions.queues import service as queue_service
 from nova_sched.extensions.queues.conductor import router
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.queues.managed_queues import (
     CATALOGUE,
     CELL,
@@ -120,13 +121,13 @@ def test_by_the_queue_of_its_flavor(make_routed):
     assert (entry.queue, entry.host, entry.state) == ('tiny', 'a', 'done')
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'host, alternates, offered',
-    [
-        pytest.param('b', True, [['b', 'c', 'd']], id='on the first host'),
-        pytest.param('c', True, [['c', 'd']], id='on an alternate'),
-        pytest.param('c', False, [['c']], id='without alternates'),
-    ],
+    {
+        'on the first host': ('b', True, [['b', 'c', 'd']]),
+        'on an alternate': ('c', True, [['c', 'd']]),
+        'without alternates': ('c', False, [['c']]),
+    },
 )
 def test_by_the_scheduler(make_routed, host, alternates, offered):
     routed = make_routed(script=[('b', 'c', 'd')])
@@ -177,27 +178,6 @@ def test_a_server_that_was_built_meanwhile_is_not_refused(make_routed):
     routed.scheduler.select_destinations = choose_late
     ((placed,),) = routed.router.place(grouped(), [SERVER])
     assert (placed.service_host, routed.used) == ('a', TINY)
-
-
-def test_a_refusal_after_the_queue(make_routed):
-    """No node has taken it, and the scheduler has no host for it either."""
-    why = f'{errors.NOT_ENOUGH} Filter X removed all.'
-    routed = make_routed(script=[errors.NoValidHost(why)])
-    routed.queues.consumer(routed.fallback.take, 'manager').follow({'flavor.tiny': 0})
-    assert refusal(routed.router.place, spec(), [SERVER]).reason == why
-    assert routed.used == NOTHING
-
-
-def test_every_host_has_failed(make_routed):
-    routed = make_routed()
-
-    def fail(delivery):
-        routed.fall_back(job(tried=['a', 'b', 'c']))
-
-    routed.queues.consumer(fail, 'workers').follow({'flavor.tiny': 0})
-    error = refusal(routed.router.place, spec(), [SERVER])
-    assert (type(error), error.args) == (errors.MaxRetriesExceeded, (SERVER, 'as many as allowed'))
-    assert routed.job_table.of_instance(SERVER)[0].why.endswith('tried a, b, c')
 
 
 def test_all_or_none(make_routed):
@@ -342,14 +322,6 @@ def test_a_scheduler_that_does_not_answer_leaves_the_job(make_routed):
 # Delete.
 
 
-def test_delete(make_routed):
-    routed = make_routed()
-    routed.add_worker('a', 'flavor.tiny')
-    routed.router.place(spec(), [SERVER])
-    routed.router.delete(SERVER)
-    assert (routed.used, routed.claims.there) == (NOTHING, {})
-
-
 def test_delete_twice_is_once(make_routed):
     routed = make_routed()
     routed.add_worker('a', 'flavor.tiny')
@@ -366,18 +338,6 @@ def test_delete_twice_is_once(make_routed):
     routed.router.delete(SERVER)
     assert routed.used == NOTHING
     assert len(routed.queues.jobs('host.a')) == 1
-
-
-def test_delete_of_an_unknown_instance(make_routed):
-    assert isinstance(refusal(make_routed().router.delete, SERVER), errors.NotFound)
-
-
-def test_delete_before_it_is_built(make_routed):
-    routed = make_routed()
-    one = routed.add_job(job())
-    routed.router.delete(SERVER)
-    routed.router.delete(SERVER)
-    assert (routed.state(one), routed.used, routed.queues.all_jobs()) == ('cancelled', TINY, {})
 
 
 class Between(SqlJobTable):
@@ -498,15 +458,6 @@ def test_resize_elsewhere(make_routed):
         jobs.of_entry(one) for one in routed.job_table.of_instance(SERVER) if one.kind == 'delete'
     ]
     assert [(one.source, routed.state(one)) for one in deletes] == [('a', 'done')]
-
-
-def test_resize_to_nowhere(make_routed):
-    routed = make_routed(script=[errors.NoValidHost('full'), errors.NoValidHost('All full.')])
-    running(routed)
-    error = refusal(routed.router.resize, spec('large'), SERVER)
-    assert (type(error), error.reason) == (errors.NoValidHost, errors.NOT_ENOUGH)
-    assert routed.job_table.of_instance(SERVER)[-1].why == 'All full.'
-    assert routed.used == TINY
 
 
 def test_resize_beyond_the_quota(make_routed):

@@ -29,7 +29,7 @@ from nova_sched.tests import options
 from nova_sched.tests.builders import read, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.reference import REFERENCE, scenario
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_afresh, each_named
 from nova_sched.tests.unit.extensions.queues.catalogues import (
     ALIASES,
     FLAVORS,
@@ -79,51 +79,38 @@ def test_what_a_queue_is_for_goes_there(queue):
     assert (found.queue, found.reason) == (queue, str(queue))
 
 
-@each(
+@each_named(
     'spec, queue',
-    [
-        pytest.param(
-            asked(image=Image(id=ME, name='x', disk_format='qcow2')), 'tiny', id='an image'
-        ),
-        pytest.param(
+    {
+        'an image': (asked(image=Image(id=ME, name='x', disk_format='qcow2')), 'tiny'),
+        'properties of an image that no host cares for': (
             asked(image=Image(properties={'hw_disk_bus': 'virtio', 'os_distro': 'ubuntu'})),
             'tiny',
-            id='properties of an image that no host cares for',
         ),
-        pytest.param(
+        'a property that is off': (
             asked(image=Image(properties={'hw_firmware_stateless': False})),
             'tiny',
-            id='a property that is off',
         ),
-        pytest.param(
+        'a trait by the image': (
             asked(image=Image(properties={'trait:HW_A': 'required'})),
             'tiny+trait:HW_A',
-            id='a trait by the image',
         ),
-        pytest.param(asked(more(trait__HW_A='required')), 'tiny+trait:HW_A', id='a trait'),
-        pytest.param(asked(more(resources__VGPU='1')), 'tiny+resource:VGPU', id='a resource'),
-        pytest.param(asked(more(pci_passthrough__alias='gpu:1')), 'tiny+pci:gpu', id='a device'),
-        pytest.param(asked(zone='a'), 'tiny+zone:a', id='a zone'),
-        pytest.param(
-            asked(more(quota__cpu_shares='7')), 'tiny', id='an extra spec that is about no host'
-        ),
-        pytest.param(asked(num_instances=20), 'tiny', id='one of many'),
-        pytest.param(
+        'a trait': (asked(more(trait__HW_A='required')), 'tiny+trait:HW_A'),
+        'a resource': (asked(more(resources__VGPU='1')), 'tiny+resource:VGPU'),
+        'a device': (asked(more(pci_passthrough__alias='gpu:1')), 'tiny+pci:gpu'),
+        'a zone': (asked(zone='a'), 'tiny+zone:a'),
+        'an extra spec that is about no host': (asked(more(quota__cpu_shares='7')), 'tiny'),
+        'one of many': (asked(num_instances=20), 'tiny'),
+        'a volume as root disk': (
             asked(flavor('gold', resources__CUSTOM_GOLD='2'), bfv=True),
             None,
-            id='a volume as root disk',
         ),
-        pytest.param(
-            asked(flavor('gpu', 2, pci_passthrough__alias='gpu:1')),
-            'gpu',
-            id="its flavor's device",
-        ),
-        pytest.param(
+        "its flavor's device": (asked(flavor('gpu', 2, pci_passthrough__alias='gpu:1')), 'gpu'),
+        'one more device': (
             asked(flavor('gpu', 2, pci_passthrough__alias='gpu:1,nic:1')),
             'gpu+pci:nic',
-            id='one more device',
         ),
-    ],
+    },
 )
 def test_a_request_of_one_special_thing_at_most_goes_to_its_queue(spec, queue):
     found = way(spec).queue
@@ -144,80 +131,55 @@ PORT = objects.RequestGroup(
 )
 
 
-@each(
+@each_named(
     'spec, reason',
-    [
-        pytest.param(
+    {
+        'server group': (
             asked(
                 instance_group=objects.InstanceGroup(
                     uuid=ME, policy='affinity', members=[], hosts=[]
                 )
             ),
             'it is in a server group',
-            id='server group',
         ),
-        pytest.param(
+        'soft policy': (
             asked(
                 instance_group=objects.InstanceGroup(
                     uuid=ME, policy='soft-affinity', members=[], hosts=[]
                 )
             ),
             'it is in a server group',
-            id='soft policy',
         ),
-        pytest.param(asked(hints={'group': ME}), 'it is in a server group', id='hint group'),
-        pytest.param(
+        'hint group': (asked(hints={'group': ME}), 'it is in a server group'),
+        'placement group': (
             asked(hints={'top_group': ME, 'member': 'a'}),
             'it is a member of a placement group',
-            id='placement group',
         ),
-        pytest.param(
+        'hints': (
             asked(hints={'same_host': ME, 'cidr': '/24'}),
             'it has scheduler hints: cidr, same_host',
-            id='hints',
         ),
-        pytest.param(
+        'rebuild': (
             asked(scheduler_hints={'_nova_check_type': ['rebuild']}),
             'it has scheduler hints: _nova_check_type',
-            id='rebuild',
         ),
-        pytest.param(
-            asked(force_hosts=['host-1']), 'an operator names its host', id='forced host'
-        ),
-        pytest.param(
-            asked(force_nodes=['node-1']), 'an operator names its host', id='forced node'
-        ),
-        pytest.param(
-            asked(requested_destination=destination(host='host-1')),
-            'its host is requested',
-            id='host',
-        ),
-        pytest.param(
-            asked(requested_destination=destination(node='node-1')),
-            'its host is requested',
-            id='node',
-        ),
-        pytest.param(
-            asked(requested_destination=destination(cell=CELL)), 'its cell is requested', id='cell'
-        ),
-        pytest.param(
+        'forced host': (asked(force_hosts=['host-1']), 'an operator names its host'),
+        'forced node': (asked(force_nodes=['node-1']), 'an operator names its host'),
+        'host': (asked(requested_destination=destination(host='host-1')), 'its host is requested'),
+        'node': (asked(requested_destination=destination(node='node-1')), 'its host is requested'),
+        'cell': (asked(requested_destination=destination(cell=CELL)), 'its cell is requested'),
+        'aggregates': (
             asked(requested_destination=destination(aggregates=[ME])),
             'it names aggregates',
-            id='aggregates',
         ),
-        pytest.param(
+        'forbidden ones': (
             asked(requested_destination=destination(forbidden_aggregates={ME})),
             'it names aggregates',
-            id='forbidden ones',
         ),
-        pytest.param(
-            asked(requested_destination=destination()), None, id='a destination that names nothing'
-        ),
-        pytest.param(
-            asked(ignore_hosts=['host-1']), 'hosts are to be ignored', id='ignored hosts'
-        ),
-        pytest.param(asked(ignore_hosts=[]), None, id='no ignored host'),
-        pytest.param(
+        'a destination that names nothing': (asked(requested_destination=destination()), None),
+        'ignored hosts': (asked(ignore_hosts=['host-1']), 'hosts are to be ignored'),
+        'no ignored host': (asked(ignore_hosts=[]), None),
+        'retry': (
             asked(
                 retry=objects.SchedulerRetries(
                     num_attempts=2,
@@ -227,90 +189,66 @@ PORT = objects.RequestGroup(
                 )
             ),
             'it was sent to hosts before',
-            id='retry',
         ),
-        pytest.param(asked(GUEST), 'NUMA: its cells are picked', id='NUMA cells'),
-        pytest.param(
-            asked(PINNED), 'NUMA: its dedicated CPUs are picked from cells', id='dedicated CPUs'
-        ),
-        pytest.param(
+        'NUMA cells': (asked(GUEST), 'NUMA: its cells are picked'),
+        'dedicated CPUs': (asked(PINNED), 'NUMA: its dedicated CPUs are picked from cells'),
+        'a port': (
             asked(requested_resources=[PORT]),
             'its ports or devices ask for groups of resources',
-            id='a port',
         ),
-        pytest.param(
+        'properties of an image': (
             asked(image=Image(properties={'hw_architecture': 'aarch64', 'img_hv_type': 'kvm'})),
             'hosts must suit its image: hw_architecture, img_hv_type',
-            id='properties of an image',
         ),
-        pytest.param(
-            asked(flavor('other')), 'flavor other is not in the catalogue', id='unknown flavor'
-        ),
-        pytest.param(
+        'unknown flavor': (asked(flavor('other')), 'flavor other is not in the catalogue'),
+        'other sizes': (
             asked(flavor('tiny', 3, 8, 2)),
             'root_gb is 2, flavor tiny has 1; vcpus is 3, flavor tiny has 1',
-            id='other sizes',
         ),
-        pytest.param(
-            asked(bfv=True), 'its root disk is a volume, flavor tiny has one of 1 GiB', id='volume'
-        ),
-        pytest.param(
+        'volume': (asked(bfv=True), 'its root disk is a volume, flavor tiny has one of 1 GiB'),
+        'extra spec': (
             asked(more(capabilities__a='b')),
             "extra spec capabilities:a is 'b', flavor tiny has None",
-            id='extra spec',
         ),
-        pytest.param(
+        'lacks an extra spec': (
             asked(flavor('boosted')),
             "extra spec boost is None, flavor boosted has '>= 1'",
-            id='lacks an extra spec',
         ),
-        pytest.param(
+        'group': (
             asked(more(resources1__VGPU='1')),
             'it asks for other groups of resources than flavor tiny',
-            id='group',
         ),
-        pytest.param(
+        'forbidden trait': (
             asked(more(trait__HW_A='forbidden')),
             'it differs from flavor tiny in forbidden traits',
-            id='forbidden trait',
         ),
-        pytest.param(
+        'lacks a trait': (
             asked(flavor('fast', trait__HW_B='forbidden')),
             'flavor fast requires trait HW_A',
-            id='lacks a trait',
         ),
-        pytest.param(
-            asked(flavor('gold')), 'CUSTOM_GOLD is 0, flavor gold has 2', id='lacks a resource'
-        ),
-        pytest.param(
+        'lacks a resource': (asked(flavor('gold')), 'CUSTOM_GOLD is 0, flavor gold has 2'),
+        'several special things': (
             asked(more(trait__HW_A='required', pci_passthrough__alias='gpu:1'), zone='a'),
             '3 special things: pci:gpu, trait:HW_A, zone:a',
-            id='several special things',
         ),
-        pytest.param(
+        'two of one thing': (
             asked(more(resources__VGPU='2')),
             '2 of resource:VGPU: a job may have one special thing, by its name',
-            id='two of one thing',
         ),
-        pytest.param(
+        'two devices': (
             asked(more(pci_passthrough__alias='gpu:2')),
             '2 of pci:gpu: a job may have one special thing, by its name',
-            id='two devices',
         ),
-        pytest.param(
-            asked(zone='south'), 'flavor tiny with zone:south has no queue', id='unknown zone'
-        ),
-        pytest.param(
+        'unknown zone': (asked(zone='south'), 'flavor tiny with zone:south has no queue'),
+        'unknown trait': (
             asked(more(trait__HW_X='required')),
             'flavor tiny with trait:HW_X has no queue',
-            id='unknown trait',
         ),
-        pytest.param(
+        "lacks the flavor's device": (
             asked(flavor('gpu', 2)),
             'gpu has other PCI devices in the catalogue',
-            id="lacks the flavor's device",
         ),
-    ],
+    },
 )
 def test_what_goes_to_the_scheduler_and_why(spec, reason):
     found = way(spec)
@@ -319,15 +257,14 @@ def test_what_goes_to_the_scheduler_and_why(spec, reason):
     )
 
 
-@each(
+@each_named(
     'facts',
-    [
-        pytest.param({'fences': frozenset([ME])}, id='fences'),
-        pytest.param(
-            {'member_placement': MemberPlacement('group', 'a', ME, 1, None, lambda row: {})},
-            id='member_placement',
-        ),
-    ],
+    {
+        'fences': {'fences': frozenset([ME])},
+        'member_placement': {
+            'member_placement': MemberPlacement('group', 'a', ME, 1, None, lambda row: {})
+        },
+    },
 )
 def test_members_of_top_groups_go_to_the_scheduler(facts):
     assert way(asked(), **facts).reason == 'it is a member of a placement group'
@@ -371,56 +308,47 @@ UBUNTU = asked(
 )
 
 
-@each(
+@each_named(
     'values, reason',
-    [
-        pytest.param({}, None, id='defaults'),
-        pytest.param(
+    {
+        'defaults': ({}, None),
+        'tenants': (
             {'scheduler.limit_tenants_to_placement_aggregate': True},
             'hosts are limited to projects',
-            id='tenants',
         ),
-        pytest.param(
+        'hosts of tenants': (
             {'filter_scheduler.enabled_filters': ['AggregateMultiTenancyIsolation']},
             'hosts are limited to projects',
-            id='hosts of tenants',
         ),
-        pytest.param(
+        'format': (
             {'scheduler.query_placement_for_image_type_support': True},
             'hosts must suit the format of its image, qcow2',
-            id='format',
         ),
-        pytest.param(
+        'traits of images': (
             {'scheduler.image_metadata_prefilter': True},
             'hosts must suit its image: hw_disk_bus',
-            id='traits of images',
         ),
-        pytest.param(
+        'hosts for images': (
             {'filter_scheduler.enabled_filters': ['AggregateImagePropertiesIsolation']},
             'hosts must suit its image: hw_disk_bus, os_distro',
-            id='hosts for images',
         ),
-        pytest.param(
+        'hosts for some properties': (
             {
                 'filter_scheduler.enabled_filters': ['AggregateImagePropertiesIsolation'],
                 'filter_scheduler.aggregate_image_properties_isolation_namespace': 'os',
                 'filter_scheduler.aggregate_image_properties_isolation_separator': '_',
             },
             'hosts must suit its image: os_distro',
-            id='hosts for some properties',
         ),
-        pytest.param(
+        'isolated image': (
             {
                 'filter_scheduler.enabled_filters': ['IsolatedHostsFilter'],
                 'filter_scheduler.isolated_images': [ME],
             },
             'its image is limited to isolated hosts',
-            id='isolated image',
         ),
-        pytest.param(
-            {'filter_scheduler.isolated_images': [ME]}, None, id='images that nobody isolates'
-        ),
-    ],
+        'images that nobody isolates': ({'filter_scheduler.isolated_images': [ME]}, None),
+    },
 )
 def test_what_the_configuration_leaves_to_the_scheduler(values, reason):
     with options.settings(values):
@@ -520,7 +448,7 @@ def specs(draw):
     return changed, draw(CHANGES)
 
 
-@pytest.mark.parametrize('every', [False, True], ids=['default rules', 'all rules'])
+@each_afresh('every', {'default rules': False, 'all rules': True})
 @given(wanted=specs(), found=aggregates(), node=nodes())
 @settings(max_examples=cases(60))
 def test_what_goes_to_a_queue_fits_where_the_queue_does(every, wanted, found, node):

@@ -19,6 +19,7 @@ from nova_sched.extensions.queues import jobs, messages
 from nova_sched.extensions.queues.brokers.memory import MemoryBroker
 from nova_sched.extensions.queues.conductor.waiting import Waiting
 from nova_sched.tests.builders import NOW
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.queues.managed_queues import job, result
 
 JOB = job()
@@ -85,20 +86,17 @@ def test_without_an_answer_the_row_has_the_outcome(waiting):
     assert found == [(JOB.uuid, True, 'c')]
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'rows, expected',
-    [
-        pytest.param([done(host='c')], [(JOB.uuid, True, 'c')], id='it is done'),
-        pytest.param([None], [(JOB.uuid, False, 'a')], id='there is no row any more'),
-        pytest.param(
-            [jobs.entry(JOB, NOW), done(host='c')], [(JOB.uuid, True, 'c')], id='it goes on'
-        ),
-        pytest.param(
+    {
+        'it is done': ([done(host='c')], [(JOB.uuid, True, 'c')]),
+        'there is no row any more': ([None], [(JOB.uuid, False, 'a')]),
+        'it goes on': ([jobs.entry(JOB, NOW), done(host='c')], [(JOB.uuid, True, 'c')]),
+        'it cannot be read': (
             [errors.StoreUnavailable('away'), done(host='c')],
             [(JOB.uuid, True, 'c')],
-            id='it cannot be read',
         ),
-    ],
+    },
 )
 def test_only_the_row_denies_a_job(broker, waiting, rows, expected):
     rows = list(rows)
@@ -115,19 +113,6 @@ def test_only_the_row_denies_a_job(broker, waiting, rows, expected):
         answer(broker, waiting, outcome='failed', why='no')
         found, _ = outcomes(waiting, find, query_s=SHORT_S)
     assert (found, len(rows)) == (expected, 1)
-
-
-def test_a_table_that_is_away_is_read_again(waiting):
-    script = [errors.StoreUnavailable('away'), jobs.entry(JOB, NOW), done()]
-
-    def find(uuid):
-        found = script.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    found, _ = outcomes(waiting, find, query_s=SHORT_S)
-    assert (found, script) == ([(JOB.uuid, True, 'a')], [])
 
 
 def test_what_was_not_sent_is_sent_again(broker, waiting):

@@ -21,6 +21,7 @@ from nova_sched.extensions.queues import drivers
 from nova_sched.extensions.queues.drivers import DriverSettings
 from nova_sched.extensions.queues.drivers.fake import Fake
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each_afresh, each_named
 from nova_sched.tests.unit.extensions.queues.node.doubles import job
 
 NAMES = ['exec', 'fake']
@@ -72,9 +73,7 @@ def test_what_fails_names_the_host_and_a_reason(make, call):
     assert (host, bool(why)) == ('host', True)
 
 
-@pytest.mark.parametrize(
-    'given', [pytest.param(job(kind='delete'), id='a delete'), pytest.param(None, id='no job')]
-)
+@each_afresh('given', {'a delete': job(kind='delete'), 'no job': None})
 def test_what_is_not_there_can_be_destroyed(make, given):
     assert make(True).destroy(given, uuid_of('server')) is None
 
@@ -101,14 +100,14 @@ def failures(share, host='a', seed=0, count=400):
     return [number for number in range(count) if fails(driver, str(number))]
 
 
-@pytest.mark.parametrize(
+@each_named(
     'share, least, most',
-    [
-        pytest.param(0.0, 0, 0, id='none'),
-        pytest.param(0.1, 20, 60, id='a tenth'),
-        pytest.param(0.5, 160, 240, id='half'),
-        pytest.param(1.0, 400, 400, id='all'),
-    ],
+    {
+        'none': (0.0, 0, 0),
+        'a tenth': (0.1, 20, 60),
+        'half': (0.5, 160, 240),
+        'all': (1.0, 400, 400),
+    },
 )
 def test_the_configured_share_fails(share, least, most):
     assert least <= len(failures(share)) <= most

@@ -30,7 +30,7 @@ from nova_sched.extensions.queues.drivers import exec as commands
 from nova_sched.extensions.queues.drivers.exec import MAX_ON_DISK, TAIL, CommandOutput, Exec
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_afresh, each_named
 from nova_sched.tests.unit.extensions.queues.node.doubles import job
 
 
@@ -58,16 +58,14 @@ def test_a_command_that_is_none_is_refused(command):
         driver(command)
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'kind, call',
-    [
-        pytest.param('create', lambda one, made: one.create(made, made.spec), id='create'),
-        pytest.param(
-            'delete', lambda one, made: one.destroy(made, made.instance_uuid), id='delete'
-        ),
-        pytest.param('resize', lambda one, made: one.resize(made, made.spec), id='resize'),
-        pytest.param('migrate', lambda one, made: one.migrate(made, made.spec, 'b'), id='migrate'),
-    ],
+    {
+        'create': ('create', lambda one, made: one.create(made, made.spec)),
+        'delete': ('delete', lambda one, made: one.destroy(made, made.instance_uuid)),
+        'resize': ('resize', lambda one, made: one.resize(made, made.spec)),
+        'migrate': ('migrate', lambda one, made: one.migrate(made, made.spec, 'b')),
+    },
 )
 def test_the_command_is_told_what_to_do(tmp_path, kind, call):
     told, words = tmp_path / 'told', tmp_path / 'words'
@@ -91,34 +89,28 @@ def test_an_instance_without_a_job_is_named_all_the_same(tmp_path):
     }
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'text, why',
-    [
-        pytest.param('echo no image >&2; exit 1', 'no image', id='one line'),
-        pytest.param(
-            'printf "trace\\nno image\\n\\n  \\n" >&2; exit 1', 'no image', id='the last line'
-        ),
-        pytest.param(
-            'echo loud; exit 1', 'create ended with status 1', id='standard output does not count'
-        ),
-        pytest.param('exit 3', 'create ended with status 3', id='nothing said'),
-        pytest.param('kill -TERM $$', 'create was ended by signal 15', id='a signal'),
-        pytest.param('printf "a\\377b" >&2; exit 1', 'a\ufffdb', id='no text'),
-        pytest.param(
-            'head -c 300000 /dev/zero | tr "\\0" x >&2; exit 1', 'x' * 200, id='a long line'
-        ),
-    ],
+    {
+        'one line': ('echo no image >&2; exit 1', 'no image'),
+        'the last line': ('printf "trace\\nno image\\n\\n  \\n" >&2; exit 1', 'no image'),
+        'standard output does not count': ('echo loud; exit 1', 'create ended with status 1'),
+        'nothing said': ('exit 3', 'create ended with status 3'),
+        'a signal': ('kill -TERM $$', 'create was ended by signal 15'),
+        'no text': ('printf "a\\377b" >&2; exit 1', 'a\ufffdb'),
+        'a long line': ('head -c 300000 /dev/zero | tr "\\0" x >&2; exit 1', 'x' * 200),
+    },
 )
 def test_the_last_line_of_standard_error_is_the_reason(tmp_path, text, why):
     assert why_not(script(tmp_path, text)) == why
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'text, stdout, stderr',
-    [
-        pytest.param('echo out; echo err >&2; exit 1', 'out\n', 'err\n', id='both streams'),
-        pytest.param('echo out; sleep 60', 'out\n', '', id='of a command that takes too long'),
-    ],
+    {
+        'both streams': ('echo out; echo err >&2; exit 1', 'out\n', 'err\n'),
+        'of a command that takes too long': ('echo out; sleep 60', 'out\n', ''),
+    },
 )
 def test_what_a_failed_command_has_printed_is_kept(tmp_path, text, stdout, stderr):
     with pytest.raises(errors.BuildFailed) as failed:
@@ -286,7 +278,7 @@ CHECK = """
 import {before}
 from nova_sched import errors
 from nova_sched.extensions.queues.drivers import exec as commands
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_afresh
 {then}
 try:
     print(commands.user_options({user!r}, '/bin/true'))
@@ -305,15 +297,15 @@ def test_an_agent_that_is_not_root_is_refused():
     assert 'CAP_SETUID, CAP_SETGID and CAP_KILL' in said
 
 
-@each(
+@each_named(
     'wanted, found',
-    [
-        pytest.param([], {}, id='nothing'),
-        pytest.param(['HERE'], {'HERE': 'here'}, id='a variable of the agent'),
-        pytest.param(['NOT_HERE'], {}, id='one that is missing'),
-        pytest.param(['A=1', 'B=x=y', 'C='], {'A': '1', 'B': 'x=y', 'C': ''}, id='values'),
-        pytest.param(['HERE=there'], {'HERE': 'there'}, id='a value goes first'),
-    ],
+    {
+        'nothing': ([], {}),
+        'a variable of the agent': (['HERE'], {'HERE': 'here'}),
+        'one that is missing': (['NOT_HERE'], {}),
+        'values': (['A=1', 'B=x=y', 'C='], {'A': '1', 'B': 'x=y', 'C': ''}),
+        'a value goes first': (['HERE=there'], {'HERE': 'there'}),
+    },
 )
 def test_environment(monkeypatch, wanted, found):
     monkeypatch.setenv('HERE', 'here')
@@ -330,15 +322,15 @@ def test_what_names_no_variable_is_refused(item):
 # What is kept of a command's output, and how much of the disk it takes.
 
 
-@each(
+@each_named(
     'written, text',
-    [
-        pytest.param(b'', '', id='nothing'),
-        pytest.param(b'a\nb\tc\n', 'a\nb\tc\n', id='lines'),
-        pytest.param(b'x' * TAIL + b'y', 'x' * (TAIL - 1) + 'y', id='the end of a long text'),
-        pytest.param(b'\xff\xc3\xbc', '\ufffd\u00fc', id='no text'),
-        pytest.param(b'\x1b[2J\0', '\ufffd[2J\ufffd', id='what steers a terminal'),
-    ],
+    {
+        'nothing': (b'', ''),
+        'lines': (b'a\nb\tc\n', 'a\nb\tc\n'),
+        'the end of a long text': (b'x' * TAIL + b'y', 'x' * (TAIL - 1) + 'y'),
+        'no text': (b'\xff\xc3\xbc', '\ufffd\u00fc'),
+        'what steers a terminal': (b'\x1b[2J\0', '\ufffd[2J\ufffd'),
+    },
 )
 def test_text(written, text):
     with CommandOutput() as output:

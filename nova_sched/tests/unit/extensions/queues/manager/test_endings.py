@@ -18,22 +18,14 @@ from nova_sched.claim import PENDING
 from nova_sched.extensions.queues import jobs
 from nova_sched.extensions.queues.brokers import Delivery
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.queues.managed_queues import (
     LARGE,
     TINY,
-    ManagedQueues,
     job,
     result,
     spec,
 )
-
-
-@pytest.fixture
-def managed(tmp_path):
-    made = ManagedQueues(tmp_path, 'a', 'b')
-    yield made
-    made.engine.dispose()
-
 
 TWICE = pytest.mark.parametrize('times', [1, 2], ids=['once', 'twice'])
 
@@ -94,22 +86,6 @@ def test_a_create_that_was_cancelled_and_is_done_is_deleted_where_it_is(managed,
     assert (managed.state(one), managed.state(delete), managed.used) == ('cancelled', 'done', {})
 
 
-def test_a_create_that_was_cancelled_and_failed(managed):
-    one = managed.add_job(job())
-    managed.job_table.cancel(one.instance_uuid, managed.now_s)
-    managed.report_result(result(one, outcome='failed', why='no'))
-    assert (managed.state(one), managed.used) == ('cancelled', {})
-
-
-def test_a_create_that_was_given_up_and_is_done_after_all(managed):
-    one = managed.add_job(job())
-    managed.endings.give_up(one, 'nobody takes it')
-    managed.report_result(result(one))
-    (delete,) = managed.queues.jobs('host.a')
-    assert delete.kind == 'delete'
-    assert managed.used == {}
-
-
 def test_a_create_that_was_given_up_and_tried_again_is_not_deleted(managed):
     """Whichever of the two has built it: there is one instance."""
     first = managed.add_job(job())
@@ -135,27 +111,6 @@ def test_a_create_that_was_deleted_and_is_built_again_is_deleted_again(managed, 
     deletes = managed.queues.jobs('host.b')
     assert [(delete.kind, delete.source) for delete in deletes] == [('delete', 'b')] * times
     assert (set(managed.queues.all_jobs()), managed.used) == ({'host.b'}, {})
-
-
-def test_a_create_that_was_deleted_and_asked_for_again_stays(managed):
-    one = managed.add_job(job())
-    managed.report_result(result(one))
-    managed.now_s += 1
-    managed.report_result(result(managed.add_job(job('delete'), amounts=None)))
-    managed.now_s += 1
-    managed.report_result(result(managed.add_job(job(number=1)), 'b'))
-    managed.report_result(result(one, 'b'))
-    assert managed.queues.all_jobs() == {}
-    assert managed.used == TINY
-
-
-@TWICE
-def test_a_delete(managed, times):
-    managed.report_result(result(managed.add_job(job())))
-    delete = managed.add_job(job('delete'), amounts=None)
-    for _ in range(times):
-        managed.report_result(result(delete))
-    assert (managed.state(delete), managed.used) == ('done', {})
 
 
 def test_a_delete_that_failed_holds_its_quota(managed):
@@ -188,9 +143,7 @@ def test_a_server_that_was_deleted_while_it_moved_is_deleted_there_too(managed):
     assert [one.source for one in managed.queues.jobs('host.b')] == [None]
 
 
-@pytest.mark.parametrize(
-    'host, behind', [('a', {}), ('b', {'host.a': ['delete']})], ids=['in place', 'away']
-)
+@each_afresh('host, behind', {'in place': ('a', {}), 'away': ('b', {'host.a': ['delete']})})
 def test_a_resize(managed, host, behind):
     managed.report_result(result(managed.add_job(job())))
     asked = managed.add_job(job('resize', asked=spec('large'), source='a'), LARGE)
@@ -200,7 +153,7 @@ def test_a_resize(managed, host, behind):
     assert managed.queues.all_jobs() == behind
 
 
-@pytest.mark.parametrize('remembers', [True, False], ids=['of its create', 'of its claim'])
+@each_afresh('remembers', {'of its create': True, 'of its claim': False})
 def test_a_resize_that_failed_gives_back_what_it_had_not_before(managed, remembers):
     managed.report_result(result(managed.add_job(job())))
     if not remembers:
@@ -314,15 +267,15 @@ def test_a_late_delete_leaves_the_quota_of_the_next_server(managed):
     assert (managed.state(delete), managed.used) == ('done', TINY)
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'field, value',
-    [
-        pytest.param('instance_uuid', uuid_of('other'), id='instance'),
-        pytest.param('project_id', 'q', id='project'),
-        pytest.param('project_id', None, id='no project'),
-        pytest.param('kind', 'delete', id='kind'),
-        pytest.param('kind', 'migrate', id='a move'),
-    ],
+    {
+        'instance': ('instance_uuid', uuid_of('other')),
+        'project': ('project_id', 'q'),
+        'no project': ('project_id', None),
+        'kind': ('kind', 'delete'),
+        'a move': ('kind', 'migrate'),
+    },
 )
 @pytest.mark.parametrize('outcome', ['done', 'failed'])
 def test_a_worker_tells_of_the_job_that_the_row_has(managed, field, value, outcome):

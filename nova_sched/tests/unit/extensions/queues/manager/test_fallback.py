@@ -20,27 +20,14 @@ from oslo_context import context
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.extensions.queues.brokers import DROPPED, EXPIRED
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.queues.managed_queues import (
     LARGE,
     TINY,
-    ManagedQueues,
     job,
     result,
     spec,
 )
-
-
-@pytest.fixture
-def make_managed(tmp_path):
-    made = []
-
-    def make(*hosts, script=()):
-        made.append(ManagedQueues(tmp_path, *hosts, script=script))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.engine.dispose()
 
 
 def refusal(reason='There are not enough hosts available.'):
@@ -59,22 +46,15 @@ def test_a_create_goes_where_the_scheduler_wants_it(make_managed):
     assert (managed.state(sent), managed.used) == ('queued', TINY)
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'fields, tried, why',
-    [
-        pytest.param(
-            {'reason': EXPIRED},
-            [],
-            'no node has taken it from its queue within 30 s; ',
-            id='expired',
-        ),
-        pytest.param(
-            {'reason': DROPPED}, [], 'its flavor is not offered any more; ', id='dropped'
-        ),
-        pytest.param({'tries': 3}, [], '3 nodes have given it back; ', id='given back'),
-        pytest.param({}, ['a', 'b'], 'it failed on a, b; ', id='failed'),
-        pytest.param({}, [], '', id='no reason'),
-    ],
+    {
+        'expired': ({'reason': EXPIRED}, [], 'no node has taken it from its queue within 30 s; '),
+        'dropped': ({'reason': DROPPED}, [], 'its flavor is not offered any more; '),
+        'given back': ({'tries': 3}, [], '3 nodes have given it back; '),
+        'failed': ({}, ['a', 'b'], 'it failed on a, b; '),
+        'no reason': ({}, [], ''),
+    },
 )
 def test_a_refusal_says_why_and_ends_it(make_managed, fields, tried, why):
     managed = make_managed(script=[refusal('Filter X removed the last 3 hosts.')])
@@ -135,7 +115,7 @@ def test_a_node_that_built_it_just_before_the_scheduler_chose_another_keeps_it(m
     assert (managed.state(one), managed.used) == ('done', TINY)
 
 
-@pytest.mark.parametrize('move', [None, 'resize'], ids=['a create', 'a move'])
+@each_afresh('move', {'a create': None, 'a move': 'resize'})
 def test_a_node_that_is_only_busy_keeps_what_it_was_chosen_for(make_managed, move):
     managed = make_managed('a')
     one = job(claimed=True) if move is None else job('migrate', claimed=True, source='z')
@@ -147,12 +127,12 @@ def test_a_node_that_is_only_busy_keeps_what_it_was_chosen_for(make_managed, mov
     assert (sent.claimed, sent.tried) == (True, [])
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'full, at, tried',
-    [
-        pytest.param((), 'b', ['a'], id='its claim goes along'),
-        pytest.param(('b',), 'c', ['a'], id='past one that is full by now'),
-    ],
+    {
+        'its claim goes along': ((), 'b', ['a']),
+        'past one that is full by now': (('b',), 'c', ['a']),
+    },
 )
 def test_a_chosen_host_without_a_worker_is_passed_over(make_managed, full, at, tried):
     managed = make_managed('b', 'c', script=[('a', 'b', 'c')])
@@ -263,12 +243,12 @@ def test_a_resize_is_in_place_where_that_may_be(make_managed):
     assert managed.used == LARGE
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'ignored, script',
-    [
-        pytest.param([], [refusal(), ('b', 'c')], id='a filter refuses it there'),
-        pytest.param(['A'], [('b', 'c')], id='it must not be there'),
-    ],
+    {
+        'a filter refuses it there': ([], [refusal(), ('b', 'c')]),
+        'it must not be there': (['A'], [('b', 'c')]),
+    },
 )
 def test_a_resize_goes_elsewhere(make_managed, ignored, script):
     managed = make_managed('a', 'b', 'c', script=script)
@@ -331,18 +311,12 @@ def migrate(managed):
     return managed.add_job(job('migrate', source='a'))
 
 
-def test_a_migration(make_managed):
-    managed = make_managed('a', 'b', script=[('b',)])
-    managed.fall_back(migrate(managed))
-    assert managed.claims.calls == [('resize_claim', 'b', 'migration')]
-    assert managed.queues.all_jobs() == {'host.b': ['migrate']}
-
-
 def test_a_migration_past_a_host_that_is_full_by_now(make_managed):
     managed = make_managed('a', 'b', 'c', script=[('b',), ('c',)])
     managed.claims.full.add('b')
     managed.fall_back(migrate(managed))
     assert managed.scheduler.asked[-1].ignore_hosts == ['a', 'b']
+    assert managed.claims.calls == [('resize_claim', host, 'migration') for host in 'bc']
     assert managed.queues.all_jobs() == {'host.c': ['migrate']}
 
 

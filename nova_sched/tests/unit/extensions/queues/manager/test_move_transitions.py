@@ -19,13 +19,12 @@ import dataclasses
 import functools
 from typing import Any, NamedTuple
 
-import pytest
-
 from nova_sched.db.jobs import QUEUED
 from nova_sched.extensions.queues import jobs
 from nova_sched.extensions.queues.manager.endings import transition
 from nova_sched.objects.job import DONE, FAILED
 from nova_sched.tests.builders import NOW
+from nova_sched.tests.rows import each_named
 from nova_sched.tests.unit.extensions.queues.managed_queues import job
 from nova_sched.tests.unit.extensions.queues.manager.test_transitions import explored, put
 
@@ -218,21 +217,17 @@ def wrong_in_the_end(w):
 
 def explore(first, counts=True):
     return explored(
-        first,
-        lambda w: [*worker(w), *managers(w, counts)],
-        faults,
-        wrong,
-        wrong_in_the_end,
+        first, lambda w: [*worker(w), *managers(w, counts)], faults, wrong, wrong_in_the_end
     )
 
 
-@pytest.mark.parametrize(
+@each_named(
     'goes_wrong',
-    [
-        pytest.param({'stops': 1}, id='a stop'),
-        pytest.param({'fallback': 2, 'expiries': 1}, id='a copy and an expiry'),
-        pytest.param({'fallback': 2, 'stops': 1}, id='a copy and a stop'),
-    ],
+    {
+        'a stop': {'stops': 1},
+        'a copy and an expiry': {'fallback': 2, 'expiries': 1},
+        'a copy and a stop': {'fallback': 2, 'stops': 1},
+    },
 )
 def test_all_orders_of_events_around_a_move(goes_wrong):
     states, found, why = explore(World(**goes_wrong))

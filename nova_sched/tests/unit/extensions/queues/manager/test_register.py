@@ -22,6 +22,7 @@ from nova_sched.db.flavors import SqlFlavors
 from nova_sched.extensions.queues.catalogue import Catalogue
 from nova_sched.extensions.queues.manager.register import Register
 from nova_sched.tests.builders import NOW, aggregate
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.queues.managed_queues import ROWS, Queues
 
 TINY, LARGE = ROWS
@@ -144,14 +145,14 @@ def test_one_and_the_same_flavor_twice(world):
         register.create({**TINY, 'vcpus': 2})
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'row',
-    [
-        pytest.param({'name': 'tiny'}, id='no amounts'),
-        pytest.param({**TINY, 'vcpus': '1'}, id='no number'),
-        pytest.param({**TINY, 'flavorid': 'x' * 256}, id='a long ID'),
-        pytest.param({**TINY, 'extra_specs': {'resources:VCPU': 'many'}}, id='an extra spec'),
-    ],
+    {
+        'no amounts': {'name': 'tiny'},
+        'no number': {**TINY, 'vcpus': '1'},
+        'a long ID': {**TINY, 'flavorid': 'x' * 256},
+        'an extra spec': {**TINY, 'extra_specs': {'resources:VCPU': 'many'}},
+    },
 )
 def test_a_flavor_that_makes_no_sense_changes_nothing(world, row):
     register = world.register()
@@ -184,16 +185,14 @@ def test_what_a_host_is_told(world):
     assert [version for version, _ in world.told] == [1, 1]
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'changes, news',
-    [
-        pytest.param(Changes(), 0, id='nothing'),
-        pytest.param(
-            Changes(services=(ServiceFacts('a'),)), 0, id='a service that is enabled as before'
-        ),
-        pytest.param(Changes(services=(ServiceFacts('a', disabled=True),)), 1, id='a service'),
-        pytest.param(Changes(aggregates=(aggregate(1, ['a']),)), 1, id='an aggregate'),
-    ],
+    {
+        'nothing': (Changes(), 0),
+        'a service that is enabled as before': (Changes(services=(ServiceFacts('a'),)), 0),
+        'a service': (Changes(services=(ServiceFacts('a', disabled=True),)), 1),
+        'an aggregate': (Changes(aggregates=(aggregate(1, ['a']),)), 1),
+    },
 )
 def test_what_is_news(world, changes, news):
     register = world.register()
@@ -216,14 +215,14 @@ def test_what_waits_where(world):
     ]
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'marker, limit, seen',
-    [
-        pytest.param(None, 2, ['fallback', 'results'], id='the first'),
-        pytest.param('results', None, ['flavor.fallback', 'flavor.tiny'], id='all that are left'),
-        pytest.param('flavor.fallback', 1, ['flavor.tiny'], id="a flavor with a queue's name"),
-        pytest.param('flavor.tiny', 1, [], id='none is left'),
-    ],
+    {
+        'the first': (None, 2, ['fallback', 'results']),
+        'all that are left': ('results', None, ['flavor.fallback', 'flavor.tiny']),
+        "a flavor with a queue's name": ('flavor.fallback', 1, ['flavor.tiny']),
+        'none is left': ('flavor.tiny', 1, []),
+    },
 )
 def test_queues_page_by_page(world, marker, limit, seen):
     register = world.register()

@@ -18,10 +18,10 @@ from nova_sched import errors
 from nova_sched.claim import PENDING
 from nova_sched.db.tables import JOBS
 from nova_sched.extensions.queues import messages
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.queues.managed_queues import (
     LARGE,
     TINY,
-    ManagedQueues,
     job,
     result,
     spec,
@@ -30,27 +30,20 @@ from nova_sched.tests.unit.extensions.queues.managed_queues import (
 LATER_S, MUCH_LATER_S = 121, 3601
 
 
-@pytest.fixture
-def managed(tmp_path):
-    made = ManagedQueues(tmp_path, 'a', 'b')
-    yield made
-    made.engine.dispose()
-
-
 def check(managed, after_s):
     managed.now_s += after_s
     managed.upkeep.check()
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'after_s, claim, waits, found',
-    [
-        pytest.param(LATER_S, None, None, {'fallback': ['create']}, id='lost'),
-        pytest.param(100, None, None, {}, id='not overdue'),
-        pytest.param(LATER_S, PENDING, None, {}, id='being built'),
-        pytest.param(LATER_S, None, 'fallback', None, id='the manager is behind'),
-        pytest.param(LATER_S, None, 'results', None, id='its result may wait'),
-    ],
+    {
+        'lost': (LATER_S, None, None, {'fallback': ['create']}),
+        'not overdue': (100, None, None, {}),
+        'being built': (LATER_S, PENDING, None, {}),
+        'the manager is behind': (LATER_S, None, 'fallback', None),
+        'its result may wait': (LATER_S, None, 'results', None),
+    },
 )
 def test_a_create(managed, after_s, claim, waits, found):
     one = managed.add_job(job())
@@ -95,13 +88,13 @@ def test_a_delete_is_sent_again_unless_it_waits_for_its_node(managed, waits):
     assert managed.state(delete) == 'queued'
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'after_s, vcpus, state, held',
-    [
-        pytest.param(LATER_S, 1, 'queued', LARGE, id='it may take long'),
-        pytest.param(MUCH_LATER_S, 1, 'failed', TINY, id='but not so long'),
-        pytest.param(MUCH_LATER_S, 8, 'done', LARGE, id='it was done'),
-    ],
+    {
+        'it may take long': (LATER_S, 1, 'queued', LARGE),
+        'but not so long': (MUCH_LATER_S, 1, 'failed', TINY),
+        'it was done': (MUCH_LATER_S, 8, 'done', LARGE),
+    },
 )
 def test_a_resize(managed, after_s, vcpus, state, held):
     managed.report_result(result(managed.add_job(job())))
@@ -134,7 +127,7 @@ def test_a_create_that_was_cancelled_and_built_is_deleted(managed):
     assert managed.used == TINY
 
 
-@pytest.mark.parametrize('cancelled', [False, True], ids=['queued', 'cancelled'])
+@each_afresh('cancelled', {'queued': False, 'cancelled': True})
 def test_one_that_cannot_be_read_keeps_no_other_waiting(managed, caplog, cancelled):
     spoilt = managed.add_job(job(name='u'))
     managed.now_s += 1

@@ -13,21 +13,13 @@
 
 import json
 
-import pytest
-
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED
-from nova_sched.extensions.queues import messages
-from nova_sched.extensions.queues.brokers import RESULTS, of_flavor, of_host
-from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, Cloud, job
+from nova_sched.extensions.queues.brokers import of_flavor, of_host
+from nova_sched.tests.rows import each_afresh
+from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, job
 
 TINY, HERE = of_flavor('tiny'), of_host('a')
-
-
-@pytest.fixture
-def cloud():
-    return Cloud()
 
 
 def plain(**data):
@@ -39,29 +31,25 @@ def plain(**data):
     return primitive
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'body',
-    [
-        pytest.param(b'', id='empty'),
-        pytest.param(b'\xff\xfe', id='no text'),
-        pytest.param(b'{', id='no JSON'),
-        pytest.param(b'[' * 100_000, id='nested too deeply'),
-        pytest.param(b'[1, 2]', id='a list'),
-        pytest.param(b'5', id='a number'),
-        pytest.param(json.dumps(job().spec.obj_to_primitive()).encode(), id='another object'),
-        pytest.param(
-            json.dumps(plain() | {'nova_object.version': '2.0'}).encode(), id='major version'
-        ),
-        pytest.param(
-            json.dumps(plain() | {'nova_object.name': 'Unknown'}).encode(), id='unknown object'
-        ),
-        pytest.param(json.dumps(plain(spec=None)).encode(), id='no spec'),
-        pytest.param(json.dumps(plain(kind=None)).encode(), id='no kind'),
-        pytest.param(json.dumps(plain(kind='reboot')).encode(), id='unknown kind'),
-        pytest.param(json.dumps(plain(uuid=None)).encode(), id='no uuid'),
-        pytest.param(json.dumps(plain(uuid='../../etc')).encode(), id='uuid that is none'),
-        pytest.param(json.dumps(plain(instance_uuid=7)).encode(), id='instance that is none'),
-    ],
+    {
+        'empty': b'',
+        'no text': b'\xff\xfe',
+        'no JSON': b'{',
+        'nested too deeply': b'[' * 100_000,
+        'a list': b'[1, 2]',
+        'a number': b'5',
+        'another object': json.dumps(job().spec.obj_to_primitive()).encode(),
+        'major version': json.dumps(plain() | {'nova_object.version': '2.0'}).encode(),
+        'unknown object': json.dumps(plain() | {'nova_object.name': 'Unknown'}).encode(),
+        'no spec': json.dumps(plain(spec=None)).encode(),
+        'no kind': json.dumps(plain(kind=None)).encode(),
+        'unknown kind': json.dumps(plain(kind='reboot')).encode(),
+        'no uuid': json.dumps(plain(uuid=None)).encode(),
+        'uuid that is none': json.dumps(plain(uuid='../../etc')).encode(),
+        'instance that is none': json.dumps(plain(instance_uuid=7)).encode(),
+    },
 )
 def test_what_is_no_job_is_thrown_away(cloud, body):
     a = cloud.start('a')
@@ -90,9 +78,7 @@ def test_a_redelivered_job_is_counted_first(cloud):
     assert cloud.result().tries == 1
 
 
-@pytest.mark.parametrize(
-    'tries, fallen', [pytest.param(2, 0, id='once more'), pytest.param(3, 1, id='too often')]
-)
+@each_afresh('tries, fallen', {'once more': (2, 0), 'too often': (3, 1)})
 def test_a_job_that_ends_its_workers_goes_to_the_scheduler(cloud, tries, fallen):
     cloud.send(job(), tries=tries)
     cloud.lose(TINY)
@@ -110,16 +96,6 @@ def test_a_delete_that_ends_its_worker_fails_after_all(cloud):
     result = cloud.result()
     assert (result.outcome, result.why) == ('failed', 'it was put back 3 times')
     assert (cloud.ready(HERE), a.figures.failed, cloud.kinds()) == (0, 1, [])
-
-
-def test_a_redelivered_delete_is_done(cloud):
-    a = cloud.start('a', run=False)
-    cloud.broker.declare([HERE])
-    cloud.send(job(kind='delete'), HERE)
-    cloud.lose(HERE)
-    cloud.run()
-    assert cloud.results() == [('delete', 'done', 'a')]
-    assert a.figures.redelivered == 1
 
 
 def test_of_two_messages_of_one_job_the_later_counts(cloud):
@@ -149,21 +125,7 @@ def test_a_message_that_comes_after_the_end_is_a_job_of_its_own(cloud):
 # A broker may deliver a message again without a sign of it: the claims decide.
 
 
-def test_a_job_that_another_worker_has_done_is_not_built_again(cloud):
-    a = cloud.start('a')
-    cloud.send(job())
-    cloud.run()
-    a.worker.stop()
-    cloud.start('b')
-    cloud.send(job())
-    cloud.run()
-    assert cloud.results() == [('create', 'done', 'a')] * 2
-    assert cloud.kinds() == [('create', 'a')]
-
-
-@pytest.mark.parametrize(
-    'elsewhere', [pytest.param(['b'], id='moved'), pytest.param([], id='deleted')]
-)
+@each_afresh('elsewhere', {'moved': ['b'], 'deleted': []})
 def test_a_claimed_job_without_a_claim_here_is_not_built(cloud, elsewhere):
     a = cloud.start('a')
     for host in elsewhere:
@@ -258,17 +220,3 @@ def test_an_acknowledgement_that_was_not_heard_does_not_matter(cloud):
     # It comes again, to a host that has not built it.
     assert cloud.results() == [('create', 'done', 'a')] * 2
     assert (cloud.claims.states('server'), b.node_api.used) == ({'a': CONFIRMED}, 0)
-
-
-def test_results_keep_their_job(cloud):
-    cloud.start('a')
-    cloud.send(job(reply_to='reply.one', request_id='req-1', project_id='p'))
-    cloud.run()
-    (delivery,) = cloud.drain(RESULTS)
-    told = messages.read_result(delivery.body)
-    assert (told.job.reply_to, told.job.request_id, told.job.project_id) == (
-        'reply.one',
-        'req-1',
-        'p',
-    )
-    assert told.job.instance_uuid == uuid_of('server')

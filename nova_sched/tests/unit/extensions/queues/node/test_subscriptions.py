@@ -16,6 +16,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.extensions.queues.node.subscriptions import NONE, Subscriptions
+from nova_sched.tests.rows import each_afresh
 
 ABC = ('a', 'b', 'c')
 
@@ -58,21 +59,15 @@ def test_its_own_queue_comes_first(consumer):
     assert [list(told.items()) for told in consumer.told] == [[('own', 10), ('a', 3), ('b', 0)]]
 
 
-def test_without_a_catalogue_it_has_its_own_queue(consumer):
-    made = Subscriptions(consumer, 'own', 10)
-    assert (made.follow((), wanted()), len(made)) == (1, 0)
-    assert consumer.now == {'own': 10}
-
-
-@pytest.mark.parametrize(
+@each_afresh(
     'priorities, told',
-    [
-        pytest.param((3, 0, NONE), [], id='nothing new'),
-        pytest.param((3, 0, 5), [{'c': 5}], id='one more'),
-        pytest.param((NONE, 0, NONE), [{'a': None}], id='one less'),
-        pytest.param((4, 0, NONE), [{'a': 4}], id='another priority'),
-        pytest.param((NONE, NONE, 0), [{'a': None, 'b': None, 'c': 0}], id='all others'),
-    ],
+    {
+        'nothing new': ((3, 0, NONE), []),
+        'one more': ((3, 0, 5), [{'c': 5}]),
+        'one less': ((NONE, 0, NONE), [{'a': None}]),
+        'another priority': ((4, 0, NONE), [{'a': 4}]),
+        'all others': ((NONE, NONE, 0), [{'a': None, 'b': None, 'c': 0}]),
+    },
 )
 def test_only_differences_are_told(made, consumer, priorities, told):
     assert made.follow(ABC, wanted(*priorities)) == sum(map(len, told))
@@ -85,14 +80,14 @@ def test_a_priority_is_a_number_that_any_broker_can_send(made, consumer):
     assert type(consumer.now['a']) is int
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'names, priorities, told',
-    [
-        pytest.param(('b', 'a'), (0, 3), [], id='another order'),
-        pytest.param(('b', 'd'), (0, 7), [{'a': None, 'd': 7}], id='one for another'),
-        pytest.param((), (), [{'a': None, 'b': None}], id='none left'),
-        pytest.param(('x', *ABC), (NONE, 3, 1, NONE), [{'b': 1}], id='one before all'),
-    ],
+    {
+        'another order': (('b', 'a'), (0, 3), []),
+        'one for another': (('b', 'd'), (0, 7), [{'a': None, 'd': 7}]),
+        'none left': ((), (), [{'a': None, 'b': None}]),
+        'one before all': (('x', *ABC), (NONE, 3, 1, NONE), [{'b': 1}]),
+    },
 )
 def test_another_catalogue_is_told_by_differences_too(made, consumer, names, priorities, told):
     made.follow(names, wanted(*priorities))

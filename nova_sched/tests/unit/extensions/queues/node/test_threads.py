@@ -18,6 +18,7 @@ import pytest
 
 from nova_sched.extensions.queues.node.inflight import JobThreads
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
+from nova_sched.tests.rows import each_afresh
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def boom():
     raise RuntimeError('boom')
 
 
-@pytest.mark.parametrize('last', [lambda: 'a result', boom], ids=['returns', 'raises'])
+@each_afresh('last', {'returns': lambda: 'a result', 'raises': boom})
 def test_after_the_end_a_job_does_nothing_more_and_no_call_is_made(threads, caplog, last):
     called, ended = [], threading.Event()
 

@@ -20,15 +20,11 @@ from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.extensions.queues import messages
 from nova_sched.extensions.queues.brokers import of_flavor, of_host
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, Cloud, job
+from nova_sched.tests.rows import each_afresh
+from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, job
 
 NO_ANSWER = errors.NoAnswer('claims', 'it is away')
 ALTERNATES = json.dumps([['b', 'b'], ['c', 'c']])
-
-
-@pytest.fixture
-def cloud():
-    return Cloud()
 
 
 def test_a_create_ends_in_a_result_with_its_claim(cloud):
@@ -56,13 +52,13 @@ def test_an_instance_is_hidden_until_its_claim_is_confirmed(cloud):
     assert (a.node_api.hidden(), a.node_api.listed) == (set(), [uuid_of('server')])
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'vcpus, flavors, after',
-    [
-        pytest.param(8, ['large'], (0, 0, 0), id='full'),
-        pytest.param(8, ['tiny'], (1, 1, 0), id='the largest does not fit any more'),
-        pytest.param(2, ['tiny'], (1, 0, 0), id='one more of the smallest'),
-    ],
+    {
+        'full': (8, ['large'], (0, 0, 0)),
+        'the largest does not fit any more': (8, ['tiny'], (1, 1, 0)),
+        'one more of the smallest': (2, ['tiny'], (1, 0, 0)),
+    },
 )
 def test_queues_that_do_not_fit_any_more_are_left_while_it_builds(cloud, vcpus, flavors, after):
     cloud.start('a', vcpus)
@@ -70,15 +66,6 @@ def test_queues_that_do_not_fit_any_more_are_left_while_it_builds(cloud, vcpus, 
         cloud.send(job(flavor, flavor=flavor))
     cloud.run(1.0)
     assert cloud.subscribers() == after
-
-
-def test_a_node_with_room_for_one_takes_one_of_many(cloud):
-    a = cloud.start('a', vcpus=8, slots=4)
-    for number in range(5):
-        cloud.send(job(f'server {number}', flavor='large'))
-    cloud.run()
-    assert cloud.ready(of_flavor('large')) == 4
-    assert (a.figures.put_backs, a.figures.done) == (0, 1)
 
 
 @pytest.mark.parametrize('slots', [1, 2, 3])
@@ -265,16 +252,15 @@ def test_what_the_drivers_said_stays_with_the_job(cloud):
     ]
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'error, remains',
-    [
-        pytest.param(RuntimeError('boom'), None, id='the driver breaks'),
-        pytest.param(
+    {
+        'the driver breaks': (RuntimeError('boom'), None),
+        'the remains stay': (
             errors.BuildFailed('a', 'no image'),
             errors.BuildFailed('a', 'it is stuck'),
-            id='the remains stay',
         ),
-    ],
+    },
 )
 def test_a_driver_that_cannot_build_has_failed(cloud, error, remains):
     a = cloud.start('a')
@@ -286,13 +272,13 @@ def test_a_driver_that_cannot_build_has_failed(cloud, error, remains):
     assert a.node_api.used == 0
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'known, queues, ends, left',
-    [
-        pytest.param(['b', 'c'], ['b', 'c'], 'b', [['c', 'c']], id='the first'),
-        pytest.param(['c'], ['b', 'c'], 'c', [], id='the second, the first is gone'),
-        pytest.param([], ['b', 'c'], None, None, id='none'),
-    ],
+    {
+        'the first': (['b', 'c'], ['b', 'c'], 'b', [['c', 'c']]),
+        'the second, the first is gone': (['c'], ['b', 'c'], 'c', []),
+        'none': ([], ['b', 'c'], None, None),
+    },
 )
 def test_a_claimed_job_that_fails_goes_to_its_alternates(cloud, known, queues, ends, left):
     cloud.broker.declare(map(of_host, queues))
@@ -309,18 +295,6 @@ def test_a_claimed_job_that_fails_goes_to_its_alternates(cloud, known, queues, e
     assert [(one.claimed, one.tried, one.alternates) for one in fallen] == (
         [] if ends else [(False, ['a'], None)]
     )
-
-
-def test_a_job_goes_on_from_alternate_to_alternate(cloud):
-    workers = [cloud.start(host) for host in 'abc']
-    cloud.claims.put('server', 'a')
-    for one in workers[:2]:
-        one.driver.script.add('create', errors.BuildFailed(one.node_api.host, 'no image'))
-    cloud.send(job(claimed=True, alternates=ALTERNATES), of_host('a'))
-    cloud.run()
-    result = cloud.result()
-    assert (result.host, result.job.tried) == ('c', ['a', 'b'])
-    assert cloud.claims.states('server') == {'c': CONFIRMED}
 
 
 def test_a_claimed_job_without_room_goes_to_its_alternate(cloud):
@@ -357,13 +331,13 @@ def test_alternates_that_have_no_queue_or_make_no_sense_are_none(cloud, text):
 
 
 @pytest.mark.parametrize('method', ['instance_claim', 'confirm_claim'])
-@pytest.mark.parametrize(
+@each_afresh(
     'error',
-    [
-        pytest.param(NO_ANSWER, id='no answer'),
-        pytest.param(errors.StoreUnavailable('it is away'), id='store'),
-        pytest.param(OSError('reset'), id='whatever a bus raises'),
-    ],
+    {
+        'no answer': NO_ANSWER,
+        'store': errors.StoreUnavailable('it is away'),
+        'whatever a bus raises': OSError('reset'),
+    },
 )
 def test_claims_are_asked_until_they_answer(cloud, method, error):
     cloud.start('a')
@@ -444,14 +418,6 @@ def test_the_source_leaves_the_job_to_others(cloud):
     assert (a.figures.put_backs, b.figures.done) == (1, 1)
 
 
-def test_a_claimed_migration_to_its_own_source_goes_to_the_scheduler(cloud):
-    cloud.start('a')
-    cloud.claims.put('server', 'a', CONFIRMED)
-    cloud.send(moving(claimed=True), of_host('a'))
-    cloud.run()
-    assert [one.tried for one in cloud.fallen()] == [['a']]
-
-
 def test_a_migration_that_another_host_has_done_is_answered_for_it(cloud):
     b = cloud.start('b')
     cloud.claims.put('server', 'c', CONFIRMED)
@@ -471,12 +437,3 @@ def test_a_migration_that_fails_leaves_the_source_its_claim(cloud):
     assert cloud.claims.states('server') == {'a': CONFIRMED}
     assert [one.tried for one in cloud.fallen()] == [['b']]
     assert b.node_api.used == 0
-
-
-def test_a_migration_without_room_is_put_back(cloud):
-    b = cloud.start('b', shared=0)
-    cloud.claims.put('server', 'a', CONFIRMED)
-    cloud.send(moving())
-    cloud.run(2.0)
-    assert (b.figures.put_backs, b.node_api.used) == (1, 0)
-    assert cloud.claims.states('server') == {'a': CONFIRMED}

@@ -19,15 +19,10 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.extensions.queues import messages
 from nova_sched.extensions.queues.brokers import of_flavor, of_host
-from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, Cloud, job
+from nova_sched.tests.rows import each_afresh
+from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, job
 
 HERE = of_host('a')
-
-
-@pytest.fixture
-def cloud():
-    return Cloud()
 
 
 @pytest.fixture
@@ -57,26 +52,6 @@ def test_a_delete_takes_the_instance_and_its_claim(cloud, a):
     assert (a.node_api.used, cloud.claims.states('server')) == (0, {})
     assert cloud.kinds() == [('destroy', 'a')]
     assert cloud.ready(HERE) == 0
-
-
-def test_queues_that_fit_again_are_followed_after_a_delete(cloud, a):
-    a.node_api.put('large', 7)
-    cloud.run(1.0)
-    assert cloud.subscribers() == (0, 0, 0)
-    cloud.claims.put('large', 'a', CONFIRMED)
-    cloud.send(delete('large'), HERE)
-    cloud.run()
-    assert cloud.subscribers() == (1, 1, 0)
-
-
-def test_a_full_node_still_hears_deletes(cloud):
-    a = cloud.start('a', vcpus=1, slots=1)
-    cloud.send(job())
-    cloud.run()
-    cloud.send(delete(), HERE)
-    cloud.run()
-    assert [kind for kind, *_ in cloud.results()] == ['create', 'delete']
-    assert a.node_api.used == 0
 
 
 def test_an_instance_that_is_not_here_is_deleted_all_the_same(cloud):
@@ -151,10 +126,7 @@ def test_a_claimed_resize_is_not_claimed_again(cloud, a):
     assert [call[0] for call in cloud.claims.calls] == ['show', 'confirm_claim']
 
 
-@pytest.mark.parametrize(
-    'unknown, shared',
-    [pytest.param(7, 8, id='by the node'), pytest.param(0, 1, id='by the store')],
-)
+@each_afresh('unknown, shared', {'by the node': (7, 8), 'by the store': (0, 1)})
 def test_a_resize_that_does_not_fit_becomes_a_move(cloud, a, unknown, shared):
     a.node_api.unknown, cloud.claims.vcpus['a'] = unknown, shared
     b = cloud.start('b', vcpus=4)
@@ -168,9 +140,7 @@ def test_a_resize_that_does_not_fit_becomes_a_move(cloud, a, unknown, shared):
     assert cloud.claims.states('server') == {'b': CONFIRMED}
 
 
-@pytest.mark.parametrize(
-    'queue', [pytest.param(None, id='of no queue'), pytest.param('gone', id='its queue is gone')]
-)
+@each_afresh('queue', {'of no queue': None, 'its queue is gone': 'gone'})
 def test_a_move_that_no_queue_takes_is_for_the_scheduler(cloud, a, queue):
     a.node_api.unknown = 7
     cloud.send(resize(queue=queue), HERE)
@@ -216,45 +186,6 @@ def test_an_instance_that_is_not_here_cannot_be_resized(cloud, hidden):
     cloud.run()
     result = cloud.result()
     assert (result.outcome, result.why) == ('failed', 'the instance is not on host a')
-
-
-def test_a_resize_waits_for_the_build_of_its_instance(cloud):
-    a = cloud.start('a')
-    cloud.send(job())
-    cloud.run(1.0)
-    cloud.send(resize(), HERE)
-    cloud.run()
-    assert cloud.results() == [('create', 'done', 'a'), ('resize', 'done', 'a')]
-    assert a.node_api.size('server') == 2
-
-
-def test_queues_for_which_the_new_size_leaves_no_room_are_left(cloud):
-    a = cloud.start('a', vcpus=2)
-    a.node_api.put('server')
-    cloud.claims.put('server', 'a', CONFIRMED)
-    cloud.run(1.0)
-    assert cloud.subscribers() == (1, 0, 0)
-    cloud.send(resize(), HERE)
-    cloud.run(1.0)
-    assert cloud.subscribers() == (0, 0, 0)
-
-
-def test_claims_that_are_away_hold_up_a_resize(cloud, a):
-    cloud.claims.script.add('resize_claim', *[errors.NoAnswer('claims', 'away')] * 50)
-    cloud.send(resize(), HERE)
-    cloud.run(90.0)
-    assert (cloud.results(), a.node_api.is_resizing('server')) == ([], True)
-    cloud.run(100.0)
-    assert cloud.results() == [('resize', 'done', 'a')]
-
-
-def test_jobs_of_other_instances_do_not_wait(cloud, a):
-    a.node_api.put('other')
-    cloud.claims.put('other', 'a', PENDING)
-    cloud.send(resize(), HERE)
-    cloud.send(delete('other'), HERE)
-    cloud.run(BUILD_S + 5.0)
-    assert {uuid for _, _, uuid in cloud.done} == {uuid_of('server'), uuid_of('other')}
 
 
 def test_a_move_waits_in_its_queue_for_a_host(cloud, a):

@@ -28,11 +28,11 @@ from nova_sched.extensions.queues.node import worker
 from nova_sched.extensions.queues.node.inflight import JobThreads
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.queues.node.doubles import (
     BUILD_S,
     NAMES,
     Claims,
-    Cloud,
     Driver,
     Node,
     View,
@@ -43,22 +43,17 @@ from nova_sched.tests.unit.extensions.queues.node.doubles import (
 HERE = of_host('a')
 
 
-@pytest.fixture
-def cloud():
-    return Cloud()
-
-
 # What the last process has left.
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'claims, kept, kinds',
-    [
-        pytest.param({'a': CONFIRMED}, True, [], id='confirmed here'),
-        pytest.param({'a': 'pending'}, False, [('destroy', 'a')], id='claimed here'),
-        pytest.param({'b': CONFIRMED}, False, [('destroy', 'a')], id='confirmed elsewhere'),
-        pytest.param({}, False, [('destroy', 'a')], id='nobody claims it'),
-    ],
+    {
+        'confirmed here': ({'a': CONFIRMED}, True, []),
+        'claimed here': ({'a': 'pending'}, False, [('destroy', 'a')]),
+        'confirmed elsewhere': ({'b': CONFIRMED}, False, [('destroy', 'a')]),
+        'nobody claims it': ({}, False, [('destroy', 'a')]),
+    },
 )
 def test_what_was_being_built_is_settled_first(cloud, claims, kept, kinds):
     node_api = Node('a')
@@ -107,20 +102,6 @@ def test_the_job_of_a_build_that_was_cut_off_is_done_after_all(cloud):
     assert (first.node_api.used, first.node_api.hidden()) == (1, set())
 
 
-def test_a_job_that_was_done_but_not_answered_is_answered_by_the_next_process(cloud):
-    first = cloud.start('a')
-    cloud.send(job())
-    cloud.run()
-    cloud.results()
-    first.worker.stop()
-    cloud.send(job())
-    cloud.lose(of_flavor('tiny'))
-    cloud.start('a', node_api=first.node_api)
-    cloud.run()
-    assert cloud.results() == [('create', 'done', 'a')]
-    assert cloud.kinds() == [('create', 'a')]
-
-
 # Catalogue and node.
 
 
@@ -141,14 +122,6 @@ def test_another_catalogue_is_found_within_a_minute(cloud):
     assert cloud.subscribers() == (1, 1, 1)
     cloud.run(15.0)
     assert cloud.subscribers() == (1, 0, 0)
-
-
-def test_the_same_catalogue_changes_nothing(cloud):
-    a = cloud.start('a')
-    before = a.figures.changes, a.figures.evaluations
-    a.worker.hear()
-    cloud.run(worker.SPREAD_S + 1.0)
-    assert (a.figures.changes, a.figures.evaluations) == before
 
 
 def test_without_a_catalogue_a_worker_hears_its_own_queue(cloud):
