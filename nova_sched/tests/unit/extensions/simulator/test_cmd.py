@@ -19,18 +19,15 @@ import pytest
 from nova_sched.extensions.simulator import cmd as sim
 from nova_sched.extensions.simulator import cmd_replay as sim_replay
 from nova_sched.extensions.simulator import trace
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_named
 from nova_sched.tests.unit.extensions.simulator.builders import result
 
 AZURE = ['azure', '--trace', str(trace.SAMPLE), '--hours', '0.2']
 
 
-@each(
+@each_named(
     'violations, status',
-    [
-        pytest.param([], 0, id='all is well'),
-        pytest.param(['a host is over its capacity'], 3, id='a check failed'),
-    ],
+    {'all is well': ([], 0), 'a check failed': (['a host is over its capacity'], 3)},
 )
 def test_a_violation_is_no_success(violations, status):
     assert sim.status(result(violations=violations)) == status
@@ -66,14 +63,14 @@ def test_an_unknown_policy(monkeypatch, capsys):
     assert 'one of nova, first-fit' in capsys.readouterr().err
 
 
-@each(
+@each_named(
     'arguments, why',
-    [
-        pytest.param([], 'openb|azure|huawei', id='nothing'),
-        pytest.param(AZURE, '--hosts', id='no number of hosts'),
-        pytest.param([*AZURE, '--fewest', '9-1'], 'LOW-HIGH', id='a range that is none'),
-        pytest.param(['openb', '--nodes', 'x'], '--pods', id='no pods'),
-    ],
+    {
+        'nothing': ([], 'openb|azure|huawei'),
+        'no number of hosts': (AZURE, '--hosts'),
+        'a range that is none': ([*AZURE, '--fewest', '9-1'], 'LOW-HIGH'),
+        'no pods': (['openb', '--nodes', 'x'], '--pods'),
+    },
 )
 def test_wrong_usage_of_replay(arguments, why, capsys):
     with pytest.raises(SystemExit) as ended:

@@ -21,25 +21,19 @@ from nova_sched.extensions.simulator import machines
 from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc import reports
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_named
 from nova_sched.tests.unit.extensions.simulator.builders import GIB, node, plan, requests
 
 
-@each(
+@each_named(
     'words, zones, racks',
-    [
-        pytest.param({'nodes': 1}, [1], [1], id='one'),
-        pytest.param({'nodes': 6, 'zones': 3}, [2, 2, 2], [2, 2, 2], id='zones are alike'),
-        pytest.param(
-            {'nodes': 8, 'zones': 2, 'racks': 2}, [4, 4], [2, 2, 2, 2], id='racks are alike'
-        ),
-        pytest.param(
-            {'nodes': 5, 'zones': 2, 'racks': 2}, [3, 2], [2, 1, 1, 1], id='what is left over'
-        ),
-        pytest.param(
-            {'nodes': 2, 'zones': 3, 'racks': 4}, [1, 1], [1, 1], id='more zones than nodes'
-        ),
-    ],
+    {
+        'one': ({'nodes': 1}, [1], [1]),
+        'zones are alike': ({'nodes': 6, 'zones': 3}, [2, 2, 2], [2, 2, 2]),
+        'racks are alike': ({'nodes': 8, 'zones': 2, 'racks': 2}, [4, 4], [2, 2, 2, 2]),
+        'what is left over': ({'nodes': 5, 'zones': 2, 'racks': 2}, [3, 2], [2, 1, 1, 1]),
+        'more zones than nodes': ({'nodes': 2, 'zones': 3, 'racks': 4}, [1, 1], [1, 1]),
+    },
 )
 def test_nodes_are_spread_over_zones_and_racks(words, zones, racks):
     made = machines.machines(plan(**words))
@@ -90,7 +84,7 @@ def test_it_builds_no_more_than_it_has_room_for():
     assert one.usage()[VCPU] == (2, 2)
 
 
-@each('failing, built', [pytest.param(0.0, 200, id='never'), pytest.param(1.0, 0, id='always')])
+@each_named('failing, built', {'never': (0.0, 200), 'always': (1.0, 0)})
 def test_builds_fail_as_planned(failing, built):
     one = node(vcpus=200, memory_gib=200, failing=failing)
     for request in requests(*map(str, range(200))):

@@ -13,27 +13,23 @@
 
 import collections
 
-import pytest
-
 from nova_sched.extensions.simulator.conductor import Boot
 from nova_sched.extensions.simulator.replay import Clock, Demand, ReplayTally, short, use_by_zone
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_named
 from nova_sched.tests.unit.extensions.simulator.builders import GIB, SMALL, arrival, node
 
 
-@each(
+@each_named(
     'due, moves, given',
-    [
-        pytest.param([], [10], [[]], id='nothing is due'),
-        pytest.param([(5, 'a')], [4], [[]], id='not yet'),
-        pytest.param([(5, 'a')], [5], [['a']], id='exactly now'),
-        pytest.param([(5, 'a'), (3, 'b')], [10], [['b', 'a']], id='in order of time'),
-        pytest.param(
-            [(5, 'b'), (5, 'a')], [10], [['b', 'a']], id='at one time in order of asking'
-        ),
-        pytest.param([(5, 'a'), (15, 'b')], [10, 20, 30], [['a'], ['b'], []], id='each once'),
-        pytest.param([(5, {}), (5, {})], [10], [[{}, {}]], id='what cannot be compared'),
-    ],
+    {
+        'nothing is due': ([], [10], [[]]),
+        'not yet': ([(5, 'a')], [4], [[]]),
+        'exactly now': ([(5, 'a')], [5], [['a']]),
+        'in order of time': ([(5, 'a'), (3, 'b')], [10], [['b', 'a']]),
+        'at one time in order of asking': ([(5, 'b'), (5, 'a')], [10], [['b', 'a']]),
+        'each once': ([(5, 'a'), (15, 'b')], [10, 20, 30], [['a'], ['b'], []]),
+        'what cannot be compared': ([(5, {}), (5, {})], [10], [[{}, {}]]),
+    },
 )
 def test_what_falls_due(due, moves, given):
     clock = Clock()
@@ -67,22 +63,22 @@ def test_what_an_event_brings_about_falls_due_in_the_same_move():
 ZONES = ['zone-1', 'zone-2', 'zone-3']
 
 
-@each(
+@each_named(
     'reason, name',
-    [
-        pytest.param(
-            'There are not enough hosts available. Of 201 hosts, '
-            'ResourceCapacity removed the last 37.',
+    {
+        'the rule': (
+            (
+                'There are not enough hosts available. Of 201 hosts, '
+                'ResourceCapacity removed the last 37.'
+            ),
             'ResourceCapacity',
-            id='the rule',
         ),
-        pytest.param(
+        'no rule: without numbers': (
             'Hosts that fit were taken by other requests, 10 times in a row.',
             'Hosts that fit were taken by other requests, N times in a row.',
-            id='no rule: without numbers',
         ),
-        pytest.param('', '', id='nothing'),
-    ],
+        'nothing': ('', ''),
+    },
 )
 def test_what_refusals_are_grouped_by(reason, name):
     assert short(reason) == name
@@ -108,13 +104,7 @@ def test_a_tally():
     assert (refusal.requests, refusal.servers, refusal.asked) == (2, 6, {(SMALL, 'zone-1'): 2})
 
 
-@each(
-    'zoned, most',
-    [
-        pytest.param(0.0, None, id='nobody names a zone'),
-        pytest.param(1.0, 'zone-1', id='everybody does'),
-    ],
-)
+@each_named('zoned, most', {'nobody names a zone': (0.0, None), 'everybody does': (1.0, 'zone-1')})
 def test_the_share_of_batches_that_name_a_zone(zoned, most):
     demand = Demand(ZONES, zoned, seed=1)
     counts = collections.Counter(demand.zone(batch) for batch in range(700))

@@ -15,13 +15,12 @@ import io
 import json
 import math
 
-import pytest
 from rich.console import Console
 
 from nova_sched.extensions.simulator import report
 from nova_sched.extensions.simulator.replay import Refusal, ReplayTally
 from nova_sched.extensions.simulator.session import Explained, SimulationSettings
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_named
 from nova_sched.tests.unit.extensions.simulator.builders import SMALL, node, plan, result
 
 EXPLAINED = Explained('the moon', 'Nobody has it.', (('First', 9, 4), ('Second', 4, 0)))
@@ -38,42 +37,42 @@ def shown(made, part=report.show):
     return [' '.join(line.split()) for line in screen.file.getvalue().splitlines() if line.strip()]
 
 
-@each(
+@each_named(
     'share, text',
-    [
-        pytest.param(0.0, '    ', id='empty'),
-        pytest.param(1.0, '████', id='full'),
-        pytest.param(0.5, '██  ', id='half'),
-        pytest.param(1 / 32, '▏   ', id='the smallest step'),
-        pytest.param(0.6, '██▍ ', id='between'),
-        pytest.param(1.7, '████', id='too much'),
-        pytest.param(-0.2, '    ', id='too little'),
-    ],
+    {
+        'empty': (0.0, '    '),
+        'full': (1.0, '████'),
+        'half': (0.5, '██  '),
+        'the smallest step': (1 / 32, '▏   '),
+        'between': (0.6, '██▍ '),
+        'too much': (1.7, '████'),
+        'too little': (-0.2, '    '),
+    },
 )
 def test_bars(share, text):
     assert report.bar(share, width=4) == text
 
 
-@each(
+@each_named(
     'shares, text',
-    [
-        pytest.param([], '', id='nothing'),
-        pytest.param([0.0, 0.5, 1.0], '▁▅█', id='low, middle, high'),
-        pytest.param([-1.0, 2.0], '▁█', id='outside'),
-    ],
+    {
+        'nothing': ([], ''),
+        'low, middle, high': ([0.0, 0.5, 1.0], '▁▅█'),
+        'outside': ([-1.0, 2.0], '▁█'),
+    },
 )
 def test_sparks(shares, text):
     assert report.spark(shares) == text
 
 
-@each(
+@each_named(
     'values, share, found',
-    [
-        pytest.param([5.0], 0.99, 5.0, id='one value'),
-        pytest.param([3.0, 1.0, 2.0], 0.5, 2.0, id='the middle one'),
-        pytest.param(range(100), 0.95, 95, id='95 are below'),
-        pytest.param([1, 2], 1.0, 2, id='the greatest'),
-    ],
+    {
+        'one value': ([5.0], 0.99, 5.0),
+        'the middle one': ([3.0, 1.0, 2.0], 0.5, 2.0),
+        '95 are below': (range(100), 0.95, 95),
+        'the greatest': ([1, 2], 1.0, 2),
+    },
 )
 def test_percentiles(values, share, found):
     assert report.percentile(values, share) == found
@@ -83,15 +82,14 @@ def test_no_values_have_no_percentile():
     assert math.isnan(report.percentile([], 0.5))
 
 
-@each(
+@each_named(
     'fields, lines',
-    [
-        pytest.param(
+    {
+        'one server': (
             {'requests': 1, 'servers': 1, 'placed': 1},
             ['1 request for 1 server', f'placed 1 {"█" * 20} 100.0%'],
-            id='one server',
         ),
-        pytest.param(
+        'thousands': (
             {
                 'requests': 2000,
                 'servers': 4000,
@@ -108,17 +106,15 @@ def test_no_values_have_no_percentile():
                 'failed to build 100 ▌ 2.5%',
                 'Of the placed: built on an alternate 7, deleted since 1,000, running 2,000.',
             ],
-            id='thousands',
         ),
-        pytest.param(
+        'refusals, the most servers first': (
             {'refusals': {'RamFilter': Refusal(2, 9), 'CoreFilter': Refusal(1, 30)}},
             [
                 'CoreFilter 1 30 1 vCPU, 1 GiB in any zone',
                 'RamFilter 2 9 1 vCPU, 1 GiB in any zone',
             ],
-            id='refusals, the most servers first',
         ),
-        pytest.param(
+        'rates': (
             {
                 'took_s': 2.0,
                 'requests': 300,
@@ -134,19 +130,16 @@ def test_no_values_have_no_percentile():
                     'and 32 calls in flight.'
                 ),
             ],
-            id='rates',
         ),
-        pytest.param(
+        'latency in milliseconds': (
             {'latencies_s': [0.001, 0.002, 0.5]},
             ['conductors in the replay, for select_destinations 2.00 500.00 500.00'],
-            id='latency in milliseconds',
         ),
-        pytest.param(
+        "the engine's own times": (
             {'alone_s': [0.0015], 'embedded': True},
             ['engine, one at a time, until the claim is durable 1.50 1.50 1.50'],
-            id="the engine's own times",
         ),
-        pytest.param(
+        'a refusal, filter by filter': (
             {'explained': EXPLAINED},
             [
                 'Asked for: the moon.',
@@ -154,9 +147,8 @@ def test_no_values_have_no_percentile():
                 'Second 4 4 0',
                 'Answer: Nobody has it.',
             ],
-            id='a refusal, filter by filter',
         ),
-        pytest.param(
+        'all is well': (
             {'placed': 2, 'embedded': True},
             [
                 (
@@ -164,14 +156,12 @@ def test_no_values_have_no_percentile():
                     'one claim for each of 2 running servers.'
                 )
             ],
-            id='all is well',
         ),
-        pytest.param(
+        'a violation': (
             {'violations': ['host [x] is over']},
             ['Checked afterwards: 1 violation', 'host [x] is over'],
-            id='a violation',
         ),
-    ],
+    },
 )
 def test_the_summary_says(fields, lines):
     for refusal in fields.get('refusals', {}).values():
@@ -207,12 +197,9 @@ def test_of_many_hosts_the_ends_and_this_machine_are_shown():
     ]
 
 
-@each(
+@each_named(
     'machine, lines',
-    [
-        pytest.param(None, 2, id='simulated nodes only'),
-        pytest.param(node(vcpus=6, memory_gib=10), 3, id='with this machine'),
-    ],
+    {'simulated nodes only': (None, 2), 'with this machine': (node(vcpus=6, memory_gib=10), 3)},
 )
 def test_what_is_about_to_happen(machine, lines):
     screen = console()
@@ -244,13 +231,7 @@ def test_scripts_get_plain_values():
     found = json.loads(json.dumps(report.as_dict(made), allow_nan=False))
     assert {
         name: found[name] for name in ('requests', 'servers', 'placed', 'refused', 'running')
-    } == {
-        'requests': 2,
-        'servers': 5,
-        'placed': 2,
-        'refused': 3,
-        'running': 2,
-    }
+    } == {'requests': 2, 'servers': 5, 'placed': 2, 'refused': 3, 'running': 2}
     assert found['refusals'] == {'RamFilter': {'requests': 1, 'servers': 3}}
     assert found['times_s'] == {'called': {'p50': 0.25, 'p95': 0.25, 'p99': 0.25}}
     assert found['zones']['zone-1']['VCPU'] == {'used': 2, 'capacity': 8}

@@ -13,13 +13,11 @@
 
 import types
 
-import pytest
-
 from nova_sched.claims import Placement
 from nova_sched.extensions.simulator import session
 from nova_sched.tests import builders
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_named
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.extensions.simulator.builders import GIB, node
 
@@ -34,49 +32,39 @@ def running(host, *instances):
     return types.SimpleNamespace(host=host, instances=dict.fromkeys(instances))
 
 
-@each(
+@each_named(
     'accounts, nodes, faults',
-    [
-        pytest.param([], [], [], id='nothing'),
-        pytest.param([account('x', A, B)], [running('x', A, B)], [], id='all is well'),
-        pytest.param([account('x', used=8)], [running('x')], [], id='exactly full'),
-        pytest.param(
-            [account('x', used=9)],
-            [running('x')],
-            ['x is over its capacity: VCPU 9 of 8'],
-            id='full',
-        ),
-        pytest.param(
+    {
+        'nothing': ([], [], []),
+        'all is well': ([account('x', A, B)], [running('x', A, B)], []),
+        'exactly full': ([account('x', used=8)], [running('x')], []),
+        'full': ([account('x', used=9)], [running('x')], ['x is over its capacity: VCPU 9 of 8']),
+        'a class that the node has not': (
             [session.Account('x', {'CUSTOM_GPU': 1}, {'VCPU': 8}, frozenset())],
             [],
             ['x is over its capacity: CUSTOM_GPU 1 of 0'],
-            id='a class that the node has not',
         ),
-        pytest.param(
+        'no claim': (
             [account('x')],
             [running('x', A)],
             [f'server {A} runs on x, but its claims are on nothing'],
-            id='no claim',
         ),
-        pytest.param(
+        'claim elsewhere': (
             [account('x'), account('y', A)],
             [running('x', A), running('y')],
             [f'server {A} runs on x, but its claims are on y'],
-            id='claim elsewhere',
         ),
-        pytest.param(
+        'two claims': (
             [account('x', A), account('y', A)],
             [running('x', A), running('y')],
             [f'server {A} runs on x, but its claims are on x, y'],
-            id='two claims',
         ),
-        pytest.param(
+        'claim of nobody': (
             [account('x', A, C)],
             [running('x', A)],
             [f'server {C} runs nowhere, but has claims on x'],
-            id='claim of nobody',
         ),
-    ],
+    },
 )
 def test_faults(accounts, nodes, faults):
     assert session.audit(accounts, nodes) == faults

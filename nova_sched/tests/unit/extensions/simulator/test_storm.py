@@ -26,6 +26,7 @@ from nova_sched.extensions.simulator import storm, storm_nova, strands
 from nova_sched.hardware.machine import Machine
 from nova_sched.state import spec
 from nova_sched.tests import cases
+from nova_sched.tests.rows import each_afresh
 
 HOURS = 0.1  # of each storm
 # Of processor time. Each fault was found within a minute when its test was written.
@@ -147,14 +148,12 @@ def test_new_seeds_of_a_nova_cloud_break_no_promise(nova):
     assert first_failure(nova, from_a_random_one(), GATE_S) is None
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'owner, name, planted',
-    [
-        pytest.param(reconcile.Before, 'has_seen', always, id='an old read ends new claims'),
-        pytest.param(
-            nova_cell.NovaCell, 'migrations', no_rows, id='what a migration has is of nobody'
-        ),
-    ],
+    {
+        'an old read ends new claims': (reconcile.Before, 'has_seen', always),
+        'what a migration has is of nobody': (nova_cell.NovaCell, 'migrations', no_rows),
+    },
 )
 def test_a_fault_planted_in_the_reader_of_nova_is_found(nova, monkeypatch, owner, name, planted):
     monkeypatch.setattr(owner, name, planted)

@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.extensions.simulator import trace
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_named
 from nova_sched.tests.unit.extensions.simulator.builders import arrival
 
 HEAD = 'time_s,batch,flavor,censored,duration_bin\n'
@@ -33,32 +33,27 @@ def folder(tmp_path):
     return tmp_path
 
 
-@each(
+@each_named(
     'rows, arrivals',
-    [
-        pytest.param('', [], id='no server'),
-        pytest.param('300,7,s,0,1', [(300, '7', SMALL, (300,))], id='one server'),
-        pytest.param('300,7,s,0,2', [(300, '7', SMALL, (5550,))], id='middle of the bin'),
-        pytest.param('300,7,s,1,2', [(300, '7', SMALL, (None,))], id='censored: for ever'),
-        pytest.param(
-            '300,7,s,0,0\n300,7,s,0,1', [(300, '7', SMALL, (0, 300))], id='one batch, one request'
-        ),
-        pytest.param(
+    {
+        'no server': ('', []),
+        'one server': ('300,7,s,0,1', [(300, '7', SMALL, (300,))]),
+        'middle of the bin': ('300,7,s,0,2', [(300, '7', SMALL, (5550,))]),
+        'censored: for ever': ('300,7,s,1,2', [(300, '7', SMALL, (None,))]),
+        'one batch, one request': ('300,7,s,0,0\n300,7,s,0,1', [(300, '7', SMALL, (0, 300))]),
+        'a request for each flavor of a batch': (
             '300,7,s,0,0\n300,7,l,0,0\n300,7,s,0,1',
             [(300, '7', SMALL, (0, 300)), (300, '7', LARGE, (0,))],
-            id='a request for each flavor of a batch',
         ),
-        pytest.param(
+        'two batches of one moment': (
             '300,7,s,0,0\n300,8,s,0,0',
             [(300, '7', SMALL, (0,)), (300, '8', SMALL, (0,))],
-            id='two batches of one moment',
         ),
-        pytest.param(
+        'in order of time': (
             '600,8,s,0,0\n300,7,s,0,0',
             [(300, '7', SMALL, (0,)), (600, '8', SMALL, (0,))],
-            id='in order of time',
         ),
-    ],
+    },
 )
 @each('name', ['vms.csv', 'vms.csv.gz'])
 def test_rows_become_requests(folder, name, rows, arrivals):
@@ -68,14 +63,14 @@ def test_rows_become_requests(folder, name, rows, arrivals):
     assert trace.load(folder / name) == [trace.Arrival(*one) for one in arrivals]
 
 
-@each(
+@each_named(
     'rows, where, why',
-    [
-        pytest.param('300,7,z,0,1', 'line 2', "'z' is not known", id='unknown flavor'),
-        pytest.param('300,7,s,0,1\n300,7,s,0,99', 'line 3', "'99' is not known", id='unknown bin'),
-        pytest.param('soon,7,s,0,1', 'line 2', 'soon', id='no number'),
-        pytest.param('300', 'line 2', '', id='short line'),
-    ],
+    {
+        'unknown flavor': ('300,7,z,0,1', 'line 2', "'z' is not known"),
+        'unknown bin': ('300,7,s,0,1\n300,7,s,0,99', 'line 3', "'99' is not known"),
+        'no number': ('soon,7,s,0,1', 'line 2', 'soon'),
+        'short line': ('300', 'line 2', ''),
+    },
 )
 def test_a_bad_row_is_named(folder, rows, where, why):
     (folder / 'vms.csv').write_text(HEAD + rows)
@@ -85,17 +80,15 @@ def test_a_bad_row_is_named(folder, rows, where, why):
     assert why in str(refused.value)
 
 
-@each(
+@each_named(
     'name, content, why',
-    [
-        pytest.param('missing.csv', None, 'No such file', id='no such file'),
-        pytest.param('plain.csv.gz', b'time_s', 'gzip', id='not compressed'),
-        pytest.param(
-            'cut.csv.gz', gzip.compress(HEAD.encode() * 9)[:-12], 'ended', id='cut short'
-        ),
-        pytest.param('binary.csv', b'\xff\xfe\x00', 'decode', id='not text'),
-        pytest.param('other.csv', b'a,b\n1,2\n', 'is not known', id='another table'),
-    ],
+    {
+        'no such file': ('missing.csv', None, 'No such file'),
+        'not compressed': ('plain.csv.gz', b'time_s', 'gzip'),
+        'cut short': ('cut.csv.gz', gzip.compress(HEAD.encode() * 9)[:-12], 'ended'),
+        'not text': ('binary.csv', b'\xff\xfe\x00', 'decode'),
+        'another table': ('other.csv', b'a,b\n1,2\n', 'is not known'),
+    },
 )
 def test_a_file_that_is_no_trace_is_named(folder, name, content, why):
     if content is not None:
@@ -105,14 +98,14 @@ def test_a_file_that_is_no_trace_is_named(folder, name, content, why):
     assert why in str(refused.value)
 
 
-@each(
+@each_named(
     'sizes, largest, parts',
-    [
-        pytest.param([3], 5, [3], id='small enough'),
-        pytest.param([5], 5, [5], id='exactly'),
-        pytest.param([12], 5, [5, 5, 2], id='split'),
-        pytest.param([2, 6, 1], 5, [2, 5, 1, 1], id='in order'),
-    ],
+    {
+        'small enough': ([3], 5, [3]),
+        'exactly': ([5], 5, [5]),
+        'split': ([12], 5, [5, 5, 2]),
+        'in order': ([2, 6, 1], 5, [2, 5, 1, 1]),
+    },
 )
 def test_requests_that_are_too_large_are_split(sizes, largest, parts):
     arrivals = [arrival(size) for size in sizes]

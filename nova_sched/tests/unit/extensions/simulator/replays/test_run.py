@@ -19,7 +19,7 @@ from nova_sched.conf import CONF
 from nova_sched.extensions.simulator.replays import run, workloads
 from nova_sched.state.request import Request
 from nova_sched.tests.options import settings
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_named
 
 AMOUNTS = {VCPU: 4, MEMORY_MB: 4096}
 HOUR_S = 3600.0
@@ -199,12 +199,12 @@ def test_a_policy_of_a_file(tmp_path):
     assert run.read_policy(f'mine={file}') == ('mine', {}, str(file))
 
 
-@each(
+@each_named(
     'text, why',
-    [
-        pytest.param('bestfit', 'one of nova, first-fit', id='unknown'),
-        pytest.param('mine=/nowhere/at/all', 'no file /nowhere/at/all', id='no file'),
-    ],
+    {
+        'unknown': ('bestfit', 'one of nova, first-fit'),
+        'no file': ('mine=/nowhere/at/all', 'no file /nowhere/at/all'),
+    },
 )
 def test_a_policy_that_cannot_be_read(text, why):
     with pytest.raises(errors.BadConfig, match=why):

@@ -158,10 +158,6 @@ def test_what_is_free_is_all_that_a_host_has(huawei):
     assert report.inventories['MEMORY_MB'].total == sum(cell.memory_mb for cell in cells)
 
 
-def test_cells_are_checked(huawei):
-    assert workloads.NUMA_FILTER in huawei.options['filter_scheduler.enabled_filters']
-
-
 def test_sequences_are_chained_in_the_order_of_the_seed(huawei):
     orders = {seed: [one.amount for one in huawei.arrivals(seed)] for seed in range(8)}
     assert {len(one) for one in orders.values()} == {3 * 4998}
