@@ -19,19 +19,13 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import Claim
-from nova_sched.cloud.allocation_write import (
-    ATTEMPTS,
-    WON,
-    AllocationWrite,
-    Server,
-    servers,
-)
+from nova_sched.cloud.allocation_write import ATTEMPTS, WON, AllocationWrite, Server, servers
 from nova_sched.cloud.placement import ConsumerAllocations
 from nova_sched.engine.answer import Selected, allocation_request
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.fake_placement import CONCURRENT, Fault, client_of, served
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_afresh, each_named
 
 A, B = uuid_of('a'), uuid_of('b')
 ONE, TWO, THREE = (uuid_of(f'node {name}') for name in ('one', 'two', 'three'))
@@ -147,26 +141,25 @@ def test_no_capacity_for_one_of_several(fake):
     assert sorted(write.full) == sorted([ONE, TWO])
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'faults, requests, outcome',
-    [
-        pytest.param([BUSY], 'PUT PUT', WON, id='the provider changes'),
-        pytest.param([BUSY] * 3, 'PUT PUT PUT PUT', WON, id='three times'),
-        pytest.param([BUSY] * 4, 'PUT PUT PUT PUT', WriteOutcome(False), id='four times'),
-        pytest.param([OUT], 'PUT GET PUT', WON, id='503'),
-        pytest.param([OUT, OUT], 'PUT GET PUT GET PUT', WON, id='503 twice'),
-        pytest.param([Fault(cut=True)], 'PUT GET PUT', WON, id='the request was lost'),
-        pytest.param([LOST], 'PUT GET PUT', WON, id='the answer was lost'),
-        pytest.param(
+    {
+        'the provider changes': ([BUSY], 'PUT PUT', WON),
+        'three times': ([BUSY] * 3, 'PUT PUT PUT PUT', WON),
+        'four times': ([BUSY] * 4, 'PUT PUT PUT PUT', WriteOutcome(False)),
+        '503': ([OUT], 'PUT GET PUT', WON),
+        '503 twice': ([OUT, OUT], 'PUT GET PUT GET PUT', WON),
+        'the request was lost': ([Fault(cut=True)], 'PUT GET PUT', WON),
+        'the answer was lost': ([LOST], 'PUT GET PUT', WON),
+        '400': (
             [Fault(400, 'no such class')],
             'PUT GET',
             'Placement refuses a request: PUT /allocations/.*: 400: no such class',
-            id='400',
         ),
-        pytest.param([Fault(403)], 'PUT', '403: out of order', id='403'),
+        '403': ([Fault(403)], 'PUT', '403: out of order'),
         # keystoneauth logs in once more.
-        pytest.param([Fault(401)] * 2, 'PUT', '401: out of order', id='401'),
-    ],
+        '401': ([Fault(401)] * 2, 'PUT', '401: out of order'),
+    },
 )
 def test_what_placement_answers(fake, faults, requests, outcome):
     fake.faults = one_after_the_other(*faults)
@@ -234,13 +227,13 @@ def test_a_failed_request_has_left_a_consumer(fake):
     assert 10 <= sum(limits.pauses) < 12
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'gone, wanted, full',
-    [
-        pytest.param(ONE, [wants()], [ONE], id='the node'),
-        pytest.param(CHILD, [wants(**{CHILD: {'CUSTOM_GPU': 1}})], [ONE], id='a child of it'),
-        pytest.param(TWO, [wants(), wants(B, TWO)], [TWO], id='one of two nodes'),
-    ],
+    {
+        'the node': (ONE, [wants()], [ONE]),
+        'a child of it': (CHILD, [wants(**{CHILD: {'CUSTOM_GPU': 1}})], [ONE]),
+        'one of two nodes': (TWO, [wants(), wants(B, TWO)], [TWO]),
+    },
 )
 def test_a_provider_has_just_gone(fake, gone, wanted, full):
     """The order is decided again, after its node was read: Placement has it no more."""
@@ -266,69 +259,54 @@ def test_a_second_attempt_uses_the_consumer_that_the_first_one_has_left(fake):
     assert fake.allocated() == {A: {TWO: {'VCPU': 1}}}
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'held, wanted, outcome, after',
-    [
-        pytest.param(
-            {ONE: {'VCPU': 1}}, wants(), WON, {ONE: {'VCPU': 1}}, id='done by a call before'
-        ),
-        pytest.param(
+    {
+        'done by a call before': ({ONE: {'VCPU': 1}}, wants(), WON, {ONE: {'VCPU': 1}}),
+        'on another node': (
             {TWO: {'VCPU': 1}},
             wants(),
             WriteOutcome(False, elsewhere={A: TWO}),
             {TWO: {'VCPU': 1}},
-            id='on another node',
         ),
-        pytest.param(
+        'on a child of another node': (
             {CHILD: {'CUSTOM_GPU': 1}},
             wants(node=TWO),
             WriteOutcome(False, elsewhere={A: ONE}),
             {CHILD: {'CUSTOM_GPU': 1}},
-            id='on a child of another node',
         ),
-        pytest.param(
+        'evacuation': (
             {ONE: {'VCPU': 1}},
             wants(node=TWO, avoided=['one']),
             WON,
             {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-            id='evacuation',
         ),
-        pytest.param(
+        'evacuation with a sharing provider': (
             {ONE: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
             wants(node=TWO, avoided=['one'], **{DISKS: {'DISK_GB': 8}}),
             WON,
             {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
-            id='evacuation with a sharing provider',
         ),
-        pytest.param(
+        'evacuation, done by a call before': (
             {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
             wants(node=TWO, avoided=['one']),
             WON,
             {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-            id='evacuation, done by a call before',
         ),
-        pytest.param(
+        'evacuation, to another node before': (
             {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
             wants(node=THREE, avoided=['one']),
             WriteOutcome(False, elsewhere={A: TWO}),
             {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-            id='evacuation, to another node before',
         ),
-        pytest.param(
-            {ONE: {'VCPU': 2}},
-            wants(),
-            'other allocations',
-            {ONE: {'VCPU': 2}},
-            id='other amounts',
-        ),
-        pytest.param(
+        'other amounts': ({ONE: {'VCPU': 2}}, wants(), 'other allocations', {ONE: {'VCPU': 2}}),
+        'on no node': (
             {DISKS: {'DISK_GB': 8}},
             wants(),
             'other allocations',
             {DISKS: {'DISK_GB': 8}},
-            id='on no node',
         ),
-    ],
+    },
 )
 def test_a_server_that_has_allocations(fake, held, wanted, outcome, after):
     holds(fake, A, generation=5, held=held)
@@ -348,7 +326,7 @@ def test_one_of_several_was_done_before(fake):
     assert {uuid: one[0] for uuid, one in fake.consumers.items()} == {A: 2, B: 1}
 
 
-@each('spec_user, user', [('u', 'u'), (None, 'caller')], ids=['of the request', 'of the context'])
+@each_named('spec_user, user', {'of the request': ('u', 'u'), 'of the context': (None, 'caller')})
 def test_the_servers_of_a_decision(spec_user, user):
     asked = [
         request(instance_uuid=A, project_id='p', user_id=spec_user, ignore_hosts=['One']),
@@ -369,12 +347,12 @@ def test_the_servers_of_a_decision(spec_user, user):
     assert found[0].avoided == {'one'}
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'evacuates, why',
-    [
-        pytest.param(lambda server: False, 'other allocations', id='a late copy of a resize'),
-        pytest.param(unreadable, 'it is away', id='the cell does not answer'),
-    ],
+    {
+        'a late copy of a resize': (lambda server: False, 'other allocations'),
+        'the cell does not answer': (unreadable, 'it is away'),
+    },
 )
 def test_a_server_that_may_have_come_back(fake, evacuates, why):
     """A move that was taken back has given the server its allocations on the source again."""

@@ -35,6 +35,7 @@ from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.fake_placement import CONCURRENT, FakePlacement, Fault, client_of, served
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.engine.world import World
 
 A, B, C = uuid_of('a'), uuid_of('b'), uuid_of('c')
@@ -71,10 +72,7 @@ class Cloud:
         decision = types.SimpleNamespace(
             requests=[
                 request(
-                    instance_uuid=one,
-                    project_id='p',
-                    user_id='u',
-                    ignore_hosts=frozenset(ignored),
+                    instance_uuid=one, project_id='p', user_id='u', ignore_hosts=frozenset(ignored)
                 )
                 for one in uuids
             ],
@@ -165,9 +163,8 @@ def test_what_a_superseded_call_has_written_is_taken_back(cloud):
     eventually(lambda: not cloud.fake.allocated())
 
 
-@pytest.mark.parametrize(
-    'is_second_answered, left',
-    [pytest.param(True, {A: {ONE: {'VCPU': 1}}}, id='answered'), pytest.param(False, {}, id='no')],
+@each_afresh(
+    'is_second_answered, left', {'answered': (True, {A: {ONE: {'VCPU': 1}}}), 'no': (False, {})}
 )
 def test_a_call_after_a_superseded_one_has_the_same_node(cloud, is_second_answered, left):
     """It takes over the allocations; if it is refused as well, they do not come back."""
@@ -375,7 +372,7 @@ class Quick(random.Random):
         return super().uniform(least, most) / 100
 
 
-@pytest.mark.parametrize('down', [ONE, TWO], ids=['chosen', 'alternate'])
+@each_afresh('down', {'chosen': ONE, 'alternate': TWO})
 def test_a_host_that_takes_no_servers_is_not_claimed(fake, make, down):
     """It was disabled, forced down or silent since it was chosen."""
     asked = []

@@ -18,6 +18,7 @@ from nova_sched.claim import CONFIRMED, PENDING, Claim
 from nova_sched.claims.findings import DOUBLED, MISSING, Snapshot
 from nova_sched.cloud import audit
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
 
 A, MOVE = uuid_of('a'), uuid_of('migration')
@@ -97,17 +98,17 @@ def deleting(cloud):
     cloud.cell.serve(A, **ACTIVE, task_state='deleting')
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'arrange',
-    [
-        pytest.param(lambda cloud: None, id='an empty cloud'),
-        pytest.param(running, id='a server'),
-        pytest.param(moving, id='a server that moves'),
-        pytest.param(being_built, id='a server that is being built'),
-        pytest.param(claimed, id='a claim without a server'),
-        pytest.param(not_written, id='a pending claim that is not written'),
-        pytest.param(deleting, id='a server that is being deleted'),
-    ],
+    {
+        'an empty cloud': lambda cloud: None,
+        'a server': running,
+        'a server that moves': moving,
+        'a server that is being built': being_built,
+        'a claim without a server': claimed,
+        'a pending claim that is not written': not_written,
+        'a server that is being deleted': deleting,
+    },
 )
 def test_a_sound_cloud(cloud, arrange):
     arrange(cloud)
@@ -152,22 +153,21 @@ def evacuated(cloud):
     cloud.cell.evacuations.add(A)
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'arrange, found',
-    [
-        pytest.param(leaked, ('leaked', 'error', A, 'host-0'), id='leaked'),
-        pytest.param(
+    {
+        'leaked': (leaked, ('leaked', 'error', A, 'host-0')),
+        'leaked by a deleted server': (
             leaked_by_a_deleted_server,
             ('leaked', 'error', A, 'host-0'),
-            id='leaked by a deleted server',
         ),
-        pytest.param(without_allocation, ('missing', 'error', A, 'host-0'), id='a bare server'),
-        pytest.param(allocated_elsewhere, ('missing', 'error', A, 'host-0'), id='elsewhere'),
-        pytest.param(claim_without_allocation, ('missing', 'error', A, 'host-0'), id='a claim'),
-        pytest.param(both, ('missing', 'error', A, 'host-0'), id='a server and its claim'),
-        pytest.param(doubled, ('doubled', 'error', A, None), id='doubled'),
-        pytest.param(evacuated, ('doubled', 'note', A, None), id='evacuated'),
-    ],
+        'a bare server': (without_allocation, ('missing', 'error', A, 'host-0')),
+        'elsewhere': (allocated_elsewhere, ('missing', 'error', A, 'host-0')),
+        'a claim': (claim_without_allocation, ('missing', 'error', A, 'host-0')),
+        'a server and its claim': (both, ('missing', 'error', A, 'host-0')),
+        'doubled': (doubled, ('doubled', 'error', A, None)),
+        'evacuated': (evacuated, ('doubled', 'note', A, None)),
+    },
 )
 def test_a_finding(cloud, arrange, found):
     arrange(cloud)
@@ -195,22 +195,17 @@ def test_a_provider_that_is_gone_meanwhile(cloud):
     assert cloud.differences() == []
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'spoil, error',
-    [
-        pytest.param(
-            lambda cloud: setattr(cloud.cell, 'is_away', True),
-            errors.StoreUnavailable,
-            id='a cell',
-        ),
-        pytest.param(
+    {
+        'a cell': (lambda cloud: setattr(cloud.cell, 'is_away', True), errors.StoreUnavailable),
+        'Placement': (
             lambda cloud: setattr(
                 cloud.placement, 'problem', errors.PlacementUnavailable('timeout')
             ),
             errors.PlacementUnavailable,
-            id='Placement',
         ),
-    ],
+    },
 )
 def test_a_cloud_that_cannot_be_read_has_no_findings(cloud, spoil, error):
     leaked(cloud)

@@ -22,7 +22,7 @@ from nova_sched.cloud.candidates import CandidateReader, queries
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import report, request, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_afresh, each_named
 from nova_sched.tests.unit.cloud.doubles import node_uuid
 from nova_sched.tests.unit.engine.world import World
 
@@ -169,14 +169,12 @@ def test_placement_that_agrees(cloud):
     assert len(cloud.placement.queries) == 1
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'words',
-    [
-        pytest.param({'vcpus': 1, 'ignore_hosts': {'host-0', 'host-1'}}, id='left out'),
-        pytest.param(
-            {'hints': {'_nova_check_type': ['rebuild']}, 'force_hosts': {'x'}}, id='rebuild'
-        ),
-    ],
+    {
+        'left out': {'vcpus': 1, 'ignore_hosts': {'host-0', 'host-1'}},
+        'rebuild': {'hints': {'_nova_check_type': ['rebuild']}, 'force_hosts': {'x'}},
+    },
 )
 def test_refusals_that_are_not_about_providers(cloud, words):
     if 'hints' in words:
@@ -285,17 +283,16 @@ def asked(in_tree=None, zone=(), is_owned=False, **words):
     return queries(request(**{**known, **words}), in_tree, zone, is_owned)
 
 
-@each(
+@each_named(
     'words, more',
-    [
-        pytest.param({}, {}, id='plain'),
-        pytest.param(
+    {
+        'plain': ({}, {}),
+        'providers of Nova': (
             {'is_owned': True},
             {'root_required': 'OWNER_NOVA,!COMPUTE_STATUS_DISABLED'},
-            id='providers of Nova',
         ),
-        pytest.param({'zone': {A}}, {'member_of': [f'in:{A}']}, id='a zone'),
-        pytest.param(
+        'a zone': ({'zone': {A}}, {'member_of': [f'in:{A}']}),
+        'aggregates': (
             {
                 'zone': {A},
                 'destination': RequestedDestination(
@@ -303,27 +300,20 @@ def asked(in_tree=None, zone=(), is_owned=False, **words):
                 ),
             },
             {'member_of': [f'in:{",".join(sorted([A, B]))}', f'in:{A}', f'!in:{B}']},
-            id='aggregates',
         ),
-        pytest.param(
+        'traits': (
             {'required_traits': frozenset({'X', 'W'}), 'forbidden_traits': frozenset({'Y'})},
             {'required': 'W,X,!Y'},
-            id='traits',
         ),
-        pytest.param(
+        'traits of the node itself': (
             {'root_required': frozenset({'X'}), 'root_forbidden': frozenset({'Y'})},
             {'root_required': 'X,!COMPUTE_STATUS_DISABLED,!Y'},
-            id='traits of the node itself',
         ),
-        pytest.param(
+        'a group needs no policy': (
             {'groups': (PORT,), 'group_policy': 'none'},
-            {
-                'resources_port': 'NET_BW_EGR_KILOBIT_PER_SEC:5',
-                'required_port': 'CUSTOM_NET',
-            },
-            id='a group needs no policy',
+            {'resources_port': 'NET_BW_EGR_KILOBIT_PER_SEC:5', 'required_port': 'CUSTOM_NET'},
         ),
-        pytest.param(
+        'groups': (
             {
                 'groups': (PORT, DISK),
                 'group_policy': 'isolate',
@@ -337,9 +327,8 @@ def asked(in_tree=None, zone=(), is_owned=False, **words):
                 'group_policy': 'isolate',
                 'same_subtree': ['_disk,_port'],
             },
-            id='groups',
         ),
-    ],
+    },
 )
 def test_the_query(words, more):
     assert asked(**words) == [{**PLAIN, **more}]

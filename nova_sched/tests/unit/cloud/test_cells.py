@@ -21,7 +21,7 @@ from nova_sched.db import engine
 from nova_sched.db.nova_api import NovaApi
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_afresh, each_named
 from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.db.nova_tables import fill, mapping, service
 
@@ -29,20 +29,17 @@ OWN = 'mysql+pymysql://nova:s%40cret@db.example:3307/nova_cell0?charset=utf8mb4#
 FIRST, SECOND = uuid_of('cell 1'), uuid_of('cell 2')
 
 
-@each(
+@each_named(
     'template, connection, url',
-    [
-        pytest.param(
+    {
+        'every field': (
             '{scheme}://{username}:{password}@{hostname}:{port}/nova_cell1?{query}#{fragment}',
             OWN,
             OWN.replace('cell0', 'cell1'),
-            id='every field',
         ),
-        pytest.param(
-            '{scheme}://other/{path}_2', OWN, 'mysql+pymysql://other/nova_cell0_2', id='path'
-        ),
-        pytest.param('sqlite:////x?{query}', 'sqlite:////y', 'sqlite:////x?', id='empty fields'),
-    ],
+        'path': ('{scheme}://other/{path}_2', OWN, 'mysql+pymysql://other/nova_cell0_2'),
+        'empty fields': ('sqlite:////x?{query}', 'sqlite:////y', 'sqlite:////x?'),
+    },
 )
 def test_templates(template, connection, url):
     assert cells.filled(template, connection) == url
@@ -108,18 +105,18 @@ def test_a_cell_is_read_with_the_filled_template(tmp_path, database):
     cell.close()
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'url, connection, why',
-    [
-        pytest.param('{hostname}', None, 'is not set', id='a template, and nothing to fill it'),
-        pytest.param('{nothing}', OWN, 'does not have', id='an unknown field'),
-        pytest.param('x://{port}', 'mysql://db/nova', 'does not have', id='a field without value'),
-        pytest.param('{', OWN, 'does not have', id='half a template'),
-        pytest.param('no url secret', OWN, 'not the URL', id='no URL'),
-        pytest.param('mysql://u:se/cret@db:port/x', OWN, 'not the URL', id='a port that is none'),
-        pytest.param(None, OWN, 'not the URL', id='NULL'),
-        pytest.param('secrets://u:secret@db/x', OWN, 'plugin', id='an unknown kind'),
-    ],
+    {
+        'a template, and nothing to fill it': ('{hostname}', None, 'is not set'),
+        'an unknown field': ('{nothing}', OWN, 'does not have'),
+        'a field without value': ('x://{port}', 'mysql://db/nova', 'does not have'),
+        'half a template': ('{', OWN, 'does not have'),
+        'no URL': ('no url secret', OWN, 'not the URL'),
+        'a port that is none': ('mysql://u:se/cret@db:port/x', OWN, 'not the URL'),
+        'NULL': (None, OWN, 'not the URL'),
+        'an unknown kind': ('secrets://u:secret@db/x', OWN, 'plugin'),
+    },
 )
 def test_a_cell_with_a_bad_url_is_left_out(database, caplog, url, connection, why):
     set_cells(database, mapping(1, url), mapping(2))

@@ -26,7 +26,7 @@ from nova_sched.conf import services
 from nova_sched.tests import fake_neutron, fake_nova, fake_placement
 from nova_sched.tests import keystone as keystone_stub
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_afresh, each_named
 
 UUID = uuid_of('any')
 HANG_S = 10.0  # so long a request takes that has no limit
@@ -96,13 +96,13 @@ def test_no_account(service):
 
 
 @each('service', SERVICES, ids=group)
-@each(
+@each_named(
     'values, timeouts',
-    [
-        pytest.param({}, (3.0, 20.0), id='default'),
-        pytest.param({'timeout': 7}, (7, 7), id='timeout of keystoneauth'),
-        pytest.param({'connect_timeout': 1.5, 'read_timeout': 9.0}, (1.5, 9.0), id='both'),
-    ],
+    {
+        'default': ({}, (3.0, 20.0)),
+        'timeout of keystoneauth': ({'timeout': 7}, (7, 7)),
+        'both': ({'connect_timeout': 1.5, 'read_timeout': 9.0}, (1.5, 9.0)),
+    },
 )
 def test_timeouts(service, values, timeouts):
     if service is NEUTRON and 'read_timeout' in values:
@@ -111,10 +111,13 @@ def test_timeouts(service, values, timeouts):
     assert made._timeouts_s == made._adapter.session.timeout == timeouts
 
 
-@each(
+@each_named(
     'values, is_set',
-    [({}, False), ({'auth_type': 'none'}, True), ({'auth_section': 'placement'}, True)],
-    ids=['none', 'its own', 'of another group'],
+    {
+        'none': ({}, False),
+        'its own': ({'auth_type': 'none'}, True),
+        'of another group': ({'auth_section': 'placement'}, True),
+    },
 )
 def test_whether_there_is_an_account_of_nova(values, is_set):
     assert services.has_nova_account(configured(NOVA, **values)) is is_set
@@ -130,7 +133,7 @@ def test_no_server(service):
 
 
 @each('service', SERVICES, ids=group)
-@each('status', [401, 503], ids=['wrong password', 'out of order'])
+@each_named('status', {'wrong password': 401, 'out of order': 503})
 def test_keystone_answers_with_an_error(service, status):
     """The service was not asked."""
     with fake_placement.served() as fake:
@@ -161,7 +164,7 @@ def url():
         ends.join()
 
 
-@pytest.mark.parametrize('words', [{}, {'timeout': 2 * HANG_S}], ids=['default', 'its own'])
+@each_afresh('words', {'default': {}, 'its own': {'timeout': 2 * HANG_S}})
 def test_a_log_in_that_keystone_does_not_answer(url, words):
     """It keeps the time of the options, even for a request that may take longer."""
     conf = configured(PLACEMENT, auth_type='v3password', auth_url=url, **ACCOUNT)

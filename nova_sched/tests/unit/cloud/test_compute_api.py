@@ -17,6 +17,7 @@ from nova_sched import errors
 from nova_sched.cloud.compute_api import LiveMigration, MovedServer
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_nova import client_of, served
+from nova_sched.tests.rows import each_afresh
 
 ONE, TWO = uuid_of('server 1'), uuid_of('server 2')
 ACTION = f'/servers/{ONE}/action'
@@ -54,16 +55,16 @@ def test_a_server_is_live_migrated(fake):
     assert fake.asked == [(ONE, 'cmp2')]
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'events, why',
-    [
-        pytest.param(None, None, id='no live migration'),
-        pytest.param([('Success', None)], None, id='no failure'),
-        pytest.param([('Error', None)], None, id='no details'),
-        pytest.param([('Error', 'b'), ('Success', 'x'), ('Error', 'a')], 'b; a', id='two'),
-        pytest.param([('Error', 'a'), ('Error', 'a')], 'a', id='twice the same'),
-        pytest.param([('Error', 'a' * 900)], 'a' * 500, id='a long one'),
-    ],
+    {
+        'no live migration': (None, None),
+        'no failure': ([('Success', None)], None),
+        'no details': ([('Error', None)], None),
+        'two': ([('Error', 'b'), ('Success', 'x'), ('Error', 'a')], 'b; a'),
+        'twice the same': ([('Error', 'a'), ('Error', 'a')], 'a'),
+        'a long one': ([('Error', 'a' * 900)], 'a' * 500),
+    },
 )
 def test_why_a_live_migration_failed(fake, events, why):
     if events is not None:
@@ -106,13 +107,13 @@ def test_errors(fake, broken, error, why):
     assert fake.asked == []
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'answer',
-    [
-        pytest.param('hello', id='no JSON'),
-        pytest.param([], id='another form'),
-        pytest.param({'server': {'id': ONE, 'status': 'UNKNOWN'}}, id='its cell is away'),
-    ],
+    {
+        'no JSON': 'hello',
+        'another form': [],
+        'its cell is away': {'server': {'id': ONE, 'status': 'UNKNOWN'}},
+    },
 )
 def test_an_answer_that_tells_nothing(fake, answer):
     fake.broken['GET'] = 200, answer

@@ -18,6 +18,7 @@ from nova_sched.db import engine
 from nova_sched.db.nova_api import NovaApi
 from nova_sched.db.nova_cell import NovaCell
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.db.nova_tables import fill, node
 
@@ -60,14 +61,14 @@ def test_a_new_host(cloud, caplog):
     assert not cloud.discovery.run()
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'interval_s, after_s, is_found',
-    [
-        pytest.param(-1, 1e6, False, id='never'),
-        pytest.param(0, 59.0, False, id='before the minute is over'),
-        pytest.param(0, 60.0, True, id='after a minute'),
-        pytest.param(10, 10.0, True, id='after the interval'),
-    ],
+    {
+        'never': (-1, 1e6, False),
+        'before the minute is over': (0, 59.0, False),
+        'after a minute': (0, 60.0, True),
+        'after the interval': (10, 10.0, True),
+    },
 )
 def test_the_interval(cloud, interval_s, after_s, is_found):
     cloud.interval_s = interval_s

@@ -26,7 +26,7 @@ from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware import pci
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import CELL, NOW, aggregate, request, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_afresh, each_named
 from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
 from nova_sched.tests.unit.engine.world import World, rules
 from nova_sched.tests.unit.hardware import builders as hw
@@ -159,13 +159,13 @@ def test_nodes_that_the_survey_does_not_have_are_read_in_full(large):
 
 
 @pytest.mark.parametrize('schedulers', [1, 2])
-@pytest.mark.parametrize(
+@each_afresh(
     'servers, vcpus, is_read',
-    [
-        pytest.param([A], 1, False, id='Nova has the server of its claim'),
-        pytest.param([A], 2, True, id='another size'),
-        pytest.param([], 1, True, id='Nova has it elsewhere'),
-    ],
+    {
+        'Nova has the server of its claim': ([A], 1, False),
+        'another size': ([A], 2, True),
+        'Nova has it elsewhere': ([], 1, True),
+    },
 )
 def test_a_node_with_a_claim(large, servers, vcpus, is_read, schedulers):
     large.placement.allocate(A, LAST)
@@ -251,13 +251,13 @@ def test_the_allocation_of_a_migration_counts_for_its_server(cloud):
     assert cloud.used(host) == 1
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'now, used',
-    [
-        pytest.param({'A': 1}, 1, id='smaller'),
-        pytest.param({'A': 3}, 3, id='larger'),
-        pytest.param({'A': 3, 'M': 1}, 4, id='not confirmed yet'),
-    ],
+    {
+        'smaller': ({'A': 1}, 1),
+        'larger': ({'A': 3}, 3),
+        'not confirmed yet': ({'A': 3, 'M': 1}, 4),
+    },
 )
 def test_a_claim_is_as_large_as_its_allocations(cloud, now, used):
     """A server that Nova resizes in place."""
@@ -363,13 +363,13 @@ def test_an_older_read_does_not_end_a_younger_claim(cloud):
     assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
 
 
-@each(
+@each_named(
     'facts',
-    [
-        pytest.param({'disabled': True, 'seen_s': NOW}, id='disabled'),
-        pytest.param({'forced_down': True, 'seen_s': NOW}, id='forced down'),
-        pytest.param({'seen_s': NOW - 100}, id='silent'),
-    ],
+    {
+        'disabled': {'disabled': True, 'seen_s': NOW},
+        'forced down': {'forced_down': True, 'seen_s': NOW},
+        'silent': {'seen_s': NOW - 100},
+    },
 )
 def test_a_service_that_is_not_up(cloud, facts):
     cloud.cell.silence('host-0', **facts)
@@ -390,23 +390,15 @@ def test_the_clock_of_a_cell_may_be_wrong(make):
     assert hosts.seen_s[row] == NOW - 100.0
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'spoil, why',
-    [
-        pytest.param(
-            lambda cloud: cloud.nova.unmapped.add('host-0'), 'discover_hosts', id='no mapping'
-        ),
-        pytest.param(
-            lambda cloud: cloud.cell.add('host-0', has_service=False), 'service', id='no service'
-        ),
-        pytest.param(
-            lambda cloud: cloud.placement.trees.pop(node_uuid('host-0')), 'provider', id='provider'
-        ),
-        pytest.param(
-            lambda cloud: cloud.cell.add('host-0', free_disk_gb=None), 'free_disk_gb', id='no disk'
-        ),
-        pytest.param(lambda cloud: cloud.cell.add('host-0', stats='{'), 'stats', id='unreadable'),
-    ],
+    {
+        'no mapping': (lambda cloud: cloud.nova.unmapped.add('host-0'), 'discover_hosts'),
+        'no service': (lambda cloud: cloud.cell.add('host-0', has_service=False), 'service'),
+        'provider': (lambda cloud: cloud.placement.trees.pop(node_uuid('host-0')), 'provider'),
+        'no disk': (lambda cloud: cloud.cell.add('host-0', free_disk_gb=None), 'free_disk_gb'),
+        'unreadable': (lambda cloud: cloud.cell.add('host-0', stats='{'), 'stats'),
+    },
 )
 def test_a_host_that_is_left_out(cloud, caplog, spoil, why):
     cloud.world.now_s += 1
@@ -480,7 +472,7 @@ def test_a_node_of_bare_metal_goes_to_another_service_that_is_up(cloud):
     assert (nodes['b0'], nodes['b1'], nodes['b2']) == ('ironic', 'other', 'other')
 
 
-@pytest.mark.parametrize('first', [0, 1], ids=['the old cell is read first', 'the new one is'])
+@each_afresh('first', {'the old cell is read first': 0, 'the new one is': 1})
 def test_a_node_that_goes_to_another_cell_keeps_its_claims(make, first):
     cells = [FakeCell(), FakeCell(OTHER)]
     cloud = make(cells[0], cells[1])
@@ -647,18 +639,6 @@ def test_a_host_that_a_message_names_is_read(cloud, tell):
     assert cloud.used('host-1') == 2
 
 
-def test_nodes_of_a_refused_claim_are_read_at_once(cloud):
-    cloud.placement.allocate(A, 'host-1', VCPU=2)
-    cloud.mirror.read_nodes([node_uuid('host-1')])
-    assert cloud.used('host-1') == 2
-
-
-def test_a_node_of_a_refused_claim_is_gone(cloud):
-    del cloud.cell.rows[node_uuid('host-1')]
-    cloud.mirror.read_nodes([node_uuid('host-1')])
-    assert {node.host for node in cloud.world.cluster} == {'host-0'}
-
-
 class TestAnotherReader:
     """Another scheduler reads the cell; this one knows its nodes from the claim store."""
 
@@ -777,14 +757,14 @@ def test_a_refusal_waits_for_no_comparison(cloud, monkeypatch):
     assert (cloud.used('host-0'), cloud.used('host-1')) == (2, 5)
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'server, waits',
-    [
-        pytest.param(None, False, id='no server'),
-        pytest.param({'task_state': 'resize_prep'}, True, id='it moves'),
-        pytest.param({'task_state': None, 'vm_state': 'error'}, False, id='it failed'),
-        pytest.param({'task_state': 'resize_prep', 'deleted': True}, False, id='it is deleted'),
-    ],
+    {
+        'no server': (None, False),
+        'it moves': ({'task_state': 'resize_prep'}, True),
+        'it failed': ({'task_state': None, 'vm_state': 'error'}, False),
+        'it is deleted': ({'task_state': 'resize_prep', 'deleted': True}, False),
+    },
 )
 def test_whether_nova_waits_for_a_host(cloud, server, waits):
     if server is not None:
@@ -837,17 +817,13 @@ class TestNotUp:
         assert cloud.mirror.not_up([node_uuid('host-0')]) == [node_uuid('host-0')]
         assert cloud.up() == set()
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'change',
-        [
-            pytest.param(lambda cell, uuid: cell.rows.pop(uuid), id='gone'),
-            pytest.param(
-                lambda cell, uuid: cell.add('host-0', has_service=False), id='without a service'
-            ),
-            pytest.param(
-                lambda cell, uuid: cell.add('host-0', host='host-1'), id='on another host'
-            ),
-        ],
+        {
+            'gone': lambda cell, uuid: cell.rows.pop(uuid),
+            'without a service': lambda cell, uuid: cell.add('host-0', has_service=False),
+            'on another host': lambda cell, uuid: cell.add('host-0', host='host-1'),
+        },
     )
     def test_a_node_that_its_host_has_no_more(self, cloud, change):
         """No write tells of a row that was deleted, and its provider may stay."""

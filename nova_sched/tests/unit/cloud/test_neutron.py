@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.cloud.neutron import FOR_TENANTS, RoutedNetworks
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_neutron import client_of, served
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each_afresh, each_named
 
 PORT, NET, OTHER = uuid_of('port'), uuid_of('network'), uuid_of('another network')
 A, B, C = uuid_of('subnet a'), uuid_of('subnet b'), uuid_of('subnet c')
@@ -37,28 +37,31 @@ def test_a_port(fake):
     assert client_of(fake).port(PORT) == (NET, [A, B])
 
 
-@each('subnet, segment', [(A, 's1'), (C, None)], ids=['routed', 'not routed'])
+@each_named('subnet, segment', {'routed': (A, 's1'), 'not routed': (C, None)})
 def test_the_segment_of_a_subnet(fake, subnet, segment):
     assert client_of(fake).segment_of(subnet) == segment
 
 
-@each(
+@each_named(
     'network, segments',
-    [(NET, ['s1', 's2']), (OTHER, []), (uuid_of('unknown'), [])],
-    ids=['routed', 'not routed', 'unknown'],
+    {
+        'routed': (NET, ['s1', 's2']),
+        'not routed': (OTHER, []),
+        'unknown': (uuid_of('unknown'), []),
+    },
 )
 def test_the_segments_of_a_network(fake, network, segments):
     assert client_of(fake).segments_of(network) == segments
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'broken, why',
-    [
-        pytest.param(None, '404.*could not be found', id='unknown'),
-        pytest.param((401, 'log in'), '401: log in', id='no access'),
-        pytest.param((503, 'away'), '503: away', id='out of order'),
-        pytest.param((200, 'hello'), 'is not JSON', id='no JSON'),
-    ],
+    {
+        'unknown': (None, '404.*could not be found'),
+        'no access': ((401, 'log in'), '401: log in'),
+        'out of order': ((503, 'away'), '503: away'),
+        'no JSON': ((200, 'hello'), 'is not JSON'),
+    },
 )
 def test_errors(fake, broken, why):
     fake.broken = broken
@@ -84,18 +87,18 @@ def networks(ports=PORTS, aggregates=AGGREGATES.get):
     return RoutedNetworks(neutron, types.SimpleNamespace(aggregates=aggregates))
 
 
-@each(
+@each_named(
     'asked, found',
-    [
-        pytest.param([], (), id='none'),
-        pytest.param([(None, 'routed')], ({'A', 'B'},), id='any segment of a network'),
-        pytest.param([(None, 'flat')], (), id='a network that is not routed'),
-        pytest.param([('bound', None)], ({'A'},), id='the segment of a port'),
-        pytest.param([('bound', 'routed')], ({'A'},), id='and not all of its network'),
-        pytest.param([('fresh', None)], ({'A', 'B'},), id='a port without an address'),
-        pytest.param([('flat port', None)], (), id='a port that is not routed'),
-        pytest.param([('bound', None), (None, 'routed')], ({'A'}, {'A', 'B'}), id='two'),
-    ],
+    {
+        'none': ([], ()),
+        'any segment of a network': ([(None, 'routed')], ({'A', 'B'},)),
+        'a network that is not routed': ([(None, 'flat')], ()),
+        'the segment of a port': ([('bound', None)], ({'A'},)),
+        'and not all of its network': ([('bound', 'routed')], ({'A'},)),
+        'a port without an address': ([('fresh', None)], ({'A', 'B'},)),
+        'a port that is not routed': ([('flat port', None)], ()),
+        'two': ([('bound', None), (None, 'routed')], ({'A'}, {'A', 'B'})),
+    },
 )
 def test_aggregates(asked, found):
     made = networks()
@@ -107,18 +110,13 @@ def away(_):
     raise errors.PlacementUnavailable('away')
 
 
-@each(
+@each_named(
     'made, asked, why',
-    [
-        pytest.param(networks(), (None, 'lost'), 'Segment s3.*has no aggregate', id='none'),
-        pytest.param(networks(Broken()), ('bound', None), 'Neutron: away', id='no Neutron'),
-        pytest.param(
-            networks(aggregates=away),
-            ('bound', None),
-            'Placement does not.*away',
-            id='no Placement',
-        ),
-    ],
+    {
+        'none': (networks(), (None, 'lost'), 'Segment s3.*has no aggregate'),
+        'no Neutron': (networks(Broken()), ('bound', None), 'Neutron: away'),
+        'no Placement': (networks(aggregates=away), ('bound', None), 'Placement does not.*away'),
+    },
 )
 def test_refusals(made, asked, why):
     with pytest.raises(errors.NoValidHost, match=why) as told:

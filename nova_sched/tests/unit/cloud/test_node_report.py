@@ -25,7 +25,7 @@ from nova_sched.state.report import Inventory, Report, ReportOrder
 from nova_sched.tests.builders import CELL, NOW, uuid_of
 from nova_sched.tests.hardware_objects import node_fields
 from nova_sched.tests.reference import wire
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_named
 from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
@@ -169,23 +169,14 @@ def wire_pools():
     return objects.to_primitive(objects.PciDevicePoolList(objects=[]))
 
 
-@each(
+@each_named(
     'given, field, why',
-    [
-        pytest.param(
-            {'node': row(has_service=False)}, 'services', 'no nova-compute service', id='service'
-        ),
-        pytest.param({'cell_uuid': None}, 'host_mappings', 'discover_hosts', id='no host mapping'),
-        pytest.param(
-            {'tree': NOWHERE},
-            'resource provider',
-            f'no resource provider {NODE}',
-            id='provider',
-        ),
-        pytest.param(
-            {'node': row(free_disk_gb=None)}, 'free_disk_gb', 'is NULL', id='just started'
-        ),
-    ],
+    {
+        'service': ({'node': row(has_service=False)}, 'services', 'no nova-compute service'),
+        'no host mapping': ({'cell_uuid': None}, 'host_mappings', 'discover_hosts'),
+        'provider': ({'tree': NOWHERE}, 'resource provider', f'no resource provider {NODE}'),
+        'just started': ({'node': row(free_disk_gb=None)}, 'free_disk_gb', 'is NULL'),
+    },
 )
 def test_a_node_that_is_not_complete(given, field, why):
     with pytest.raises(errors.BadReport, match=why) as refused:
@@ -193,33 +184,29 @@ def test_a_node_that_is_not_complete(given, field, why):
     assert (refused.value.node, refused.value.field) == ('cmp1', field)
 
 
-@each(
+@each_named(
     'fields, field',
-    [
-        pytest.param({'stats': '{'}, 'stats', id='no JSON'),
-        pytest.param({'stats': '[1]'}, 'stats', id='no mapping'),
-        pytest.param({'stats': '{"num_instances": "x"}'}, 'stats[num_instances]', id='no count'),
-        pytest.param({'supported_instances': '[["x86_64"]]'}, 'supported_instances', id='pair'),
-        pytest.param({'supported_instances': '7'}, 'supported_instances', id='no list'),
-        pytest.param(
+    {
+        'no JSON': ({'stats': '{'}, 'stats'),
+        'no mapping': ({'stats': '[1]'}, 'stats'),
+        'no count': ({'stats': '{"num_instances": "x"}'}, 'stats[num_instances]'),
+        'pair': ({'supported_instances': '[["x86_64"]]'}, 'supported_instances'),
+        'no list': ({'supported_instances': '7'}, 'supported_instances'),
+        'architecture': (
             {'supported_instances': '[["pdp7", "fake", "hvm"]]'},
             'supported_hv_specs[0].arch',
-            id='architecture',
         ),
-        pytest.param({'pci_stats': '[7]'}, 'pci_device_pools', id='no pools'),
-        pytest.param({'pci_stats': '[' * 10_000}, 'pci_stats', id='nested deeply'),
-        pytest.param(
+        'no pools': ({'pci_stats': '[7]'}, 'pci_device_pools'),
+        'nested deeply': ({'pci_stats': '[' * 10_000}, 'pci_stats'),
+        'pools of another release': (
             {'pci_stats': json.dumps({**wire_pools(), 'nova_object.version': '9.0'})},
             'nested facts',
-            id='pools of another release',
         ),
-        pytest.param({'host_ip': 'x'}, 'host_ip', id='no address'),
-        pytest.param({'numa_topology': '[]'}, 'numa_topology', id='no topology'),
-        pytest.param({'host': None, 'uuid': NODE}, 'host', id='no host'),
-        pytest.param(
-            {'hypervisor_hostname': None, 'stats': '{'}, 'stats', id='no name, and no JSON'
-        ),
-    ],
+        'no address': ({'host_ip': 'x'}, 'host_ip'),
+        'no topology': ({'numa_topology': '[]'}, 'numa_topology'),
+        'no host': ({'host': None, 'uuid': NODE}, 'host'),
+        'no name, and no JSON': ({'hypervisor_hostname': None, 'stats': '{'}, 'stats'),
+    },
 )
 def test_a_row_that_cannot_be_read(fields, field):
     with pytest.raises(errors.BadReport) as refused:

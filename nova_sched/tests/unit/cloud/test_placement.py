@@ -15,13 +15,10 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.cloud.node_reader import FEW, Survey
-from nova_sched.cloud.placement import (
-    ConsumerAllocations,
-    NodeProviders,
-    ProviderSummary,
-)
+from nova_sched.cloud.placement import ConsumerAllocations, NodeProviders, ProviderSummary
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, client_of, served
+from nova_sched.tests.rows import each_afresh
 
 NODE, CHILD, A, B = (uuid_of(name) for name in ('node', 'child', 'a', 'b'))
 OWNER = {'project_id': 'p', 'user_id': 'u'}
@@ -122,7 +119,7 @@ def test_mappings_are_written(fake, placement):
     assert fake.bodies[0][A]['mappings'] == {'': [NODE]}
 
 
-@pytest.mark.parametrize('generation, removed', [(1, True), (0, False)], ids=['as read', 'newer'])
+@each_afresh('generation, removed', {'as read': (1, True), 'newer': (0, False)})
 def test_allocations_are_removed_as_they_were_read(fake, placement, generation, removed):
     placement.write({A: some(1)})
     assert placement.remove(A, some(1, generation)) is removed
@@ -134,13 +131,13 @@ def test_there_is_nothing_to_remove(fake, placement):
     assert fake.requests == []
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'wanted, about_consumer, concurrent',
-    [
-        pytest.param(some(1, generation=7), True, True, id='another generation'),
-        pytest.param(some(5), False, False, id='no capacity'),
-        pytest.param(some(1, node=CHILD), False, False, id='no inventory'),
-    ],
+    {
+        'another generation': (some(1, generation=7), True, True),
+        'no capacity': (some(5), False, False),
+        'no inventory': (some(1, node=CHILD), False, False),
+    },
 )
 def test_a_conflict(placement, wanted, about_consumer, concurrent):
     with pytest.raises(errors.PlacementConflict) as raised:
@@ -149,24 +146,19 @@ def test_a_conflict(placement, wanted, about_consumer, concurrent):
     assert raised.value.is_concurrent == concurrent
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'fault, kind, words',
-    [
-        pytest.param(Fault(500), errors.PlacementUnavailable, '500: out of order', id='500'),
-        pytest.param(Fault(503), errors.PlacementUnavailable, '503', id='503'),
-        pytest.param(Fault(429), errors.PlacementUnavailable, '429', id='too many requests'),
-        pytest.param(Fault(400), errors.PlacementRefused, '400: out of order', id='400'),
-        pytest.param(Fault(401), errors.PlacementRefused, '401', id='401'),
-        pytest.param(Fault(403), errors.PlacementRefused, '403', id='403'),
-        pytest.param(
-            Fault(409, code='placement.concurrent_update'),
-            errors.PlacementConflict,
-            '409',
-            id='409',
-        ),
-        pytest.param(Fault(lost=True), errors.PlacementUnavailable, 'Unable', id='lost answer'),
-        pytest.param(Fault(delay_s=0.5), errors.PlacementUnavailable, 'timed out', id='late'),
-    ],
+    {
+        '500': (Fault(500), errors.PlacementUnavailable, '500: out of order'),
+        '503': (Fault(503), errors.PlacementUnavailable, '503'),
+        'too many requests': (Fault(429), errors.PlacementUnavailable, '429'),
+        '400': (Fault(400), errors.PlacementRefused, '400: out of order'),
+        '401': (Fault(401), errors.PlacementRefused, '401'),
+        '403': (Fault(403), errors.PlacementRefused, '403'),
+        '409': (Fault(409, code='placement.concurrent_update'), errors.PlacementConflict, '409'),
+        'lost answer': (Fault(lost=True), errors.PlacementUnavailable, 'Unable'),
+        'late': (Fault(delay_s=0.5), errors.PlacementUnavailable, 'timed out'),
+    },
 )
 def test_an_error(fake, fault, kind, words):
     fake.faults = lambda method, path: fault
@@ -230,13 +222,13 @@ def test_generations_are_known_without_a_summary(surveyed, survey):
     assert survey.used(NODE) is None
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'uuid, used',
-    [
-        pytest.param(NODE, {'VCPU': 1}, id='memory left'),
-        pytest.param(FULL, None, id='no memory left'),
-        pytest.param(NONE, None, id='no provider'),
-    ],
+    {
+        'memory left': (NODE, {'VCPU': 1}),
+        'no memory left': (FULL, None),
+        'no provider': (NONE, None),
+    },
 )
 def test_the_summary_has_trees_with_memory_left(survey, uuid, used):
     survey.summarize(MANY)

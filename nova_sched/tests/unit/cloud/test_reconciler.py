@@ -16,6 +16,7 @@ import pytest
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.cloud.reconciler import EVERY_S, Reconciler
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.cloud.doubles import node_uuid
 from nova_sched.tests.unit.cloud.test_mirror import A, cloud, make
 
@@ -43,19 +44,19 @@ def settle(cloud):
     return after
 
 
-CASES = [
-    pytest.param(False, None, False, {}, id='killed before it wrote'),
-    pytest.param(True, None, False, {}, id='killed after it wrote, and Nova gave up'),
-    pytest.param(True, {}, True, CONFIRMED, id='Nova builds the server'),
-    pytest.param(True, {'deleted': True}, False, {}, id='its server is deleted'),
-    pytest.param(True, {**AWAY, 'task_state': 'unshelving'}, True, CONFIRMED, id='on its way'),
-    pytest.param(True, AWAY, False, {}, id='Nova gave up, and its server stays offloaded'),
-    pytest.param(False, {}, False, {}, id='the conductor took another host'),
-]
+CASES = {
+    'killed before it wrote': (False, None, False, {}),
+    'killed after it wrote, and Nova gave up': (True, None, False, {}),
+    'Nova builds the server': (True, {}, True, CONFIRMED),
+    'its server is deleted': (True, {'deleted': True}, False, {}),
+    'on its way': (True, {**AWAY, 'task_state': 'unshelving'}, True, CONFIRMED),
+    'Nova gave up, and its server stays offloaded': (True, AWAY, False, {}),
+    'the conductor took another host': (False, {}, False, {}),
+}
 
 
-@pytest.mark.parametrize('allocated, server, stays, claim', CASES)
-@pytest.mark.parametrize('is_read', [False, True], ids=['', 'its node was read since'])
+@each_afresh('allocated, server, stays, claim', CASES)
+@each_afresh('is_read', {'its node was not read': False, 'its node was read since': True})
 def test_an_old_claim(cloud, settle, allocated, server, stays, claim, is_read):
     host = cloud.place(A)
     if allocated:

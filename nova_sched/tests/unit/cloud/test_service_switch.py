@@ -16,6 +16,7 @@ import pytest
 from nova_sched.extensions.optimize.moves.host_closings import REASON
 from nova_sched.extensions.optimize.nova_moves import ServiceSwitch
 from nova_sched.tests.fake_nova import client_of, served
+from nova_sched.tests.rows import each_afresh
 
 FIRST, SECOND = f'{REASON} x until 2030', f'{REASON} y until 2031'
 
@@ -27,14 +28,14 @@ def fake():
         yield made
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'before, after',
-    [
-        pytest.param(['enabled', None], ['disabled', FIRST], id='enabled'),
-        pytest.param(['disabled', SECOND], ['disabled', FIRST], id='closed before'),
-        pytest.param(['disabled', 'broken'], ['disabled', 'broken'], id='by an operator'),
-        pytest.param(['disabled', None], ['disabled', None], id='without a reason'),
-    ],
+    {
+        'enabled': (['enabled', None], ['disabled', FIRST]),
+        'closed before': (['disabled', SECOND], ['disabled', FIRST]),
+        'by an operator': (['disabled', 'broken'], ['disabled', 'broken']),
+        'without a reason': (['disabled', None], ['disabled', None]),
+    },
 )
 def test_closed(fake, before, after):
     fake.services['cmp1'] = before
@@ -42,15 +43,15 @@ def test_closed(fake, before, after):
     assert fake.services['cmp1'] == after
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'before, reason, after',
-    [
-        pytest.param(['disabled', FIRST], FIRST, ['enabled', None], id='closed'),
-        pytest.param(['disabled', FIRST], None, ['enabled', None], id='for any reason'),
-        pytest.param(['disabled', SECOND], FIRST, ['disabled', SECOND], id='closed again'),
-        pytest.param(['disabled', 'broken'], None, ['disabled', 'broken'], id='by an operator'),
-        pytest.param(['enabled', None], FIRST, ['enabled', None], id='enabled'),
-    ],
+    {
+        'closed': (['disabled', FIRST], FIRST, ['enabled', None]),
+        'for any reason': (['disabled', FIRST], None, ['enabled', None]),
+        'closed again': (['disabled', SECOND], FIRST, ['disabled', SECOND]),
+        'by an operator': (['disabled', 'broken'], None, ['disabled', 'broken']),
+        'enabled': (['enabled', None], FIRST, ['enabled', None]),
+    },
 )
 def test_opened(fake, before, reason, after):
     fake.services['cmp1'] = before
@@ -58,12 +59,8 @@ def test_opened(fake, before, reason, after):
     assert fake.services['cmp1'] == after
 
 
-@pytest.mark.parametrize(
-    'host, broken',
-    [
-        pytest.param('cmp9', None, id='there is none'),
-        pytest.param('cmp1', (403, 'not you'), id='not allowed'),
-    ],
+@each_afresh(
+    'host, broken', {'there is none': ('cmp9', None), 'not allowed': ('cmp1', (403, 'not you'))}
 )
 def test_what_nova_refuses_is_logged_once(fake, caplog, host, broken):
     caplog.set_level('INFO')
@@ -81,7 +78,7 @@ def test_what_nova_refuses_is_logged_once(fake, caplog, host, broken):
     assert caplog.text.count(f'Host {host} can be closed or opened again') == 1
 
 
-@pytest.mark.parametrize('method', ['GET', 'PUT', None], ids=['GET', 'PUT', 'the cell'])
+@each_afresh('method', {'GET': 'GET', 'PUT': 'PUT', 'the cell': None})
 def test_what_nova_does_not_answer_is_left_for_later(fake, caplog, method):
     caplog.set_level('INFO')
     switch = ServiceSwitch(client_of(fake))

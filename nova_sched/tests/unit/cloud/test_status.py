@@ -18,7 +18,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.cloud.status import CloudStatus
 from nova_sched.tests.builders import CELL, NOW
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_afresh
 from nova_sched.tests.unit.cloud.doubles import FakeCell, node_uuid
 from nova_sched.tests.unit.cloud.test_mirror import OTHER, cloud, make
 
@@ -62,33 +62,30 @@ def test_a_cloud_without_problems(cloud):
     assert read(cloud)['writes'] is None
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'spoil, state, why, ok',
-    [
-        pytest.param(
+    {
+        'no mapping': (
             lambda cloud: cloud.nova.unmapped.add('host-0'),
             'left out',
             'discover_hosts',
             False,
-            id='no mapping',
         ),
-        pytest.param(
+        'silent': (
             lambda cloud: cloud.cell.silence('host-0', seen_s=NOW - 100),
             'silent',
             '101 s old',
             False,
-            id='silent',
         ),
-        pytest.param(
+        'disabled': (
             lambda cloud: cloud.cell.silence(
                 'host-0', disabled=True, disabled_reason='disk', seen_s=NOW
             ),
             'disabled',
             'disk',
             True,
-            id='disabled',
         ),
-    ],
+    },
 )
 def test_a_host_that_takes_no_servers(cloud, spoil, state, why, ok):
     cloud.world.now_s += 1
@@ -119,14 +116,12 @@ def test_a_mirror_that_has_stopped(cloud):
     assert (cell['state'], cell['why']) == ('unreadable', '70 s since a poll')
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'why, state, ok',
-    [
-        pytest.param('it is disabled', 'disabled', True, id='disabled'),
-        pytest.param(
-            'it is not the URL of a database', 'left out', False, id='a URL with an error'
-        ),
-    ],
+    {
+        'disabled': ('it is disabled', 'disabled', True),
+        'a URL with an error': ('it is not the URL of a database', 'left out', False),
+    },
 )
 def test_a_cell_that_is_left_out(cloud, why, state, ok):
     cloud.nova.left_out[OTHER] = why

@@ -21,7 +21,7 @@ from nova_sched.db.nova_api import ServerGroupRow
 from nova_sched.rpc import translate
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, each_afresh, each_named
 from nova_sched.tests.unit.cloud.doubles import FakeCell
 
 ONE, TWO, GONE = (uuid_of(name) for name in ('one', 'two', 'gone'))
@@ -102,13 +102,13 @@ def test_a_group_without_rules(api, cells):
     assert found(api, cells).group.max_server_per_host == 1
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'change',
-    [
-        pytest.param(lambda api, cells: api.texts.clear(), id='no request'),
-        pytest.param(lambda api, cells: cells[1].servers.clear(), id='no instance'),
-        pytest.param(lambda api, cells: cells[1].serve(ONE, deleted=True), id='deleted'),
-    ],
+    {
+        'no request': lambda api, cells: api.texts.clear(),
+        'no instance': lambda api, cells: cells[1].servers.clear(),
+        'deleted': lambda api, cells: cells[1].serve(ONE, deleted=True),
+    },
 )
 def test_no_such_server(api, cells, change):
     change(api, cells)
@@ -116,13 +116,13 @@ def test_no_such_server(api, cells, change):
         found(api, cells)
 
 
-@each(
+@each_named(
     'text',
-    [
-        pytest.param('{', id='no JSON'),
-        pytest.param('[]', id='no object'),
-        pytest.param(json.dumps(objects.to_primitive(objects.Destination())), id='another one'),
-    ],
+    {
+        'no JSON': '{',
+        'no object': '[]',
+        'another one': json.dumps(objects.to_primitive(objects.Destination())),
+    },
 )
 def test_a_request_that_cannot_be_read(api, cells, text):
     api.texts[ONE] = text

@@ -39,6 +39,7 @@ from nova_sched.db.jobs import (
 )
 from nova_sched.db.tables import JOBS, QUOTA_HOLDS, QUOTA_USAGE
 from nova_sched.tests.builders import NOW, uuid_of
+from nova_sched.tests.rows import each_afresh
 
 
 def entry(name='a', **facts):
@@ -118,20 +119,18 @@ class Jobs(Battery):
         assert job_table.find(uuid_of('a')) == ended
         assert job_table.find(uuid_of('b')) == again
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'filters, names',
-        [
-            pytest.param({}, 'dabc', id='all, oldest first'),
-            pytest.param({'project_id': 'q'}, 'c', id='project'),
-            pytest.param({'state': FAILED}, 'b', id='state'),
-            pytest.param({'instance_uuid': uuid_of('i a')}, 'da', id='instance'),
-            pytest.param(
-                {'instance_uuid': uuid_of('i a'), 'state': FAILED}, '', id='both must hold'
-            ),
-            pytest.param({'limit': 2}, 'da', id='at most'),
-            pytest.param({'marker': uuid_of('a'), 'limit': 1}, 'b', id='after one'),
-            pytest.param({'marker': uuid_of('c')}, '', id='after the last'),
-        ],
+        {
+            'all, oldest first': ({}, 'dabc'),
+            'project': ({'project_id': 'q'}, 'c'),
+            'state': ({'state': FAILED}, 'b'),
+            'instance': ({'instance_uuid': uuid_of('i a')}, 'da'),
+            'both must hold': ({'instance_uuid': uuid_of('i a'), 'state': FAILED}, ''),
+            'at most': ({'limit': 2}, 'da'),
+            'after one': ({'marker': uuid_of('a'), 'limit': 1}, 'b'),
+            'after the last': ({'marker': uuid_of('c')}, ''),
+        },
     )
     def test_jobs_are_listed(self, job_table, filters, names):
         beside = entry('d', created_s=NOW - 1, instance_uuid=uuid_of('i a'), kind='delete')
@@ -276,18 +275,14 @@ class Quotas(Battery):
         assert job_table.usage('q') == {'servers': 1}
         assert job_table.usage('P') == job_table.usage('r') == {}
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'again, used',
-        [
-            pytest.param(hold(vcpus=2), {'servers': 1, 'class:VCPU': 2}, id='the same is once'),
-            pytest.param(hold(vcpus=5), {'servers': 1, 'class:VCPU': 5}, id='more'),
-            pytest.param(hold(vcpus=1), {'servers': 1, 'class:VCPU': 2}, id='less'),
-            pytest.param(
-                hold(servers=2),
-                {'servers': 2, 'class:VCPU': 2},
-                id='more of one, none of the other',
-            ),
-        ],
+        {
+            'the same is once': (hold(vcpus=2), {'servers': 1, 'class:VCPU': 2}),
+            'more': (hold(vcpus=5), {'servers': 1, 'class:VCPU': 5}),
+            'less': (hold(vcpus=1), {'servers': 1, 'class:VCPU': 2}),
+            'more of one, none of the other': (hold(servers=2), {'servers': 2, 'class:VCPU': 2}),
+        },
     )
     def test_a_hold_is_raised(self, job_table, again, used):
         job_table.open([entry()], [hold(vcpus=2)])
@@ -298,18 +293,16 @@ class Quotas(Battery):
         job_table.open([entry()], [hold(vcpus=1), hold(vcpus=3), hold(vcpus=2)])
         assert job_table.usage('p') == {'servers': 1, 'class:VCPU': 3}
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'limits, refused',
-        [
-            pytest.param(limited(servers=3, vcpus=6), None, id='just enough'),
-            pytest.param(limited(servers=2), ('p', 'servers', 2, 1, 2), id='one too many'),
-            pytest.param(
-                limited(servers=9, vcpus=5), ('p', 'class:VCPU', 4, 2, 5), id='of the second'
-            ),
-            pytest.param(limited(servers=0), ('p', 'servers', 2, 1, 0), id='none allowed'),
-            pytest.param(limited(servers=-1, vcpus=-1), None, id='no limit'),
-            pytest.param(limited(), None, id='not named'),
-        ],
+        {
+            'just enough': (limited(servers=3, vcpus=6), None),
+            'one too many': (limited(servers=2), ('p', 'servers', 2, 1, 2)),
+            'of the second': (limited(servers=9, vcpus=5), ('p', 'class:VCPU', 4, 2, 5)),
+            'none allowed': (limited(servers=0), ('p', 'servers', 2, 1, 0)),
+            'no limit': (limited(servers=-1, vcpus=-1), None),
+            'not named': (limited(), None),
+        },
     )
     def test_limits(self, job_table, limits, refused):
         job_table.open([entry()], [hold(vcpus=2)])
@@ -399,9 +392,7 @@ class Quotas(Battery):
         job_table.settle(uuid_of('a'), DONE, NOW, amounts={})
         assert job_table.end_hold(uuid_of('i a')) is None
 
-    @pytest.mark.parametrize(
-        'words', [{'release': True}, {'amounts': {'servers': 7}}], ids=['release', 'amounts']
-    )
+    @each_afresh('words', {'release': {'release': True}, 'amounts': {'amounts': {'servers': 7}}})
     def test_a_hold_that_has_ended_stays_so(self, job_table, words):
         job_table.open([entry()], [hold()])
         job_table.end_hold(uuid_of('i a'))
@@ -414,13 +405,13 @@ class Quotas(Battery):
         assert job_table.end_hold(uuid_of('i a')) is None
         assert job_table.usage('p') == {'servers': 1}
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'known, used',
-        [
-            pytest.param('ab', {}, id='all are known'),
-            pytest.param('abz', {}, id='and one that is forgotten'),
-            pytest.param('a', {'servers': 1}, id='one has come meanwhile'),
-        ],
+        {
+            'all are known': ('ab', {}),
+            'and one that is forgotten': ('abz', {}),
+            'one has come meanwhile': ('a', {'servers': 1}),
+        },
     )
     def test_a_hold_stays_with_an_unseen_create(self, job_table, known, used):
         job_table.open([entry()], [hold()])

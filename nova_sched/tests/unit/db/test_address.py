@@ -18,33 +18,30 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import address, engine
+from nova_sched.tests.rows import each_afresh, each_named
 
 
-@pytest.mark.parametrize(
+@each_named(
     'url, shown',
-    [
-        pytest.param(
-            'mysql+pymysql://u:secret@h/db?x=1', 'mysql+pymysql://u:***@h/db?x=1', id='password'
-        ),
-        pytest.param(
-            'postgresql+psycopg2://u@h/db', 'postgresql+psycopg2://u@h/db', id='no password'
-        ),
-        pytest.param('sqlite:////var/lib/x.sqlite', 'sqlite:////var/lib/x.sqlite', id='file'),
-    ],
+    {
+        'password': ('mysql+pymysql://u:secret@h/db?x=1', 'mysql+pymysql://u:***@h/db?x=1'),
+        'no password': ('postgresql+psycopg2://u@h/db', 'postgresql+psycopg2://u@h/db'),
+        'file': ('sqlite:////var/lib/x.sqlite', 'sqlite:////var/lib/x.sqlite'),
+    },
 )
 def test_a_url_is_shown_without_its_password(url, shown):
     assert address.shown(url) == shown
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'content, is_database',
-    [
-        pytest.param(None, True, id='not there yet'),
-        pytest.param(b'', True, id='empty'),
-        pytest.param(b'SQLite format 3\0rest', True, id='a database'),
-        pytest.param(b'SQLite format 2\0rest', False, id='another format'),
-        pytest.param(b'x', False, id='something short'),
-    ],
+    {
+        'not there yet': (None, True),
+        'empty': (b'', True),
+        'a database': (b'SQLite format 3\0rest', True),
+        'another format': (b'SQLite format 2\0rest', False),
+        'something short': (b'x', False),
+    },
 )
 def test_the_file_of_sqlite(tmp_path, content, is_database):
     file = tmp_path / 'x.sqlite'
@@ -57,7 +54,7 @@ def test_the_file_of_sqlite(tmp_path, content, is_database):
             address.sqlite_file(f'sqlite:///{file}')
 
 
-@pytest.mark.parametrize('root', [True, False], ids=['as root', 'as another user'])
+@each_afresh('root', {'as root': True, 'as another user': False})
 def test_a_new_file_belongs_to_the_owner_of_its_folder(tmp_path, monkeypatch, root):
     given = []
     monkeypatch.setattr(os, 'geteuid', lambda: 0 if root else 1000)
@@ -68,12 +65,9 @@ def test_a_new_file_belongs_to_the_owner_of_its_folder(tmp_path, monkeypatch, ro
     assert given == ([(folder.st_uid, folder.st_gid)] if root else [])
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'name, content',
-    [
-        pytest.param('x.sqlite', b'x', id='a file that exists'),
-        pytest.param('none/x.sqlite', None, id='no folder'),
-    ],
+    {'a file that exists': ('x.sqlite', b'x'), 'no folder': ('none/x.sqlite', None)},
 )
 def test_no_file_is_made(tmp_path, monkeypatch, name, content):
     monkeypatch.setattr(os, 'chown', None)
@@ -84,14 +78,14 @@ def test_no_file_is_made(tmp_path, monkeypatch, name, content):
     assert (file.read_bytes() if file.exists() else None) == content
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'url, exists, may_write, is_refused',
-    [
-        pytest.param('sqlite:///{}', True, False, True, id="another user's file"),
-        pytest.param('sqlite:///{}', True, True, False, id='an own file'),
-        pytest.param('sqlite:///{}', False, False, False, id='no file yet'),
-        pytest.param('postgresql+psycopg2://u@h/{}', True, False, False, id='a server'),
-    ],
+    {
+        "another user's file": ('sqlite:///{}', True, False, True),
+        'an own file': ('sqlite:///{}', True, True, False),
+        'no file yet': ('sqlite:///{}', False, False, False),
+        'a server': ('postgresql+psycopg2://u@h/{}', True, False, False),
+    },
 )
 def test_a_file_that_cannot_be_written(tmp_path, monkeypatch, url, exists, may_write, is_refused):
     file = tmp_path / 'x.sqlite'
@@ -109,14 +103,14 @@ def test_other_databases_have_no_file():
     assert address.sqlite_file('postgresql+psycopg2://u@h/db') is None
 
 
-@pytest.mark.parametrize(
+@each_named(
     'url, why',
-    [
-        pytest.param('sqlite://', 'in memory', id='in memory'),
-        pytest.param('sqlite:///:memory:', 'in memory', id='in memory, spelt out'),
-        pytest.param('nonsense', 'Could not parse', id='no URL'),
-        pytest.param('postgresql://u:p@h:port/x', 'Could not parse', id='no port'),
-    ],
+    {
+        'in memory': ('sqlite://', 'in memory'),
+        'in memory, spelt out': ('sqlite:///:memory:', 'in memory'),
+        'no URL': ('nonsense', 'Could not parse'),
+        'no port': ('postgresql://u:p@h:port/x', 'Could not parse'),
+    },
 )
 def test_a_url_that_cannot_be(url, why):
     with pytest.raises(errors.BadConfig, match=why):

@@ -33,6 +33,7 @@ from nova_sched.db.transactions import (
     UpdateRows,
     _chunks,
 )
+from nova_sched.tests.rows import each_afresh, each_named
 
 # Of each type that our tables have, and a name that only quotes could spoil.
 TABLE = sa.Table(
@@ -132,13 +133,13 @@ class TestBulk:
         )
         assert read() == [row(number, **now.get(number, {})) for number in range(count + 1)]
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'values',
-        [
-            pytest.param({name: None for name in row(0) if name != 'uuid'}, id='none for all'),
-            pytest.param({'seconds': 3, 'number': 0, 'flag': False}, id='numbers'),
-            pytest.param({'words': 'x' * 100_000, 'name': ''}, id='long and short words'),
-        ],
+        {
+            'none for all': {name: None for name in row(0) if name != 'uuid'},
+            'numbers': {'seconds': 3, 'number': 0, 'flag': False},
+            'long and short words': {'words': 'x' * 100_000, 'name': ''},
+        },
     )
     def test_values_of_each_type(self, write, read, values):
         write(INSERT, [row(0), row(1)])
@@ -164,7 +165,7 @@ class TestBulk:
         write(DELETE, [key(number) for number in range(count)])
         assert read() == [row(count)]
 
-    @pytest.mark.parametrize('lock', [False, True], ids=['read', 'locked'])
+    @each_afresh('lock', {'read': False, 'locked': True})
     @pytest.mark.parametrize('count', [0, 1, 2, MANY])
     def test_rows_by_key(self, database, write, count, lock):
         write(INSERT, [row(number) for number in range(count + 1)])
@@ -200,7 +201,7 @@ class TestBulk:
             write(MARK, [key(0), key(2), key(3)])
         assert read() == rows
 
-    @pytest.mark.parametrize('lock', [False, True], ids=['read', 'locked'])
+    @each_afresh('lock', {'read': False, 'locked': True})
     def test_the_clock_of_the_database(self, database, write, lock):
         """It goes on within a transaction."""
         write(INSERT, [row(number) for number in range(MANY)])
@@ -233,17 +234,15 @@ class TestBulk:
         assert read() == []
 
 
-@pytest.mark.parametrize(
+@each_named(
     'letters, lengths',
-    [
-        pytest.param([], [], id='nothing'),
-        pytest.param([1] * MAX_ROWS, [MAX_ROWS], id='as many rows as one takes'),
-        pytest.param([1] * (MAX_ROWS + 1), [MAX_ROWS, 1], id='one more'),
-        pytest.param([MAX_CHARS // 2] * 3, [2, 1], id='as many letters as one takes, and more'),
-        pytest.param(
-            [1, MAX_CHARS + 1, 1], [1, 1, 1], id='a row that is too long for any is alone'
-        ),
-    ],
+    {
+        'nothing': ([], []),
+        'as many rows as one takes': ([1] * MAX_ROWS, [MAX_ROWS]),
+        'one more': ([1] * (MAX_ROWS + 1), [MAX_ROWS, 1]),
+        'as many letters as one takes, and more': ([MAX_CHARS // 2] * 3, [2, 1]),
+        'a row that is too long for any is alone': ([1, MAX_CHARS + 1, 1], [1, 1, 1]),
+    },
 )
 def test_rows_are_divided(letters, lengths):
     rows = [(number, 'x' * count, None) for number, count in enumerate(letters)]

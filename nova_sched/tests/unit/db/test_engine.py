@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import engine, transactions
+from nova_sched.tests.rows import each_afresh
 
 
 @pytest.fixture
@@ -41,14 +42,14 @@ def database(request, path):
     made.dispose()
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'pragma, value',
-    [
-        pytest.param('journal_mode', 'wal', id='a log that readers read beside the writer'),
-        pytest.param('synchronous', 2, id='on the disk at each commit'),
-        pytest.param('foreign_keys', 1, id='foreign keys are checked'),
-        pytest.param('busy_timeout', 30000, id='waits for a lock, in ms'),
-    ],
+    {
+        'a log that readers read beside the writer': ('journal_mode', 'wal'),
+        'on the disk at each commit': ('synchronous', 2),
+        'foreign keys are checked': ('foreign_keys', 1),
+        'waits for a lock, in ms': ('busy_timeout', 30000),
+    },
 )
 def test_sqlite_is_set_up(database, pragma, value):
     with transactions.transaction(database) as connection:
@@ -80,28 +81,20 @@ def test_a_link_that_is_cut_while_the_first_connection_is_made(path, monkeypatch
         engine.create(f'sqlite:///{path}')
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'url, error, words',
-    [
-        pytest.param('no url at all', errors.BadConfig, 'URL', id='no URL'),
-        pytest.param('nothing://host/name', errors.BadConfig, 'nothing', id='unknown dialect'),
-        pytest.param('sqlite+nothing:///x', errors.BadConfig, 'nothing', id='unknown driver'),
-        pytest.param(
-            'sqlite:////no/such/folder/x.sqlite',
-            errors.BadConfig,
-            'no directory',
-            id='no such folder',
-        ),
-        pytest.param(
+    {
+        'no URL': ('no url at all', errors.BadConfig, 'URL'),
+        'unknown dialect': ('nothing://host/name', errors.BadConfig, 'nothing'),
+        'unknown driver': ('sqlite+nothing:///x', errors.BadConfig, 'nothing'),
+        'no such folder': ('sqlite:////no/such/folder/x.sqlite', errors.BadConfig, 'no directory'),
+        'PostgreSQL away': (
             'postgresql+psycopg2://a@127.0.0.1:1/b',
             errors.StoreUnavailable,
             'refused',
-            id='PostgreSQL away',
         ),
-        pytest.param(
-            'mysql+pymysql://a@127.0.0.1:1/b', errors.StoreUnavailable, 'connect', id='MySQL away'
-        ),
-    ],
+        'MySQL away': ('mysql+pymysql://a@127.0.0.1:1/b', errors.StoreUnavailable, 'connect'),
+    },
 )
 def test_a_database_that_cannot_be_used(tmp_path, monkeypatch, url, error, words):
     monkeypatch.chdir(tmp_path)
@@ -110,12 +103,12 @@ def test_a_database_that_cannot_be_used(tmp_path, monkeypatch, url, error, words
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'url, driver, extra',
-    [
-        pytest.param('postgresql+psycopg2://host/name', 'psycopg2', 'postgresql', id='PostgreSQL'),
-        pytest.param('mysql+pymysql://host/name', 'pymysql', 'mysql', id='MariaDB'),
-    ],
+    {
+        'PostgreSQL': ('postgresql+psycopg2://host/name', 'psycopg2', 'postgresql'),
+        'MariaDB': ('mysql+pymysql://host/name', 'pymysql', 'mysql'),
+    },
 )
 def test_a_missing_driver_names_the_extra_that_installs_it(monkeypatch, url, driver, extra):
     monkeypatch.setitem(sys.modules, driver, None)

@@ -13,11 +13,10 @@
 
 import dataclasses
 
-import pytest
-
 from nova_sched.conf import CONF
 from nova_sched.db import limits
 from nova_sched.db.limits import DEFAULT, DatabaseLimits
+from nova_sched.tests.rows import each_named
 
 NONE = DatabaseLimits(connect_s=4, silence_s=0, statement_s=0, lock_s=0, idle_s=0)
 
@@ -35,10 +34,10 @@ def test_locks_are_free_before_those_who_wait_give_up():
     assert DEFAULT.idle_s < DEFAULT.lock_s < DEFAULT.statement_s < DEFAULT.answer_s
 
 
-@pytest.mark.parametrize(
+@each_named(
     'given, driver, expected',
-    [
-        pytest.param(
+    {
+        'PostgreSQL': (
             DEFAULT,
             'psycopg2',
             {
@@ -49,73 +48,71 @@ def test_locks_are_free_before_those_who_wait_give_up():
                 'keepalives_count': 5,
                 'tcp_user_timeout': 10_000,
             },
-            id='PostgreSQL',
         ),
-        pytest.param(NONE, 'psycopg2', {'connect_timeout': 4}, id='PostgreSQL, none'),
-        pytest.param(
+        'PostgreSQL, none': (NONE, 'psycopg2', {'connect_timeout': 4}),
+        'MySQL': (
             DEFAULT,
             'pymysql',
             {'connect_timeout': 4, 'read_timeout': 4, 'write_timeout': 10},
-            id='MySQL',
         ),
-        pytest.param(NONE, 'pymysql', {'connect_timeout': 4, 'read_timeout': 4}, id='MySQL, none'),
-        pytest.param(DEFAULT, 'asyncpg', {}, id='a driver that is not known'),
-    ],
+        'MySQL, none': (NONE, 'pymysql', {'connect_timeout': 4, 'read_timeout': 4}),
+        'a driver that is not known': (DEFAULT, 'asyncpg', {}),
+    },
 )
 def test_what_the_driver_gets(given, driver, expected):
     assert limits.of_driver(given, driver) == expected
 
 
-@pytest.mark.parametrize(
+@each_named(
     'given, kind, said, expected',
-    [
-        pytest.param(
+    {
+        'PostgreSQL': (
             DEFAULT,
             'postgresql',
             '',
-            'statement_timeout = 8000, lock_timeout = 6000, '
-            'idle_in_transaction_session_timeout = 5000',
-            id='PostgreSQL',
+            (
+                'statement_timeout = 8000, lock_timeout = 6000, '
+                'idle_in_transaction_session_timeout = 5000'
+            ),
         ),
-        pytest.param(
+        'MariaDB': (
             DEFAULT,
             'mariadb',
             '',
-            'max_statement_time = 8, innodb_lock_wait_timeout = 6, lock_wait_timeout = 6, '
-            'idle_transaction_timeout = 5',
-            id='MariaDB',
+            (
+                'max_statement_time = 8, innodb_lock_wait_timeout = 6, lock_wait_timeout = 6, '
+                'idle_transaction_timeout = 5'
+            ),
         ),
-        pytest.param(
+        'MySQL': (
             DEFAULT,
             'mysql',
             '',
             'max_execution_time = 8000, innodb_lock_wait_timeout = 6, lock_wait_timeout = 6',
-            id='MySQL',
         ),
-        pytest.param(
+        'an audit': (
             DEFAULT.for_audit(),
             'postgresql',
             '',
-            'statement_timeout = 300000, lock_timeout = 6000, '
-            'idle_in_transaction_session_timeout = 5000',
-            id='an audit',
+            (
+                'statement_timeout = 300000, lock_timeout = 6000, '
+                'idle_in_transaction_session_timeout = 5000'
+            ),
         ),
-        pytest.param(DEFAULT.for_upgrade(), 'mariadb', '', '', id='an upgrade'),
-        pytest.param(
+        'an upgrade': (DEFAULT.for_upgrade(), 'mariadb', '', ''),
+        'an operator on PostgreSQL': (
             dataclasses.replace(DEFAULT, idle_s=0),
             'postgresql',
             '-c Statement_Timeout=1 -c lock_timeout=300',
             '',
-            id='an operator on PostgreSQL',
         ),
-        pytest.param(
+        'an operator on MariaDB': (
             DEFAULT,
             'mariadb',
             'SET SESSION lock_wait_timeout=1, max_statement_time=2',
             'innodb_lock_wait_timeout = 6, idle_transaction_timeout = 5',
-            id='an operator on MariaDB',
         ),
-    ],
+    },
 )
 def test_what_the_server_is_told(given, kind, said, expected):
     told = [setting for setting in expected.split(', ') if setting]
@@ -128,13 +125,13 @@ def test_what_the_server_is_told(given, kind, said, expected):
     assert limits.of_session(given, kind, said) == statements
 
 
-@pytest.mark.parametrize(
+@each_named(
     'given, answer_s',
-    [
-        pytest.param(DEFAULT.for_audit(), 302, id='audit'),
-        pytest.param(dataclasses.replace(DEFAULT, statement_s=0).for_audit(), 0, id='no limit'),
-        pytest.param(DEFAULT.for_upgrade(), 0, id='upgrade'),
-    ],
+    {
+        'audit': (DEFAULT.for_audit(), 302),
+        'no limit': (dataclasses.replace(DEFAULT, statement_s=0).for_audit(), 0),
+        'upgrade': (DEFAULT.for_upgrade(), 0),
+    },
 )
 def test_work_that_takes_long_is_waited_for(given, answer_s):
     assert given.answer_s == answer_s
