@@ -27,6 +27,7 @@ from nova_sched.db.tables import MOVES
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.tests.builders import NOW, claim, report, still, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.stores import faults
 from nova_sched.tests.unit.claims.batteries.steps import seen
 from nova_sched.tests.unit.claims.databases import cleared
@@ -517,16 +518,14 @@ def test_pieces(database, reported, held, expected):
 ALL = ['shared', 'shared', 'capacity', 'capacity']
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'reported, listed, certain',
-    [
-        pytest.param(HAS.hold(PAIR), [A], True, id='what was claimed'),
-        pytest.param(HAS.hold(REST), [A], False, id='others'),
-        pytest.param(
-            HAS.hold(PAIR), None, False, id='without a word on which instances they are for'
-        ),
-        pytest.param(HAS.hold(PAIR).hold(REST), [A, B], False, id='others for one of two'),
-    ],
+    {
+        'what was claimed': (HAS.hold(PAIR), [A], True),
+        'others': (HAS.hold(REST), [A], False),
+        'without a word on which instances they are for': (HAS.hold(PAIR), None, False),
+        'others for one of two': (HAS.hold(PAIR).hold(REST), [A, B], False),
+    },
 )
 def test_a_node_may_have_given_an_instance_other_cpus(database, reported, listed, certain):
     """Then what looks wrong is a note."""
@@ -574,36 +573,33 @@ class TestMovesOfRebalances:
 
         return make
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'given, words',
-        [
-            pytest.param(
+        {
+            'it runs': (
                 {'state': 'handed-over', 'claimed': 'pending'},
-                'is handed-over, and was started 120 minutes ago: the claim is renewed as long as '
-                'a conductor says that the move runs',
-                id='it runs',
+                (
+                    'is handed-over, and was started 120 minutes ago: the claim is renewed as '
+                    'long as a conductor says that the move runs'
+                ),
             ),
-            pytest.param(
+            'it is held': (
                 {'state': 'held', 'claimed': 'pending'},
                 'is held, and was started 120 minutes ago',
-                id='it is held',
             ),
-            pytest.param(
+            'it has arrived': (
                 {'state': 'handed-over', 'claimed': 'confirmed', 'there': True},
                 'the host lists the server, and no conductor has said that the move has ended',
-                id='it has arrived',
             ),
-            pytest.param(
+            'it was reverted': (
                 {'state': 'reverted', 'claimed': 'pending', 'why': 'too busy'},
                 'is reverted, but the claim ends when it expires',
-                id='it was reverted',
             ),
-            pytest.param(
+            'it was reverted and has arrived': (
                 {'state': 'reverted', 'claimed': 'confirmed', 'why': 'too busy', 'there': True},
                 'is reverted, but the host lists the server all the same, and its reports decide',
-                id='it was reverted and has arrived',
             ),
-        ],
+        },
     )
     def test_a_claim_that_waits_for_its_end(self, move, given, words):
         (one,) = move(**given)
@@ -644,19 +640,17 @@ class TestMovesOfRebalances:
         assert (one.host, one.consumer_uuid, one.claim_uuid) == ('host-0', A, None)
         assert 'claim create' in one.advice
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'given',
-        [
-            pytest.param(
-                {'state': 'handed-over', 'claimed': 'pending', 'age_s': HOUR - 10}, id='not long'
-            ),
-            pytest.param({'state': 'waiting'}, id='waiting'),
-            pytest.param({'state': 'held'}, id='held'),
-            pytest.param({'state': 'handed-over', 'source': False}, id='deleted'),
-            pytest.param({'state': 'confirmed', 'why': 'full'}, id='deleted since'),
-            pytest.param({'state': 'confirmed', 'there': True}, id='no reason'),
-            pytest.param({'state': 'reverted', 'why': 'too busy'}, id='reverted'),
-        ],
+        {
+            'not long': {'state': 'handed-over', 'claimed': 'pending', 'age_s': HOUR - 10},
+            'waiting': {'state': 'waiting'},
+            'held': {'state': 'held'},
+            'deleted': {'state': 'handed-over', 'source': False},
+            'deleted since': {'state': 'confirmed', 'why': 'full'},
+            'no reason': {'state': 'confirmed', 'there': True},
+            'reverted': {'state': 'reverted', 'why': 'too busy'},
+        },
     )
     def test_nothing_to_tell(self, move, given):
         assert move(**given) == []

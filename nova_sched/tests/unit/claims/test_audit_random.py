@@ -202,10 +202,7 @@ class World:
         if planned:
             old, consumer = self.chance.choice(planned), self.chance.choice(self.consumers)
             made = dataclasses.replace(
-                old,
-                consumer_uuid=consumer,
-                state=PENDING,
-                uuid=uuid_of(str(self.chance.random())),
+                old, consumer_uuid=consumer, state=PENDING, uuid=uuid_of(str(self.chance.random()))
             )
             known = frozenset(one.uuid for one in self.store.claims(consumer))
             placement = guarded((made,), (old.key,), replaces=known, planned_releases=(old.key,))

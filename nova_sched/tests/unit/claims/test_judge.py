@@ -15,7 +15,6 @@ model."""
 import dataclasses
 import math
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from nova_sched.claims import Placement
 from nova_sched.claims.judge import ConsumerClaims, NodeUsage, judge
 from nova_sched.state.report import Inventory
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import each_named
 
 GOLD = 'CUSTOM_GOLD'
 
@@ -40,31 +40,21 @@ def names(*claims):
     return frozenset(one.uuid for one in claims)
 
 
-@pytest.mark.parametrize(
+@each_named(
     'inventory, used, asked, fits',
-    [
-        pytest.param({'total': 4}, 0, 4, True, id='exact fit'),
-        pytest.param({'total': 4}, 1, 4, False, id='one short'),
-        pytest.param({'total': 4, 'reserved': 1}, 0, 3, True, id='beside the reserve'),
-        pytest.param({'total': 4, 'reserved': 1}, 0, 4, False, id='into the reserve'),
-        pytest.param({'total': 4, 'ratio': 2.0}, 4, 4, True, id='ratio'),
-        pytest.param(
-            {'total': 4, 'ratio': 2.0}, 0, 5, False, id='one consumer gets no more than the total'
-        ),
-        pytest.param(
-            {'total': 4, 'reserved': 3, 'ratio': 4.0},
-            0,
-            4,
-            True,
-            id='the reserve is for all together',
-        ),
-        pytest.param(
-            {'total': 4, 'max_unit': 2}, 0, 3, False, id='one consumer gets no more than max_unit'
-        ),
-        pytest.param({'total': 5, 'ratio': 1.5}, 3, 4, True, id='capacity 7.5'),
-        pytest.param({'total': 5, 'ratio': 1.5}, 3, 5, False, id='is 7'),
-        pytest.param({'total': 4}, 5, 0, False, id='nothing on a node above its capacity'),
-    ],
+    {
+        'exact fit': ({'total': 4}, 0, 4, True),
+        'one short': ({'total': 4}, 1, 4, False),
+        'beside the reserve': ({'total': 4, 'reserved': 1}, 0, 3, True),
+        'into the reserve': ({'total': 4, 'reserved': 1}, 0, 4, False),
+        'ratio': ({'total': 4, 'ratio': 2.0}, 4, 4, True),
+        'one consumer gets no more than the total': ({'total': 4, 'ratio': 2.0}, 0, 5, False),
+        'the reserve is for all together': ({'total': 4, 'reserved': 3, 'ratio': 4.0}, 0, 4, True),
+        'one consumer gets no more than max_unit': ({'total': 4, 'max_unit': 2}, 0, 3, False),
+        'capacity 7.5': ({'total': 5, 'ratio': 1.5}, 3, 4, True),
+        'is 7': ({'total': 5, 'ratio': 1.5}, 3, 5, False),
+        'nothing on a node above its capacity': ({'total': 4}, 5, 0, False),
+    },
 )
 def test_fits(inventory, used, asked, fits):
     one = NodeUsage({VCPU: Inventory(**inventory)}, {VCPU: used}, 0)
@@ -81,60 +71,53 @@ HERE, THERE, LARGE = claim(A, 'm'), claim(A, 'n'), claim(A, 'm', 4)
 KNOWN = claim(A, 'm', 3, state=CONFIRMED)
 
 
-@pytest.mark.parametrize(
+@each_named(
     'before, placements, after, won',
-    [
-        pytest.param([], [Placement((claim(A, 'm'),))], {(A, 'm'): 1}, [True], id='new'),
-        pytest.param(
+    {
+        'new': ([], [Placement((claim(A, 'm'),))], {(A, 'm'): 1}, [True]),
+        'elsewhere ends what waits': (
             [HERE],
             [Placement((claim(A, 'n'),), replaces=names(HERE))],
             {(A, 'n'): 1},
             [True],
-            id='elsewhere ends what waits',
         ),
-        pytest.param(
+        'but nothing that is not known': (
             [HERE],
             [Placement((claim(A, 'n'),)), Placement((claim(A, 'm'),))],
             {(A, 'm'): 1},
             [False, False],
-            id='but nothing that is not known',
         ),
-        pytest.param(
+        'what it releases is named, too': (
             [HERE],
             [Placement((claim(A, 'n'),), ((A, 'm'),))],
             {(A, 'm'): 1},
             [False],
-            id='what it releases is named, too',
         ),
-        pytest.param(
+        'beside a confirmed one': (
             [claim(A, 'm', state=CONFIRMED)],
             [Placement((claim(A, 'n'),))],
             {(A, 'm'): 1, (A, 'n'): 1},
             [True],
-            id='beside a confirmed one',
         ),
-        pytest.param(
+        'a confirmed one does not shrink': (
             [claim(A, 'm', 3, state=CONFIRMED)],
             [Placement((claim(A, 'm', 2),))],
             {(A, 'm'): 3},
             [True],
-            id='a confirmed one does not shrink',
         ),
-        pytest.param(
+        'nor is it released': (
             [claim(A, 'm', 3, state=CONFIRMED)],
             [Placement((claim(A, 'm', 2),), ((A, 'm'),))],
             {(A, 'm'): 3},
             [True],
-            id='nor is it released',
         ),
-        pytest.param(
+        'one that was pending': (
             [KNOWN],
             [Placement((claim(A, 'n'),), replaces=names(KNOWN), runs={})],
             {(A, 'm'): 3},
             [False],
-            id='one that was pending',
         ),
-        pytest.param(
+        'there and back': (
             [],
             [
                 Placement((HERE,)),
@@ -143,9 +126,8 @@ KNOWN = claim(A, 'm', 3, state=CONFIRMED)
             ],
             {(A, 'm'): 2},
             [True, True, True],
-            id='there and back',
         ),
-        pytest.param(
+        'in order': (
             [LARGE],
             [
                 Placement((claim(B, 'm', 4),)),
@@ -154,23 +136,20 @@ KNOWN = claim(A, 'm', 3, state=CONFIRMED)
             ],
             {(B, 'm'): 4},
             [False, True, True],
-            id='in order',
         ),
-        pytest.param(
+        'one makes room for the other': (
             [LARGE],
             [Placement((claim(A, 'n', 4), claim(B, 'm', 4)), replaces=names(LARGE))],
             {(A, 'n'): 4, (B, 'm'): 4},
             [True],
-            id='one makes room for the other',
         ),
-        pytest.param(
+        'all or nothing': (
             [LARGE],
             [Placement((claim(A, 'n', 4), claim(B, 'm', 5)), replaces=names(LARGE))],
             {(A, 'm'): 4},
             [False],
-            id='all or nothing',
         ),
-    ],
+    },
 )
 def test_judge(before, placements, after, won):
     usages, held = {'m': usage(4), 'n': usage(4)}, ConsumerClaims(before)

@@ -24,6 +24,7 @@ from nova_sched.claims import statements as sql
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.db.tables import NODES
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, still, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.transactions.times import OwnClock
 
 A, NODE, GROUP = uuid_of('instance A'), uuid_of('node host-0'), uuid_of('placement group')
@@ -43,23 +44,16 @@ class TestOwnClock(OwnClock):
     pass
 
 
-@pytest.mark.parametrize(
+@each_afresh(
     'name, change',
-    [
-        pytest.param(
-            'services', lambda store: store.set_service(ServiceFacts('host-0')), id='services'
-        ),
-        pytest.param(
+    {
+        'services': ('services', lambda store: store.set_service(ServiceFacts('host-0'))),
+        'aggregates': (
             'aggregates',
             lambda store: store.set_aggregate(1, aggregate(1, ['host-0'])),
-            id='aggregates',
         ),
-        pytest.param(
-            'instances',
-            lambda store: store.set_instances('host-0', frozenset([A])),
-            id='instances',
-        ),
-    ],
+        'instances': ('instances', lambda store: store.set_instances('host-0', frozenset([A]))),
+    },
 )
 def test_a_small_table_is_read_only_after_a_change(database, store, name, change):
     reader = SqlClaimStore(database, still)

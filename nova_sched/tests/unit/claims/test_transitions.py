@@ -30,7 +30,7 @@ from nova_sched.tests.unit.claims.batteries.transactions.lifecycle import (
 )
 
 PAGE = Path(__file__).parents[4] / 'doc' / 'source' / 'claims.csv'
-ROWS = [*TABLE, *IN_PLACE]
+ROWS = [*TABLE.values(), *IN_PLACE.values()]
 
 
 def state_of(claims):
@@ -156,9 +156,9 @@ def told():
 def seen():
     """What the rows of the battery have seen."""
     found = set()
-    for row in ROWS:
+    for steps, _ in ROWS:
         recorder = Recorder()
-        Lifecycle().run(recorder, row.values[0])
+        Lifecycle().run(recorder, steps)
         found |= recorder.seen
     return found
 

@@ -11,10 +11,9 @@
 # under the License.
 """What a reader of the changes is told, and when."""
 
-import pytest
-
 from nova_sched.claims import ServiceFacts
 from nova_sched.tests.builders import NOW, aggregate, claim
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
@@ -73,22 +72,18 @@ class ChangeFeed:
         found = reader.changes(known)
         assert (found.nodes, found.seen) == ((), {node(): NOW + 10})
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'change',
-        [
-            pytest.param(lambda store: place(store, claim(C, node())), id='commit'),
-            pytest.param(
-                lambda store: place(store, releases=[(A, node())]), id='released in a placement'
-            ),
-            pytest.param(lambda store: place(store, claim(A, node(OTHER))), id='moved'),
-            pytest.param(lambda store: store.confirm([A], [node()]), id='confirm'),
-            pytest.param(lambda store: store.release([(A, node())]), id='release'),
-            pytest.param(lambda store: store.expire(NOW), id='expire'),
-            pytest.param(lambda store: ready(store, vcpus=9), id='report'),
-            pytest.param(
-                lambda store: ready(store, instances=frozenset([A])), id='report that confirms'
-            ),
-        ],
+        {
+            'commit': lambda store: place(store, claim(C, node())),
+            'released in a placement': lambda store: place(store, releases=[(A, node())]),
+            'moved': lambda store: place(store, claim(A, node(OTHER))),
+            'confirm': lambda store: store.confirm([A], [node()]),
+            'release': lambda store: store.release([(A, node())]),
+            'expire': lambda store: store.expire(NOW),
+            'report': lambda store: ready(store, vcpus=9),
+            'report that confirms': lambda store: ready(store, instances=frozenset([A])),
+        },
     )
     def test_every_change_of_a_node_is_seen_by_others(self, store, another, change):
         ready(store, HOST, OTHER)
@@ -101,26 +96,17 @@ class ChangeFeed:
         known |= {one.report.node_uuid: one for one in news}
         assert known == {one.report.node_uuid: one for one in another().changes({}).nodes}
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'name, change',
-        [
-            pytest.param(
-                'services', lambda store: store.set_service(ServiceFacts(HOST, True)), id='service'
-            ),
-            pytest.param(
+        {
+            'service': ('services', lambda store: store.set_service(ServiceFacts(HOST, True))),
+            'aggregate': (
                 'aggregates',
                 lambda store: store.set_aggregate(1, aggregate(1, [OTHER])),
-                id='aggregate',
             ),
-            pytest.param(
-                'aggregates', lambda store: store.set_aggregate(1, None), id='aggregate gone'
-            ),
-            pytest.param(
-                'instances',
-                lambda store: store.set_instances(HOST, frozenset([B])),
-                id='instances',
-            ),
-        ],
+            'aggregate gone': ('aggregates', lambda store: store.set_aggregate(1, None)),
+            'instances': ('instances', lambda store: store.set_instances(HOST, frozenset([B]))),
+        },
     )
     def test_every_change_of_a_small_table_is_seen_by_others(self, store, another, name, change):
         store.set_service(ServiceFacts(HOST))

@@ -15,11 +15,10 @@ import collections
 import dataclasses
 from concurrent import futures
 
-import pytest
-
 from nova_sched import errors
 from nova_sched.claims import ClosedDomain, Domain
 from nova_sched.tests.builders import NOW, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.group_records.records import (
     DB,
     ELSE,
@@ -33,13 +32,7 @@ from nova_sched.tests.unit.claims.batteries.group_records.records import (
     planned,
     record,
 )
-from nova_sched.tests.unit.claims.batteries.steps import (
-    HOST,
-    OTHER,
-    node,
-    ready,
-    remove,
-)
+from nova_sched.tests.unit.claims.batteries.steps import HOST, OTHER, node, ready, remove
 
 RACK = ClosedDomain(
     uuid_of('token'), frozenset([node(), node(OTHER)]), Domain('rack', 'r1', GROUP)
@@ -110,19 +103,15 @@ class PlanQuotas:
         assert commit(store, ended).won
         assert used(store) == {}
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'limits, exceeded',
-        [
-            pytest.param({'planned_servers': 2, 'group_members': 2}, None, id='exactly'),
-            pytest.param({'planned_servers': -1}, None, id='none'),
-            pytest.param(
-                {'planned_servers': 1}, ('planned_servers', 2, 0, 1), id='planned servers'
-            ),
-            pytest.param(
-                {'planned_class:VCPU': 2}, ('planned_class:VCPU', 3, 0, 2), id='an amount'
-            ),
-            pytest.param({'group_members': 1}, ('group_members', 2, 0, 1), id='members'),
-        ],
+        {
+            'exactly': ({'planned_servers': 2, 'group_members': 2}, None),
+            'none': ({'planned_servers': -1}, None),
+            'planned servers': ({'planned_servers': 1}, ('planned_servers', 2, 0, 1)),
+            'an amount': ({'planned_class:VCPU': 2}, ('planned_class:VCPU', 3, 0, 2)),
+            'members': ({'group_members': 1}, ('group_members', 2, 0, 1)),
+        },
     )
     def test_a_limit(self, store, limits, exceeded):
         ready(store, HOST, OTHER)

@@ -13,22 +13,21 @@
 
 import dataclasses
 
-import pytest
-
 from nova_sched.claims import ServiceFacts
 from nova_sched.tests.builders import NOW, aggregate, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import HOST, OTHER, THIRD, A, B, C
 
 
 class SmallTables:
     """Services, aggregates and instance lists."""
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'service',
-        [
-            pytest.param(ServiceFacts(HOST), id='plain'),
-            pytest.param(ServiceFacts(HOST, True, 'kaputt é', True, NOW + 0.25), id='everything'),
-        ],
+        {
+            'plain': ServiceFacts(HOST),
+            'everything': ServiceFacts(HOST, True, 'kaputt é', True, NOW + 0.25),
+        },
     )
     def test_services(self, store, another, service):
         store.set_service(ServiceFacts(HOST, disabled=True, disabled_reason='before'))
@@ -37,23 +36,13 @@ class SmallTables:
         found = another().changes({}).services
         assert sorted(found, key=lambda one: one.host) == [service, ServiceFacts(OTHER)]
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'word, disabled, reason, forced_down',
-        [
-            pytest.param(
-                {'disabled': None, 'forced_down': None}, True, 'repair', True, id='nothing said'
-            ),
-            pytest.param(
-                {'disabled': False, 'forced_down': None}, False, None, True, id='enabled'
-            ),
-            pytest.param(
-                {'disabled': None, 'forced_down': False},
-                True,
-                'repair',
-                False,
-                id='not forced down',
-            ),
-        ],
+        {
+            'nothing said': ({'disabled': None, 'forced_down': None}, True, 'repair', True),
+            'enabled': ({'disabled': False, 'forced_down': None}, False, None, True),
+            'not forced down': ({'disabled': None, 'forced_down': False}, True, 'repair', False),
+        },
     )
     def test_what_is_not_reported_of_a_service_stays(
         self, store, another, word, disabled, reason, forced_down

@@ -11,11 +11,10 @@
 # under the License.
 """Nodes that enter and leave an exclusive domain."""
 
-import pytest
-
 from nova_sched.claim import CONFIRMED
 from nova_sched.claims import ClosedDomain, Domain
 from nova_sched.tests.builders import NOW, aggregate, claim, report
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.group_records.exclusive_domains import (
     BOTH,
     RACK,
@@ -143,13 +142,8 @@ class DomainNodes:
         ).won
         assert behind(store) == {}
 
-    @pytest.mark.parametrize(
-        'before',
-        [
-            pytest.param({}, id='a new node'),
-            pytest.param({'rack': 'r2'}, id='of another rack'),
-            pytest.param({'rack': None}, id='of none'),
-        ],
+    @each_afresh(
+        'before', {'a new node': {}, 'of another rack': {'rack': 'r2'}, 'of none': {'rack': None}}
     )
     def test_a_report_brings_a_node_in(self, store, another, before):
         closed(store)
@@ -209,35 +203,25 @@ class DomainNodes:
         racks(store, host_1='r2')
         assert behind(store) == {HOST: {TOKEN}, OTHER: {SECOND}, THIRD: {SECOND}}
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'before, after, moved',
-        [
-            pytest.param(
-                None, aggregate(1, [THIRD], rack='r1'), {THIRD: {TOKEN}}, id='a host comes'
-            ),
-            pytest.param(
+        {
+            'a host comes': (None, aggregate(1, [THIRD], rack='r1'), {THIRD: {TOKEN}}),
+            'to an aggregate that is there': (
                 aggregate(1, ['host-3'], rack='r1'),
                 aggregate(1, ['host-3', THIRD], rack='r1'),
                 {THIRD: {TOKEN}},
-                id='to an aggregate that is there',
             ),
-            pytest.param(
+            'metadata come': (
                 aggregate(1, [THIRD]),
                 aggregate(1, [THIRD], rack='r1'),
                 {THIRD: {TOKEN}},
-                id='metadata come',
             ),
-            pytest.param(
-                None, aggregate(1, [OTHER], rack='r2'), {OTHER: set()}, id='a host leaves'
-            ),
-            pytest.param(
-                aggregate(1, [THIRD], rack='r1'), None, {THIRD: set()}, id='the aggregate goes'
-            ),
-            pytest.param(None, aggregate(1, [HOST], rack='r2'), {}, id='with a member'),
-            pytest.param(
-                None, aggregate(1, [THIRD, 'nowhere'], ssd='true'), {}, id='of something else'
-            ),
-        ],
+            'a host leaves': (None, aggregate(1, [OTHER], rack='r2'), {OTHER: set()}),
+            'the aggregate goes': (aggregate(1, [THIRD], rack='r1'), None, {THIRD: set()}),
+            'with a member': (None, aggregate(1, [HOST], rack='r2'), {}),
+            'of something else': (None, aggregate(1, [THIRD, 'nowhere'], ssd='true'), {}),
+        },
     )
     def test_an_aggregate_moves_hosts(self, store, another, before, after, moved):
         closed(store)

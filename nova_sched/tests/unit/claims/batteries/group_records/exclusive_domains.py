@@ -25,6 +25,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, RESIZE
 from nova_sched.claims import ClosedDomain, Placement
 from nova_sched.tests.builders import NOW, claim, guarded, report, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.group_records.records import (
     DB,
     ELSE,
@@ -122,32 +123,21 @@ class ExclusiveDomains:
         after = store.heads()
         assert [after[one] for one in RACK.nodes] == [before[one] for one in RACK.nodes]
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'made',
-        [
-            pytest.param(Placement((claim(B, node()),)), id='a boot, where a member is'),
-            pytest.param(Placement((claim(B, node(OTHER)),)), id='a boot, where nobody is'),
-            pytest.param(Placement((confirmed(B),)), id='an instance that is there'),
-            pytest.param(
-                Placement((claim(B, node(THIRD)), claim(C, node()))), id='one of several'
+        {
+            'a boot, where a member is': Placement((claim(B, node()),)),
+            'a boot, where nobody is': Placement((claim(B, node(OTHER)),)),
+            'an instance that is there': Placement((confirmed(B),)),
+            'one of several': Placement((claim(B, node(THIRD)), claim(C, node()))),
+            'a move': Placement((claim(C, node(), move=RESIZE),)),
+            'an alternate': Placement((claim(C, node()),), ((C, node(THIRD)),)),
+            'a member of its group, with no part in it': Placement((built(B, OTHER),)),
+            'another group': plan(
+                planned(DB, OTHER, ELSE, fences=(SECOND,)), of=record(ELSE), closed_domains=(ROOM,)
             ),
-            pytest.param(Placement((claim(C, node(), move=RESIZE),)), id='a move'),
-            pytest.param(Placement((claim(C, node()),), ((C, node(THIRD)),)), id='an alternate'),
-            pytest.param(
-                Placement((built(B, OTHER),)), id='a member of its group, with no part in it'
-            ),
-            pytest.param(
-                plan(
-                    planned(DB, OTHER, ELSE, fences=(SECOND,)),
-                    of=record(ELSE),
-                    closed_domains=(ROOM,),
-                ),
-                id='another group',
-            ),
-            pytest.param(
-                plan(planned(DB, group=ELSE), of=record(ELSE)), id='another group without a fence'
-            ),
-        ],
+            'another group without a fence': plan(planned(DB, group=ELSE), of=record(ELSE)),
+        },
     )
     def test_it_keeps_outsiders_out(self, store, made):
         fenced(store)
@@ -158,16 +148,14 @@ class ExclusiveDomains:
         assert {TOKEN} in [one.fences for one in outcome.fresh]
         assert (kept(store), behind(store)) == before
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'made',
-        [
-            pytest.param(Placement((claim(B, node(THIRD)),)), id='an outsider elsewhere'),
-            pytest.param(Placement((inside(B, OTHER),)), id='a member'),
-            pytest.param(create(inside(), WEB_INSIDE), id='the instance of a member'),
-            pytest.param(
-                create(inside(A, OTHER), WEB_INSIDE), id='or on another node of the domain'
-            ),
-        ],
+        {
+            'an outsider elsewhere': Placement((claim(B, node(THIRD)),)),
+            'a member': Placement((inside(B, OTHER),)),
+            'the instance of a member': create(inside(), WEB_INSIDE),
+            'or on another node of the domain': create(inside(A, OTHER), WEB_INSIDE),
+        },
     )
     def test_it_keeps_no_other_claim_out(self, store, made):
         fenced(store)
@@ -175,19 +163,15 @@ class ExclusiveDomains:
         assert (outcome.won, outcome.tokens) == (True, {})
         assert behind(store) == BOTH
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'there',
-        [
-            pytest.param(lambda store: place(store, claim(B, node())), id='where the member goes'),
-            pytest.param(lambda store: place(store, claim(B, node(OTHER))), id='beside'),
-            pytest.param(lambda store: place(store, built(B, OTHER)), id='of its group'),
-            pytest.param(
-                lambda store: ready(store, OTHER, instances=frozenset([B])), id='nobody claimed it'
-            ),
-            pytest.param(
-                lambda store: ready(store, OTHER, num_instances=1), id='nobody knows whose'
-            ),
-        ],
+        {
+            'where the member goes': lambda store: place(store, claim(B, node())),
+            'beside': lambda store: place(store, claim(B, node(OTHER))),
+            'of its group': lambda store: place(store, built(B, OTHER)),
+            'nobody claimed it': lambda store: ready(store, OTHER, instances=frozenset([B])),
+            'nobody knows whose': lambda store: ready(store, OTHER, num_instances=1),
+        },
     )
     def test_an_outsider_is_there_first(self, store, there):
         ready(store, HOST, OTHER, THIRD)
@@ -268,44 +252,32 @@ class ExclusiveDomains:
 
     # Its end.
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'end',
-        [
-            pytest.param(lambda store: store.release([WEB_INSIDE.key]), id='released'),
-            pytest.param(lambda store: store.expire(NOW + 60), id='expired'),
-            pytest.param(
-                lambda store: place(store, releases=[WEB_INSIDE.key]), id='in a placement'
+        {
+            'released': lambda store: store.release([WEB_INSIDE.key]),
+            'expired': lambda store: store.expire(NOW + 60),
+            'in a placement': lambda store: place(store, releases=[WEB_INSIDE.key]),
+            'planned elsewhere': lambda store: place(store, planned(host=THIRD)),
+            'built, and deleted': lambda store: (
+                commit(store, create(inside(state=CONFIRMED), WEB_INSIDE)),
+                ready(store, instances=frozenset()),
             ),
-            pytest.param(lambda store: place(store, planned(host=THIRD)), id='planned elsewhere'),
-            pytest.param(
-                lambda store: (
-                    commit(store, create(inside(state=CONFIRMED), WEB_INSIDE)),
-                    ready(store, instances=frozenset()),
-                ),
-                id='built, and deleted',
+            'its node is removed': remove,
+            'its node is rebuilt': lambda store: store.report(
+                [report(HOST, node_uuid=uuid_of('new'))], NOW
             ),
-            pytest.param(remove, id='its node is removed'),
-            pytest.param(
-                lambda store: store.report([report(HOST, node_uuid=uuid_of('new'))], NOW),
-                id='its node is rebuilt',
+            'built, and moved away': lambda store: (
+                commit(store, create(inside(state=CONFIRMED), WEB_INSIDE)),
+                place(store, built(A, THIRD, move=RESIZE)),
+                store.finish(A, [node(THIRD)]),
             ),
-            pytest.param(
-                lambda store: (
-                    commit(store, create(inside(state=CONFIRMED), WEB_INSIDE)),
-                    place(store, built(A, THIRD, move=RESIZE)),
-                    store.finish(A, [node(THIRD)]),
-                ),
-                id='built, and moved away',
+            'came, and went back': lambda store: (
+                place(store, built(A, THIRD, state=CONFIRMED)),
+                commit(store, create(inside(move=RESIZE), WEB_INSIDE)),
+                store.revert(A),
             ),
-            pytest.param(
-                lambda store: (
-                    place(store, built(A, THIRD, state=CONFIRMED)),
-                    commit(store, create(inside(move=RESIZE), WEB_INSIDE)),
-                    store.revert(A),
-                ),
-                id='came, and went back',
-            ),
-        ],
+        },
     )
     @pytest.mark.parametrize('alone', [True, False])
     def test_it_ends_without_claims_when_it_is_swept(self, store, another, end, alone):
@@ -325,23 +297,14 @@ class ExclusiveDomains:
         assert place(store, claim(C, node(OTHER))).won == alone
         assert store.end_domains() == []
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'end',
-        [
-            pytest.param(
-                plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key]),
-                id='it is deleted',
-            ),
-            pytest.param(
-                plan(planned(host=THIRD), serial=1, releases=[WEB_INSIDE.key]),
-                id='planned elsewhere',
-            ),
-            pytest.param(create(built(A, THIRD), WEB_INSIDE), id='created elsewhere'),
-            pytest.param(
-                plan(dataclasses.replace(WEB_INSIDE, fences=()), serial=1),
-                id='the policy goes',
-            ),
-        ],
+        {
+            'it is deleted': plan(of=record(deleted=True), serial=1, releases=[WEB_INSIDE.key]),
+            'planned elsewhere': plan(planned(host=THIRD), serial=1, releases=[WEB_INSIDE.key]),
+            'created elsewhere': create(built(A, THIRD), WEB_INSIDE),
+            'the policy goes': plan(dataclasses.replace(WEB_INSIDE, fences=()), serial=1),
+        },
     )
     @pytest.mark.parametrize('alone', [True, False])
     def test_it_ends_with_a_placement_of_its_group(self, store, another, end, alone):

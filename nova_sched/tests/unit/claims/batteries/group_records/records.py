@@ -19,6 +19,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED, RESIZE, VCPU
 from nova_sched.claims import GroupRecord, Placement
 from nova_sched.tests.builders import NOW, claim, guarded, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
@@ -122,14 +123,14 @@ class Records:
         )
         assert another().top_group(ELSE) is None
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'serial, won, found',
-        [
-            pytest.param(2, True, None, id='as it is'),
-            pytest.param(1, False, 2, id='older'),
-            pytest.param(3, False, 2, id='newer'),
-            pytest.param(0, False, 2, id='there is one already'),
-        ],
+        {
+            'as it is': (2, True, None),
+            'older': (1, False, 2),
+            'newer': (3, False, 2),
+            'there is one already': (0, False, 2),
+        },
     )
     def test_the_serial_guards_the_record(self, store, another, serial, won, found):
         ready(store)
@@ -176,13 +177,7 @@ class Records:
         assert {one.consumer_uuid for one in store.group_claims(GROUP)} == {WEB, LB}
         assert store.top_group(GROUP).serial == 2
 
-    @pytest.mark.parametrize(
-        'placement',
-        [
-            pytest.param(plan(planned(), planned(DB, OTHER)), id='a plan'),
-            pytest.param(plan(), id='a record'),
-        ],
-    )
+    @each_afresh('placement', {'a plan': plan(planned(), planned(DB, OTHER)), 'a record': plan()})
     def test_what_was_done_already_is_won_again(self, store, placement):
         """A caller without an answer asks again, and another one may have been quicker."""
         ready(store, HOST, OTHER)
@@ -231,20 +226,16 @@ class Records:
         assert commit(store, create(new, old)).won  # once more, without an answer
         assert store.claims() == [new]
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'before',
-        [
-            pytest.param(lambda store, old: store.expire(NOW), id='expired'),
-            pytest.param(lambda store, old: store.release([old.key]), id='released'),
-            pytest.param(
-                lambda store, old: commit(store, create(built(B), old)), id='taken by another one'
-            ),
-            pytest.param(
-                lambda store, old: place(store, planned(host=OTHER)), id='planned elsewhere'
-            ),
-            pytest.param(lambda store, old: place(store, built(WEB)), id='not planned any more'),
-            pytest.param(lambda store, old: remove(store), id='its node is gone'),
-        ],
+        {
+            'expired': lambda store, old: store.expire(NOW),
+            'released': lambda store, old: store.release([old.key]),
+            'taken by another one': lambda store, old: commit(store, create(built(B), old)),
+            'planned elsewhere': lambda store, old: place(store, planned(host=OTHER)),
+            'not planned any more': lambda store, old: place(store, built(WEB)),
+            'its node is gone': lambda store, old: remove(store),
+        },
     )
     @pytest.mark.parametrize('host', [HOST, OTHER])
     def test_a_plan_that_is_not_there_cannot_be_taken(self, store, before, host):
@@ -371,25 +362,20 @@ class Records:
 
     # Members.
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'event',
-        [
-            pytest.param(lambda store: store.confirm([A], [node()]), id='confirmed'),
-            pytest.param(lambda store: store.finish(A, [node()]), id='finished'),
-            pytest.param(lambda store: ready(store, instances=frozenset([A])), id='listed'),
-            pytest.param(
-                lambda store: place(store, claim(A, node(), vcpus=2)), id='claimed again'
+        {
+            'confirmed': lambda store: store.confirm([A], [node()]),
+            'finished': lambda store: store.finish(A, [node()]),
+            'listed': lambda store: ready(store, instances=frozenset([A])),
+            'claimed again': lambda store: place(store, claim(A, node(), vcpus=2)),
+            'claimed in place of itself': lambda store: place(
+                store, claim(A, node(), vcpus=2), releases=[(A, node())]
             ),
-            pytest.param(
-                lambda store: place(store, claim(A, node(), vcpus=2), releases=[(A, node())]),
-                id='claimed in place of itself',
-            ),
-            pytest.param(lambda store: self_resized(store), id='resized in place'),
-            pytest.param(
-                lambda store: (self_resized(store), store.finish(A, [node()])), id='and done'
-            ),
-            pytest.param(lambda store: (self_resized(store), store.revert(A)), id='or taken back'),
-        ],
+            'resized in place': lambda store: self_resized(store),
+            'and done': lambda store: (self_resized(store), store.finish(A, [node()])),
+            'or taken back': lambda store: (self_resized(store), store.revert(A)),
+        },
     )
     def test_a_member_stays_one(self, store, another, event):
         ready(store)

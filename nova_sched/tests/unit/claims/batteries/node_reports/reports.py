@@ -13,11 +13,10 @@
 
 import dataclasses
 
-import pytest
-
 from nova_sched.claim import CONFIRMED, PCPU, PENDING, VCPU, Claim
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
@@ -81,14 +80,14 @@ class Reports:
             (after,) = ready(store, now_s=NOW + seconds, vcpus_used=3)
             assert after == facts(store) == dataclasses.replace(before, seen_s=NOW + seconds)
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'words',
-        [
-            pytest.param({'vcpus': 8}, id='inventory'),
-            pytest.param({'vcpus_used': 1}, id='use'),
-            pytest.param({'hypervisor_type': 'ironic'}, id='fact'),
-            pytest.param({'instances': frozenset([A])}, id='stranger'),
-        ],
+        {
+            'inventory': {'vcpus': 8},
+            'use': {'vcpus_used': 1},
+            'fact': {'hypervisor_type': 'ironic'},
+            'stranger': {'instances': frozenset([A])},
+        },
     )
     def test_a_report_with_news_raises_the_generation(self, store, words):
         before = ready(store, instances=frozenset())[0].generation
@@ -134,62 +133,47 @@ class Reports:
         ready(store, OTHER, instances=frozenset([A]))
         assert kept(store) == {(A, node()): CONFIRMED, (A, node(OTHER)): CONFIRMED}
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'words, claims, foreign',
-        [
-            pytest.param({'vcpus_used': 3}, [], {VCPU: 3}, id='nobody claimed it'),
-            pytest.param(
-                {'vcpus_used': 3, 'vcpus_reserved': 2},
-                [],
-                {VCPU: 1},
-                id='the reserve is not foreign',
-            ),
-            pytest.param(
-                {'vcpus_used': 1, 'vcpus_reserved': 2}, [], {}, id='less than the reserve'
-            ),
-            pytest.param(
+        {
+            'nobody claimed it': ({'vcpus_used': 3}, [], {VCPU: 3}),
+            'the reserve is not foreign': ({'vcpus_used': 3, 'vcpus_reserved': 2}, [], {VCPU: 1}),
+            'less than the reserve': ({'vcpus_used': 1, 'vcpus_reserved': 2}, [], {}),
+            'confirmed explains': (
                 {'vcpus_used': 5},
                 [confirmed(A, vcpus=3, memory_mb=0)],
                 {VCPU: 2},
-                id='confirmed explains',
             ),
-            pytest.param(
+            'waiting does not': (
                 {'vcpus_used': 5},
                 [claim(A, node(), vcpus=3, memory_mb=0)],
                 {VCPU: 5},
-                id='waiting does not',
             ),
-            pytest.param(
+            'unless it is listed': (
                 {'vcpus_used': 5, 'instances': frozenset([A])},
                 [claim(A, node(), vcpus=3, memory_mb=0)],
                 {VCPU: 2},
-                id='unless it is listed',
             ),
-            pytest.param(
+            'released explains nothing': (
                 {'vcpus_used': 5, 'instances': frozenset()},
                 [confirmed(A, vcpus=3, memory_mb=0)],
                 {VCPU: 5},
-                id='released explains nothing',
             ),
-            pytest.param(
-                {'vcpus_used': 1}, [confirmed(A, vcpus=3, memory_mb=0)], {}, id='never negative'
-            ),
-            pytest.param(
+            'never negative': ({'vcpus_used': 1}, [confirmed(A, vcpus=3, memory_mb=0)], {}),
+            'pinned among the vCPUs': (
                 {'vcpus_used': 5},
                 [Claim(A, node(), {PCPU: 3}, CONFIRMED)],
                 {VCPU: 2},
-                id='pinned among the vCPUs',
             ),
-            pytest.param(
+            'pinned apart': (
                 {
                     'inventories': {VCPU: Inventory(8), PCPU: Inventory(8)},
                     'used': {VCPU: 5, PCPU: 4},
                 },
                 [Claim(A, node(), {PCPU: 3}, CONFIRMED)],
                 {VCPU: 5, PCPU: 1},
-                id='pinned apart',
             ),
-        ],
+        },
     )
     def test_foreign_use(self, store, words, claims, foreign):
         wide = {PCPU: Inventory(16)}
@@ -200,17 +184,13 @@ class Reports:
             found = ready(store, **{'vcpus': 16, **words})[0]
         assert found.foreign == facts(store).foreign == foreign
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'words, foreign',
-        [
-            pytest.param({'num_instances': 3}, 2, id='more than confirmed'),
-            pytest.param({'num_instances': 0}, 0, id='fewer than confirmed'),
-            pytest.param(
-                {'instances': frozenset([A, B, C]), 'num_instances': 9},
-                1,
-                id='listed and not claimed',
-            ),
-        ],
+        {
+            'more than confirmed': ({'num_instances': 3}, 2),
+            'fewer than confirmed': ({'num_instances': 0}, 0),
+            'listed and not claimed': ({'instances': frozenset([A, B, C]), 'num_instances': 9}, 1),
+        },
     )
     def test_foreign_instances(self, store, words, foreign):
         ready(store)
@@ -234,12 +214,9 @@ class Reports:
         ready(store, vcpus_used=6, instances=frozenset(held))
         assert facts(another()).unclaimed == {B: {}, '': {VCPU: 4}}
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'words',
-        [
-            pytest.param({'num_instances': 1}, id='without a list'),
-            pytest.param({'instances': frozenset([B])}, id='with a list'),
-        ],
+        {'without a list': {'num_instances': 1}, 'with a list': {'instances': frozenset([B])}},
     )
     def test_a_report_that_is_older_than_a_confirmation(self, store, words):
         """Its totals do not have the server, and the instance without a claim is still there."""

@@ -17,6 +17,7 @@ from nova_sched.claim import CONFIRMED, DISK_GB, MEMORY_MB, PENDING, PLANNED, VC
 from nova_sched.claims import Placement
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, claim, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
@@ -34,67 +35,38 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     ready,
     resize,
     settled,
-    vcpus,
     waiting,
 )
 
 
 class Commit:
-    @pytest.mark.parametrize(
+    @each_afresh(
         'words, asked, won',
-        [
-            pytest.param({'vcpus': 4}, {VCPU: 4}, True, id='exact fit'),
-            pytest.param({'vcpus': 4}, {VCPU: 5}, False, id='one too many'),
-            pytest.param(
-                {'vcpus': 4, 'vcpus_used': 1}, {VCPU: 4}, False, id='unclaimed usage counts'
-            ),
-            pytest.param(
-                {'vcpus': 4, 'vcpus_ratio': 2.0, 'vcpus_used': 4},
-                {VCPU: 4},
-                True,
-                id='ratio counts',
-            ),
-            pytest.param(
-                {'vcpus': 4, 'vcpus_ratio': 2.0}, {VCPU: 5}, False, id='no more than there is'
-            ),
-            pytest.param(
-                {'vcpus': 4, 'vcpus_ratio': 1.5, 'vcpus_used': 3},
-                {VCPU: 4},
-                False,
-                id='part of a unit is none',
-            ),
-            pytest.param(
+        {
+            'exact fit': ({'vcpus': 4}, {VCPU: 4}, True),
+            'one too many': ({'vcpus': 4}, {VCPU: 5}, False),
+            'unclaimed usage counts': ({'vcpus': 4, 'vcpus_used': 1}, {VCPU: 4}, False),
+            'ratio counts': ({'vcpus': 4, 'vcpus_ratio': 2.0, 'vcpus_used': 4}, {VCPU: 4}, True),
+            'beside the reserve': (
                 {'memory_mb': 9, 'memory_mb_reserved': 2},
                 {MEMORY_MB: 7},
                 True,
-                id='beside the reserve',
             ),
-            pytest.param(
-                {'memory_mb': 9, 'memory_mb_reserved': 2},
-                {MEMORY_MB: 8},
-                False,
-                id='reserve is kept',
-            ),
-            pytest.param({}, {VCPU: 1, 'CUSTOM_GOLD': 1}, False, id='unknown resource class'),
-            pytest.param(
-                {'disk_gb': None}, {VCPU: 1}, True, id='what is not asked for may be missing'
-            ),
-            pytest.param(
-                {'disk_gb': 0}, {VCPU: 1, DISK_GB: 1}, False, id='one class of several is short'
-            ),
-            pytest.param(
+            'reserve is kept': ({'memory_mb': 9, 'memory_mb_reserved': 2}, {MEMORY_MB: 8}, False),
+            'unknown resource class': ({}, {VCPU: 1, 'CUSTOM_GOLD': 1}, False),
+            'what is not asked for may be missing': ({'disk_gb': None}, {VCPU: 1}, True),
+            'one class of several is short': ({'disk_gb': 0}, {VCPU: 1, DISK_GB: 1}, False),
+            'another class is oversubscribed': (
                 {'vcpus': 4, 'vcpus_used': 9},
                 {MEMORY_MB: 1},
                 True,
-                id='another class is oversubscribed',
             ),
-            pytest.param(
+            'max_unit': (
                 {'inventories': {VCPU: Inventory(8, max_unit=4)}, 'used': {}},
                 {VCPU: 5},
                 False,
-                id='max_unit',
             ),
-        ],
+        },
     )
     def test_a_claim_is_won_if_it_fits(self, store, words, asked, won):
         ready(store, **words)
@@ -141,13 +113,13 @@ class Commit:
         }
         assert outcome.fresh == ()
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'changes, released',
-        [
-            pytest.param({'group_uuid': uuid_of('group')}, False, id='a member of a server group'),
-            pytest.param({'fences': ('x',)}, False, id='a tenant of an exclusive domain'),
-            pytest.param({}, True, id='a release'),
-        ],
+        {
+            'a member of a server group': ({'group_uuid': uuid_of('group')}, False),
+            'a tenant of an exclusive domain': ({'fences': ('x',)}, False),
+            'a release': ({}, True),
+        },
     )
     def test_a_loser_that_may_lack_more_is_told_all(self, store, changes, released):
         ready(store, vcpus=4)
@@ -168,11 +140,6 @@ class Commit:
         assert place(store, claim(A, node()), claim(B, node(OTHER), vcpus=4)).won
         assert kept(store) == {(A, node()): PENDING, (B, node(OTHER)): PENDING}
 
-    def test_claims_of_one_placement_count_together(self, store):
-        ready(store, vcpus=4)
-        assert not place(store, claim(A, node(), vcpus=3), claim(B, node(), vcpus=2)).won
-        assert place(store, claim(A, node(), vcpus=2), claim(B, node(), vcpus=2)).won
-
     def test_placements_are_judged_in_order(self, store):
         before = ready(store, vcpus=10)[0].generation
         batch = [
@@ -185,17 +152,15 @@ class Commit:
         assert outcomes[0].generations == outcomes[2].generations == {node(): (before, before + 1)}
         assert generation(store) == before + 1
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'beside, state, ends',
-        [
-            pytest.param(None, CONFIRMED, True, id='confirmed'),
-            pytest.param(None, PENDING, False, id='on its way again'),
-            pytest.param({'move': 'resize'}, CONFIRMED, False, id='the source of a resize'),
-            pytest.param(
-                {'move': 'live-migration'}, CONFIRMED, True, id='the source of a live migration'
-            ),
-            pytest.param({}, CONFIRMED, True, id='the source of a move that nobody named'),
-        ],
+        {
+            'confirmed': (None, CONFIRMED, True),
+            'on its way again': (None, PENDING, False),
+            'the source of a resize': ({'move': 'resize'}, CONFIRMED, False),
+            'the source of a live migration': ({'move': 'live-migration'}, CONFIRMED, True),
+            'the source of a move that nobody named': ({}, CONFIRMED, True),
+        },
     )
     def test_what_a_node_does_not_list_ends_by_what_the_store_knows(
         self, store, beside, state, ends
@@ -210,33 +175,19 @@ class Commit:
         assert [one.uuid for one in found.ended] == ([there.uuid] if ends else [])
         assert (there.uuid in {one.uuid for one in store.claims()}) != ends
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'old, new, known, won',
-        [
-            pytest.param(
-                {'request_id': 'r'}, {'request_id': 'r'}, False, False, id='the same request'
-            ),
-            pytest.param(
-                {'request_id': 'r'}, {'request_id': 'r'}, True, True, id='the same, knowingly'
-            ),
-            pytest.param(
-                {'request_id': 'r'}, {'request_id': 's'}, False, False, id='another request'
-            ),
-            pytest.param(
-                {'request_id': 'r'}, {'request_id': 's'}, True, True, id='another, knowingly'
-            ),
-            pytest.param({'created_s': NOW + 9}, {}, False, False, id='a later one'),
-            pytest.param({'created_s': NOW + 9}, {}, True, True, id='a later one, knowingly'),
-            pytest.param({'created_s': NOW - 9}, {}, False, False, id='an earlier one'),
-            pytest.param({'state': PLANNED}, {}, False, True, id='a planned one'),
-            pytest.param(
-                {'request_id': 'r', 'state': CONFIRMED},
-                {'request_id': 'r'},
-                False,
-                True,
-                id='a move',
-            ),
-        ],
+        {
+            'the same request': ({'request_id': 'r'}, {'request_id': 'r'}, False, False),
+            'the same, knowingly': ({'request_id': 'r'}, {'request_id': 'r'}, True, True),
+            'another request': ({'request_id': 'r'}, {'request_id': 's'}, False, False),
+            'another, knowingly': ({'request_id': 'r'}, {'request_id': 's'}, True, True),
+            'a later one': ({'created_s': NOW + 9}, {}, False, False),
+            'a later one, knowingly': ({'created_s': NOW + 9}, {}, True, True),
+            'an earlier one': ({'created_s': NOW - 9}, {}, False, False),
+            'a planned one': ({'state': PLANNED}, {}, False, True),
+            'a move': ({'request_id': 'r', 'state': CONFIRMED}, {'request_id': 'r'}, False, True),
+        },
     )
     @pytest.mark.parametrize('host', [HOST, OTHER])
     def test_a_pending_claim_that_its_scheduler_does_not_know_of(
@@ -284,7 +235,7 @@ class Commit:
         assert won or tuple(before) in [one.claims for one in outcome.fresh]
 
     @pytest.mark.parametrize('known', [False, True])
-    @pytest.mark.parametrize('host', [HOST, OTHER], ids=['replaced', 'released'])
+    @each_afresh('host', {'replaced': HOST, 'released': OTHER})
     def test_an_open_resize_is_named(self, store, known, host):
         ready(store, HOST, OTHER)
         settled(store)
@@ -308,25 +259,6 @@ class Commit:
         assert (outcome.won, outcome.claims) == (True, tuple(before))
         assert before[0].name == one.uuid
 
-    def test_another_pending_claim_than_those_that_are_named(self, store):
-        ready(store, HOST, OTHER)
-        place(store, claim(A, node()))
-        before = store.claims()
-        placement = Placement(
-            (claim(A, node(OTHER)),), replaces=frozenset([uuid_of('one before')])
-        )
-        assert not store.commit([placement])[0].won
-        assert store.claims() == before
-
-    def test_what_a_placement_releases_is_there_for_the_next_one(self, store):
-        ready(store, vcpus=4)
-        place(store, claim(A, node(), vcpus=4))
-        wants = Placement((claim(B, node(), vcpus=4),))
-        leaves = Placement((), ((A, node()),), replaces=waiting(store))
-        outcomes = store.commit([wants, leaves, wants])
-        assert [outcome.won for outcome in outcomes] == [False, True, True]
-        assert kept(store) == {(B, node()): PENDING}
-
     def test_the_same_claim_twice_is_one_claim(self, store):
         ready(store, vcpus=4)
         made = claim(A, node(), vcpus=4)
@@ -337,12 +269,6 @@ class Commit:
         assert again.generations == {node(): (before, before)}
         assert store.claims() == [made]
         assert generation(store) == before
-
-    def test_the_same_claim_twice_in_one_batch_is_one_claim(self, store):
-        ready(store, vcpus=4)
-        made = Placement((claim(A, node(), vcpus=4),))
-        assert [outcome.won for outcome in store.commit([made, made])] == [True, True]
-        assert store.claims() == list(made.claims)
 
     def test_a_claim_that_was_confirmed_meanwhile_is_won_again_and_stays_confirmed(self, store):
         ready(store)
@@ -361,47 +287,14 @@ class Commit:
         assert judged_by(store) == {}
         assert generation(store) == before + 1
 
-    @pytest.mark.parametrize(
-        'state, stays', [(PENDING, False), (PLANNED, False), (CONFIRMED, True)]
-    )
-    def test_only_a_confirmed_claim_stays_next_to_a_new_one(self, store, state, stays):
-        ready(store, HOST, OTHER)
-        place(store, claim(A, node(), state=state))
-        place(store, claim(A, node(OTHER)))
-        assert ((A, node()) in kept(store)) == stays
-        assert (A, node(OTHER)) in kept(store)
-
-    def test_a_lost_claim_elsewhere_ends_nothing(self, store):
-        ready(store, HOST, OTHER, vcpus=4)
-        place(store, claim(A, node()))
-        assert not place(store, claim(A, node(OTHER), vcpus=5)).won
-        assert kept(store) == {(A, node()): PENDING}
-
-    @pytest.mark.parametrize(
-        'old, new, won',
-        [
-            pytest.param(3, 1, True, id='smaller'),
-            pytest.param(1, 3, True, id='larger'),
-            pytest.param(3, 4, True, id='its own amounts do not stand in its way'),
-            pytest.param(3, 5, False, id='too large'),
-        ],
-    )
-    def test_a_claim_that_waits_is_replaced_on_its_node(self, store, old, new, won):
-        ready(store, vcpus=4)
-        place(store, claim(A, node(), vcpus=old))
-        later = claim(A, node(), vcpus=new)
-        assert place(store, later).won == won
-        assert vcpus(store) == {(A, node()): new if won else old}
-        assert (store.claims()[0].uuid == later.uuid) == won
-
-    @pytest.mark.parametrize(
+    @each_afresh(
         'old, new, amounts, won',
-        [
-            pytest.param((2, 512), (1, 1024), (2, 1024), True, id='the larger of each'),
-            pytest.param((1, 512), (4, 512), (4, 512), True, id='grows'),
-            pytest.param((2, 1024), (1, 512), (2, 1024), True, id='does not shrink'),
-            pytest.param((1, 512), (5, 512), (1, 512), False, id='too large'),
-        ],
+        {
+            'the larger of each': ((2, 512), (1, 1024), (2, 1024), True),
+            'grows': ((1, 512), (4, 512), (4, 512), True),
+            'does not shrink': ((2, 1024), (1, 512), (2, 1024), True),
+            'too large': ((1, 512), (5, 512), (1, 512), False),
+        },
     )
     def test_a_confirmed_claim_on_the_same_node_keeps_the_larger_amounts(
         self, store, old, new, amounts, won
@@ -417,51 +310,12 @@ class Commit:
         )
         assert (found.resizing is not None) == won
 
-    def test_a_placement_releases_what_it_names(self, store):
-        ready(store, HOST, OTHER)
-        place(store, claim(A, node()))
-        outcome = place(store, claim(A, node(OTHER)), releases=[(A, node())])
-        assert outcome.won
-        assert set(outcome.generations) == {node(), node(OTHER)}
-        assert kept(store) == {(A, node(OTHER)): PENDING}
-        assert judged_by(store) == {}
-
-    def test_a_lost_placement_releases_nothing(self, store):
-        ready(store, HOST, OTHER, vcpus=4)
-        place(store, claim(A, node()))
-        assert not place(store, claim(A, node(OTHER), vcpus=5), releases=[(A, node())]).won
-        assert kept(store) == {(A, node()): PENDING}
-
-    def test_what_is_not_there_is_released_without_effect(self, store):
-        ready(store)
-        before = generation(store)
-        assert place(store, releases=[(A, node()), (B, node('nowhere'))]).won
-        assert generation(store) == before
-
-    def test_a_claim_that_ends_on_its_own_node_leaves_room_for_the_new_one(self, store):
-        ready(store, vcpus=4)
-        place(store, claim(A, node(), vcpus=4))
-        later = claim(A, node(), vcpus=2)
-        for _ in range(2):
-            assert place(store, later, releases=[(A, node())]).won
-            assert store.claims() == [later]
-
-    def test_a_placement_ends_no_confirmed_claim(self, store):
-        """It may be a repeated one, whose resize on that node has ended since."""
-        ready(store, HOST, OTHER)
-        place(store, confirmed(A))
-        place(store, claim(A, node(OTHER)), releases=[(A, node())])
-        assert kept(store)[A, node()] == CONFIRMED
-
     def test_a_claim_on_an_unknown_node_is_lost(self, store):
         ready(store)
         outcome = place(store, claim(A, node()), claim(B, node('nowhere')))
         assert not outcome.won
         assert {uuid: nonzero(use) for uuid, use in outcome.used.items()} == {node(): {}}
         assert kept(store) == {}
-
-    def test_an_empty_batch(self, store):
-        assert store.commit([]) == []
 
     def test_a_batch_of_any_size(self, store):
         """More consumers and nodes than one statement can name."""

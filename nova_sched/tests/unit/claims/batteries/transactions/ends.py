@@ -16,6 +16,7 @@ import pytest
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED, VCPU
 from nova_sched.claims import ClaimSelector
 from nova_sched.tests.builders import NOW, claim, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
@@ -99,17 +100,17 @@ class Ends:
         assert generation(store) == before + 1
         assert place(store, claim(B, node(), vcpus=4)).won
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'state, expires_s, ends',
-        [
-            pytest.param(PENDING, NOW - 1, True, id='overdue'),
-            pytest.param(PENDING, NOW, True, id='now'),
-            pytest.param(PENDING, NOW + 1, False, id='later'),
-            pytest.param(PENDING, None, False, id='never'),
-            pytest.param(PENDING, 0.0, True, id='long ago'),
-            pytest.param(PLANNED, NOW - 1, True, id='planned'),
-            pytest.param(CONFIRMED, None, False, id='confirmed'),
-        ],
+        {
+            'overdue': (PENDING, NOW - 1, True),
+            'now': (PENDING, NOW, True),
+            'later': (PENDING, NOW + 1, False),
+            'never': (PENDING, None, False),
+            'long ago': (PENDING, 0.0, True),
+            'planned': (PLANNED, NOW - 1, True),
+            'confirmed': (CONFIRMED, None, False),
+        },
     )
     def test_expire(self, store, state, expires_s, ends):
         ready(store, vcpus=4)

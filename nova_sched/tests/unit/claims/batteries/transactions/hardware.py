@@ -18,6 +18,7 @@ import pytest
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.claims import Placement
 from nova_sched.tests.builders import NOW, claim, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
@@ -75,14 +76,14 @@ class HardwareAllocation:
     """What claims hold is kept, and what was picked is good only while nothing happens to the
     node."""
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'parts',
-        [
-            pytest.param(PAIR, id='CPUs'),
-            pytest.param(BOTH, id='cells, pages and devices'),
-            pytest.param(HAS.fit(wanted(requests=[device(1)])), id='devices alone'),
-            pytest.param(HAS.fit(wanted(shared(1))), id='shared CPUs'),
-        ],
+        {
+            'CPUs': PAIR,
+            'cells, pages and devices': BOTH,
+            'devices alone': HAS.fit(wanted(requests=[device(1)])),
+            'shared CPUs': HAS.fit(wanted(shared(1))),
+        },
     )
     @pytest.mark.parametrize('counted', [False, True])
     def test_parts_are_kept_as_they_are(self, store, another, parts, counted):
@@ -105,13 +106,9 @@ class HardwareAllocation:
         found = {one.consumer_uuid: one for one in another().claims()}
         assert found == {one.consumer_uuid: one for one in made}
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'old, new',
-        [
-            pytest.param(PAIR, REST, id='other ones'),
-            pytest.param(PAIR, None, id='none'),
-            pytest.param(None, REST, id='where there were none'),
-        ],
+        {'other ones': (PAIR, REST), 'none': (PAIR, None), 'where there were none': (None, REST)},
     )
     def test_a_resize_in_place_holds_the_old_and_the_new_ones(self, store, another, old, new):
         ready(store)
@@ -128,35 +125,21 @@ class HardwareAllocation:
 
     # Generations.
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'what_happens, won',
-        [
-            pytest.param(lambda store: None, True, id='nothing'),
-            pytest.param(
-                lambda store: ready(store, now_s=NOW + 1), True, id='a report without news'
-            ),
-            pytest.param(
-                lambda store: ready(store, vcpus_used=1), True, id='a report with other news'
-            ),
-            pytest.param(
-                lambda store: ready(store, pci_pools='[]'), False, id='a report with other devices'
-            ),
-            pytest.param(lambda store: place(store, claim(B, node())), True, id='another claim'),
-            pytest.param(
-                lambda store: place(store, holding(B)),
-                False,
-                id='another claim that holds something',
-            ),
-            pytest.param(lambda store: store.release([(C, node())]), True, id='a claim ends'),
-            pytest.param(
-                lambda store: store.confirm([C], [node()]), True, id='a claim is confirmed'
-            ),
-            pytest.param(lambda store: store.expire(NOW), True, id='a claim expires'),
-            pytest.param(
-                lambda store: place(store, claim(B, node(OTHER))), True, id='to another node'
-            ),
-            pytest.param(remove, False, id='the node leaves'),
-        ],
+        {
+            'nothing': (lambda store: None, True),
+            'a report without news': (lambda store: ready(store, now_s=NOW + 1), True),
+            'a report with other news': (lambda store: ready(store, vcpus_used=1), True),
+            'a report with other devices': (lambda store: ready(store, pci_pools='[]'), False),
+            'another claim': (lambda store: place(store, claim(B, node())), True),
+            'another claim that holds something': (lambda store: place(store, holding(B)), False),
+            'a claim ends': (lambda store: store.release([(C, node())]), True),
+            'a claim is confirmed': (lambda store: store.confirm([C], [node()]), True),
+            'a claim expires': (lambda store: store.expire(NOW), True),
+            'to another node': (lambda store: place(store, claim(B, node(OTHER))), True),
+            'the node leaves': (remove, False),
+        },
     )
     def test_what_was_picked_is_lost_when_the_node_has_moved_on(self, store, what_happens, won):
         ready(store, HOST, OTHER)
@@ -208,13 +191,13 @@ class HardwareAllocation:
         batch = [Placement((one,), (), seen) for one in (holding(A, vcpus=5), holding(B, REST))]
         assert [outcome.won for outcome in store.commit(batch)] == [False, True]
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'host, releases',
-        [
-            pytest.param(OTHER, (), id='moves away'),
-            pytest.param(OTHER, ((A, node()),), id='is released'),
-            pytest.param(HOST, (), id='is replaced'),
-        ],
+        {
+            'moves away': (OTHER, ()),
+            'is released': (OTHER, ((A, node()),)),
+            'is replaced': (HOST, ()),
+        },
     )
     def test_what_a_lost_one_would_have_freed_is_not_given(self, store, host, releases):
         """The second was picked in the belief that the first had left its CPUs."""
@@ -251,21 +234,15 @@ class HardwareAllocation:
 
     # Counted.
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'state, words, then, counted',
-        [
-            pytest.param(
-                PENDING, {'instances': frozenset([A])}, CONFIRMED, True, id='waiting, listed'
-            ),
-            pytest.param(
-                PENDING, {'instances': frozenset()}, PENDING, False, id='waiting, not listed'
-            ),
-            pytest.param(PENDING, {}, PENDING, False, id='waiting, no list'),
-            pytest.param(
-                CONFIRMED, {'instances': frozenset([A])}, CONFIRMED, True, id='confirmed, listed'
-            ),
-            pytest.param(CONFIRMED, {}, CONFIRMED, True, id='confirmed, no list'),
-        ],
+        {
+            'waiting, listed': (PENDING, {'instances': frozenset([A])}, CONFIRMED, True),
+            'waiting, not listed': (PENDING, {'instances': frozenset()}, PENDING, False),
+            'waiting, no list': (PENDING, {}, PENDING, False),
+            'confirmed, listed': (CONFIRMED, {'instances': frozenset([A])}, CONFIRMED, True),
+            'confirmed, no list': (CONFIRMED, {}, CONFIRMED, True),
+        },
     )
     def test_a_report_that_has_the_instance_counts_its_parts(
         self, store, another, state, words, then, counted

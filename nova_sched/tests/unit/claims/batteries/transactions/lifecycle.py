@@ -13,8 +13,6 @@
 
 import dataclasses
 
-import pytest
-
 from nova_sched.claim import (
     CONFIRMED,
     DISK_GB,
@@ -29,6 +27,7 @@ from nova_sched.claim import (
 )
 from nova_sched.claims import Placement
 from nova_sched.tests.builders import NOW, guarded, report, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
@@ -124,149 +123,100 @@ BUILT = claims(), lists(HOST, A)
 RESIZED = *BUILT, claims(OTHER, RESIZE, size=LARGE)
 THERE = *RESIZED, lists(OTHER, A)
 GROWING = *BUILT, claims(size=LARGE)
-TABLE = [
+TABLE = {
     # A build.
-    pytest.param([claims()], {HOST: PENDING}, id='claimed'),
-    pytest.param([claims(state=PLANNED)], {HOST: PLANNED}, id='planned'),
-    pytest.param([claims(state=PLANNED), claims()], {HOST: PENDING}, id='planned, and created'),
-    pytest.param([claims(state=PLANNED), is_created], {}, id='planned, and its instance created'),
-    pytest.param([claims(state=PLANNED), time_passes], {}, id='planned, and never created'),
-    pytest.param(
-        [claims(state=PLANNED), is_renewed, time_passes], {HOST: PLANNED}, id='planned for longer'
-    ),
-    pytest.param(
-        [claims(state=PLANNED), claims(OTHER)],
-        {OTHER: PENDING},
-        id='planned, and created elsewhere',
-    ),
-    pytest.param(
-        [claims(state=PLANNED), lists(HOST, A)], {HOST: CONFIRMED}, id='planned, and there'
-    ),
-    pytest.param(
-        [claims(state=PLANNED), lists(HOST)], {HOST: PLANNED}, id='planned, not there yet'
-    ),
-    pytest.param([claims(state=PLANNED), ends()], {}, id='planned, and given up'),
-    pytest.param([claims(state=PLANNED), leaves()], {}, id='planned, node removed'),
-    pytest.param([claims(), claims()], {HOST: PENDING}, id='claimed again'),
-    pytest.param([claims(), lists(HOST, A)], {HOST: CONFIRMED}, id='listed'),
-    pytest.param([claims(), has()], {HOST: CONFIRMED}, id='told by a message'),
-    pytest.param([claims(), stays()], {HOST: CONFIRMED}, id='confirmed by its caller'),
-    pytest.param([claims(), stays(), lists(HOST)], {}, id='confirmed, and gone'),
-    pytest.param([claims(), has(), lists(HOST)], {}, id='told by a message, and gone'),
-    pytest.param([claims(), lists(HOST)], {HOST: PENDING}, id='not listed yet'),
-    pytest.param([claims(), says_nothing()], {HOST: PENDING}, id='a report without a list'),
-    pytest.param([claims(), lists(OTHER, A)], {HOST: PENDING}, id='listed elsewhere'),
-    pytest.param([claims(), leaves()], {}, id='node removed before it came'),
-    pytest.param([claims(), time_passes], {}, id='never confirmed'),
-    pytest.param([claims(), ends()], {}, id='aborted'),
-    pytest.param([claims(), claims(OTHER)], {OTHER: PENDING}, id='decided again'),
-    pytest.param([claims(), claims(OTHER, leaving=HOST)], {OTHER: PENDING}, id='alternate'),
-    pytest.param([claims(), goes_back], {HOST: PENDING}, id='nothing to take back'),
+    'claimed': ([claims()], {HOST: PENDING}),
+    'planned': ([claims(state=PLANNED)], {HOST: PLANNED}),
+    'planned, and created': ([claims(state=PLANNED), claims()], {HOST: PENDING}),
+    'planned, and its instance created': ([claims(state=PLANNED), is_created], {}),
+    'planned, and never created': ([claims(state=PLANNED), time_passes], {}),
+    'planned for longer': ([claims(state=PLANNED), is_renewed, time_passes], {HOST: PLANNED}),
+    'planned, and created elsewhere': ([claims(state=PLANNED), claims(OTHER)], {OTHER: PENDING}),
+    'planned, and there': ([claims(state=PLANNED), lists(HOST, A)], {HOST: CONFIRMED}),
+    'planned, not there yet': ([claims(state=PLANNED), lists(HOST)], {HOST: PLANNED}),
+    'planned, and given up': ([claims(state=PLANNED), ends()], {}),
+    'planned, node removed': ([claims(state=PLANNED), leaves()], {}),
+    'claimed again': ([claims(), claims()], {HOST: PENDING}),
+    'listed': ([claims(), lists(HOST, A)], {HOST: CONFIRMED}),
+    'told by a message': ([claims(), has()], {HOST: CONFIRMED}),
+    'confirmed by its caller': ([claims(), stays()], {HOST: CONFIRMED}),
+    'confirmed, and gone': ([claims(), stays(), lists(HOST)], {}),
+    'told by a message, and gone': ([claims(), has(), lists(HOST)], {}),
+    'not listed yet': ([claims(), lists(HOST)], {HOST: PENDING}),
+    'a report without a list': ([claims(), says_nothing()], {HOST: PENDING}),
+    'listed elsewhere': ([claims(), lists(OTHER, A)], {HOST: PENDING}),
+    'node removed before it came': ([claims(), leaves()], {}),
+    'never confirmed': ([claims(), time_passes], {}),
+    'aborted': ([claims(), ends()], {}),
+    'decided again': ([claims(), claims(OTHER)], {OTHER: PENDING}),
+    'alternate': ([claims(), claims(OTHER, leaving=HOST)], {OTHER: PENDING}),
+    'nothing to take back': ([claims(), goes_back], {HOST: PENDING}),
     # A server that runs.
-    pytest.param([*BUILT, lists(HOST, A)], {HOST: CONFIRMED}, id='still listed'),
-    pytest.param([*BUILT, has()], {HOST: CONFIRMED}, id='told of again'),
-    pytest.param([*BUILT, stays()], {HOST: CONFIRMED}, id='confirmed again'),
-    pytest.param(
-        [*BUILT, says_nothing()], {HOST: CONFIRMED}, id='still there, as far as anybody says'
-    ),
-    pytest.param([*BUILT, lists(OTHER, A)], {HOST: CONFIRMED}, id='also listed elsewhere'),
-    pytest.param([*BUILT, time_passes], {HOST: CONFIRMED}, id='runs on'),
-    pytest.param([*BUILT, lists(HOST)], {}, id='deleted, or shelved'),
-    pytest.param([*BUILT, lists(HOST), claims(OTHER)], {OTHER: PENDING}, id='unshelved'),
-    pytest.param([*BUILT, ends()], {}, id='ended'),
-    pytest.param([*BUILT, goes_back], {HOST: CONFIRMED}, id='no move to take back'),
-    pytest.param([*BUILT, leaves()], {}, id='node removed'),
-    pytest.param([*BUILT, leaves(), lists(HOST, A)], {}, id='node removed and back: foreign'),
-    pytest.param([*BUILT, is_renamed], {HOST: CONFIRMED}, id='node under another name'),
-    pytest.param([*BUILT, is_rebuilt], {}, id='another node under its name: foreign'),
+    'still listed': ([*BUILT, lists(HOST, A)], {HOST: CONFIRMED}),
+    'told of again': ([*BUILT, has()], {HOST: CONFIRMED}),
+    'confirmed again': ([*BUILT, stays()], {HOST: CONFIRMED}),
+    'still there, as far as anybody says': ([*BUILT, says_nothing()], {HOST: CONFIRMED}),
+    'also listed elsewhere': ([*BUILT, lists(OTHER, A)], {HOST: CONFIRMED}),
+    'runs on': ([*BUILT, time_passes], {HOST: CONFIRMED}),
+    'deleted, or shelved': ([*BUILT, lists(HOST)], {}),
+    'unshelved': ([*BUILT, lists(HOST), claims(OTHER)], {OTHER: PENDING}),
+    'ended': ([*BUILT, ends()], {}),
+    'no move to take back': ([*BUILT, goes_back], {HOST: CONFIRMED}),
+    'node removed': ([*BUILT, leaves()], {}),
+    'node removed and back: foreign': ([*BUILT, leaves(), lists(HOST, A)], {}),
+    'node under another name': ([*BUILT, is_renamed], {HOST: CONFIRMED}),
+    'another node under its name: foreign': ([*BUILT, is_rebuilt], {}),
     # A resize or migration to another node.
-    pytest.param(RESIZED, {HOST: CONFIRMED, OTHER: PENDING}, id='resize: both are claimed'),
-    pytest.param(
-        [*RESIZED, lists(HOST)], {HOST: CONFIRMED, OTHER: PENDING}, id='resize: source is kept'
-    ),
-    pytest.param(THERE, {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: arrived'),
-    pytest.param(
-        [*THERE, lists(HOST)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: still kept'
-    ),
-    pytest.param(
-        [*THERE, time_passes], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: kept for long'
-    ),
-    pytest.param([*THERE, stays(OTHER)], {OTHER: CONFIRMED}, id='resize: confirmed'),
-    pytest.param(
-        [*RESIZED, stays(OTHER)], {OTHER: CONFIRMED}, id='resize: confirmed before a report'
-    ),
-    pytest.param(
-        [*THERE, stays(OTHER), goes_back], {OTHER: CONFIRMED}, id='resize: too late to go back'
-    ),
-    pytest.param([*THERE, goes_back], {HOST: CONFIRMED}, id='resize: reverted'),
-    pytest.param([*RESIZED, goes_back], {HOST: CONFIRMED}, id='resize: reverted at once'),
-    pytest.param([*THERE, goes_back, lists(HOST)], {}, id='resize: reverted, then deleted'),
-    pytest.param(
-        [*THERE, goes_back, lists(HOST, A), lists(HOST)],
-        {},
-        id='resize: reverted, listed, deleted',
-    ),
-    pytest.param([*RESIZED, time_passes], {HOST: CONFIRMED}, id='resize: never came'),
-    pytest.param([*RESIZED, time_passes, lists(HOST)], {}, id='resize: never came, then deleted'),
-    pytest.param([*RESIZED, ends(OTHER)], {HOST: CONFIRMED}, id='resize: failed'),
-    pytest.param([*RESIZED, ends()], {OTHER: PENDING}, id='resize: source given up'),
-    pytest.param(
-        [*RESIZED, lists(OTHER)], {HOST: CONFIRMED, OTHER: PENDING}, id='resize: not there yet'
-    ),
-    pytest.param([*RESIZED, leaves()], {OTHER: PENDING}, id='resize: source node removed before'),
-    pytest.param(
-        [*RESIZED, leaves(OTHER)], {HOST: CONFIRMED}, id='resize: destination node removed before'
-    ),
-    pytest.param(
+    'resize: both are claimed': (RESIZED, {HOST: CONFIRMED, OTHER: PENDING}),
+    'resize: source is kept': ([*RESIZED, lists(HOST)], {HOST: CONFIRMED, OTHER: PENDING}),
+    'resize: arrived': (THERE, {HOST: CONFIRMED, OTHER: CONFIRMED}),
+    'resize: still kept': ([*THERE, lists(HOST)], {HOST: CONFIRMED, OTHER: CONFIRMED}),
+    'resize: kept for long': ([*THERE, time_passes], {HOST: CONFIRMED, OTHER: CONFIRMED}),
+    'resize: confirmed': ([*THERE, stays(OTHER)], {OTHER: CONFIRMED}),
+    'resize: confirmed before a report': ([*RESIZED, stays(OTHER)], {OTHER: CONFIRMED}),
+    'resize: too late to go back': ([*THERE, stays(OTHER), goes_back], {OTHER: CONFIRMED}),
+    'resize: reverted': ([*THERE, goes_back], {HOST: CONFIRMED}),
+    'resize: reverted at once': ([*RESIZED, goes_back], {HOST: CONFIRMED}),
+    'resize: reverted, then deleted': ([*THERE, goes_back, lists(HOST)], {}),
+    'resize: reverted, listed, deleted': ([*THERE, goes_back, lists(HOST, A), lists(HOST)], {}),
+    'resize: never came': ([*RESIZED, time_passes], {HOST: CONFIRMED}),
+    'resize: never came, then deleted': ([*RESIZED, time_passes, lists(HOST)], {}),
+    'resize: failed': ([*RESIZED, ends(OTHER)], {HOST: CONFIRMED}),
+    'resize: source given up': ([*RESIZED, ends()], {OTHER: PENDING}),
+    'resize: not there yet': ([*RESIZED, lists(OTHER)], {HOST: CONFIRMED, OTHER: PENDING}),
+    'resize: source node removed before': ([*RESIZED, leaves()], {OTHER: PENDING}),
+    'resize: destination node removed before': ([*RESIZED, leaves(OTHER)], {HOST: CONFIRMED}),
+    'resize: claimed again': (
         [*RESIZED, claims(OTHER, RESIZE)],
         {HOST: CONFIRMED, OTHER: PENDING},
-        id='resize: claimed again',
     ),
-    pytest.param(
+    'resize: decided again': (
         [*RESIZED, claims(THIRD, RESIZE)],
         {HOST: CONFIRMED, THIRD: PENDING},
-        id='resize: decided again',
     ),
-    pytest.param(
-        [*RESIZED, has(OTHER)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: told of there'
-    ),
-    pytest.param(
-        [*THERE, lists(HOST, A)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: on both'
-    ),
-    pytest.param(
-        [*THERE, lists(OTHER, A)], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: still there'
-    ),
-    pytest.param(
-        [*THERE, stays()], {HOST: CONFIRMED, OTHER: CONFIRMED}, id='resize: source confirmed again'
-    ),
-    pytest.param([*THERE, ends(OTHER)], {HOST: CONFIRMED}, id='resize: ended there'),
-    pytest.param([*THERE, ends()], {OTHER: CONFIRMED}, id='resize: source ended'),
-    pytest.param(
+    'resize: told of there': ([*RESIZED, has(OTHER)], {HOST: CONFIRMED, OTHER: CONFIRMED}),
+    'resize: on both': ([*THERE, lists(HOST, A)], {HOST: CONFIRMED, OTHER: CONFIRMED}),
+    'resize: still there': ([*THERE, lists(OTHER, A)], {HOST: CONFIRMED, OTHER: CONFIRMED}),
+    'resize: source confirmed again': ([*THERE, stays()], {HOST: CONFIRMED, OTHER: CONFIRMED}),
+    'resize: ended there': ([*THERE, ends(OTHER)], {HOST: CONFIRMED}),
+    'resize: source ended': ([*THERE, ends()], {OTHER: CONFIRMED}),
+    'resize: alternate': (
         [*RESIZED, claims(THIRD, RESIZE, leaving=OTHER)],
         {HOST: CONFIRMED, THIRD: PENDING},
-        id='resize: alternate',
     ),
-    pytest.param(
-        [*THERE, lists(HOST), lists(OTHER)], {HOST: CONFIRMED}, id='resize: deleted there'
-    ),
-    pytest.param(
-        [*THERE, lists(OTHER), lists(HOST)], {HOST: CONFIRMED}, id='resize: on its way back'
-    ),
-    pytest.param(
+    'resize: deleted there': ([*THERE, lists(HOST), lists(OTHER)], {HOST: CONFIRMED}),
+    'resize: on its way back': ([*THERE, lists(OTHER), lists(HOST)], {HOST: CONFIRMED}),
+    'resize: deleted on both': (
         [*THERE, lists(OTHER), time_passes, lists(HOST, now_s=LATE_S)],
         {},
-        id='resize: deleted on both',
     ),
-    pytest.param([*THERE, leaves()], {OTHER: CONFIRMED}, id='resize: source node removed'),
-    pytest.param(
-        [*THERE, leaves(OTHER)], {HOST: CONFIRMED}, id='resize: destination node removed'
-    ),
-    pytest.param(
+    'resize: source node removed': ([*THERE, leaves()], {OTHER: CONFIRMED}),
+    'resize: destination node removed': ([*THERE, leaves(OTHER)], {HOST: CONFIRMED}),
+    'migration: as a resize': (
         [*BUILT, claims(OTHER, MIGRATION), lists(OTHER, A), lists(HOST)],
         {HOST: CONFIRMED, OTHER: CONFIRMED},
-        id='migration: as a resize',
     ),
-    pytest.param(
+    'resize: the move before it is confirmed late': (
         [
             *BUILT,
             claims(OTHER, LIVE_MIGRATION),
@@ -276,85 +226,68 @@ TABLE = [
             stays(OTHER),
         ],
         {OTHER: CONFIRMED, THIRD: PENDING},
-        id='resize: the move before it is confirmed late',
     ),
     # Other moves.
-    pytest.param(
+    'live migration: both are claimed': (
         [*BUILT, claims(OTHER, LIVE_MIGRATION), lists(HOST, A)],
         {HOST: CONFIRMED, OTHER: PENDING},
-        id='live migration: both are claimed',
     ),
-    pytest.param(
+    'live migration: settled by reports': (
         [*BUILT, claims(OTHER, LIVE_MIGRATION), lists(OTHER, A), lists(HOST)],
         {OTHER: CONFIRMED},
-        id='live migration: settled by reports',
     ),
-    pytest.param(
+    'live migration: nowhere to go back to': (
         [*BUILT, claims(OTHER, LIVE_MIGRATION), lists(OTHER, A), lists(HOST), goes_back],
         {OTHER: CONFIRMED},
-        id='live migration: nowhere to go back to',
     ),
-    pytest.param(
+    'live migration: reverted': (
         [*BUILT, claims(OTHER, LIVE_MIGRATION), goes_back],
         {HOST: CONFIRMED},
-        id='live migration: reverted',
     ),
-    pytest.param(
+    'live migration: deleted before it came': (
         [*BUILT, claims(OTHER, LIVE_MIGRATION), lists(HOST)],
         {OTHER: PENDING},
-        id='live migration: deleted before it came',
     ),
-    pytest.param(
+    'evacuation: source is silent': (
         [*BUILT, claims(OTHER, EVACUATION), lists(OTHER, A)],
         {HOST: CONFIRMED, OTHER: CONFIRMED},
-        id='evacuation: source is silent',
     ),
-    pytest.param(
+    'evacuation: source is back': (
         [*BUILT, claims(OTHER, EVACUATION), lists(OTHER, A), lists(HOST)],
         {OTHER: CONFIRMED},
-        id='evacuation: source is back',
     ),
-    pytest.param(
+    'evacuation: confirmed': (
         [*BUILT, claims(OTHER, EVACUATION), stays(OTHER)],
         {OTHER: CONFIRMED},
-        id='evacuation: confirmed',
     ),
-    pytest.param(
+    'a move that nobody named is settled by reports': (
         [*BUILT, claims(OTHER), lists(OTHER, A), lists(HOST)],
         {OTHER: CONFIRMED},
-        id='a move that nobody named is settled by reports',
     ),
-]
+}
 # What the consumer has on its node, which it does not leave.
-IN_PLACE = [
-    pytest.param([*GROWING], TOGETHER, id='both sizes are held'),
-    pytest.param(
-        [*GROWING, claims(size={VCPU: 3})], TOGETHER, id='while another size is asked for'
-    ),
-    pytest.param([*GROWING, lists(HOST, A)], TOGETHER, id='until somebody settles it'),
-    pytest.param([*GROWING, has()], TOGETHER, id='a message settles nothing'),
-    pytest.param([*GROWING, says_nothing()], TOGETHER, id='nor does a report without a list'),
-    pytest.param([*GROWING, leaves()], None, id='node removed meanwhile'),
-    pytest.param([*GROWING, stays()], LARGE, id='confirmed'),
-    pytest.param([*GROWING, goes_back], SMALL, id='reverted'),
-    pytest.param([*GROWING, stays(), goes_back], LARGE, id='too late to go back'),
-    pytest.param(
-        [*GROWING, time_passes], TOGETHER, id='its time is up, the node has not reported'
-    ),
-    pytest.param([*GROWING, lists(HOST, A, now_s=LATE_S)], TOGETHER, id='its time is up'),
-    pytest.param(
-        [*GROWING, lists(HOST, A, now_s=LATE_S, held={A: LARGE})], TOGETHER, id='and it has grown'
-    ),
-    pytest.param(
+IN_PLACE = {
+    'both sizes are held': ([*GROWING], TOGETHER),
+    'while another size is asked for': ([*GROWING, claims(size={VCPU: 3})], TOGETHER),
+    'until somebody settles it': ([*GROWING, lists(HOST, A)], TOGETHER),
+    'a message settles nothing': ([*GROWING, has()], TOGETHER),
+    'nor does a report without a list': ([*GROWING, says_nothing()], TOGETHER),
+    'node removed meanwhile': ([*GROWING, leaves()], None),
+    'confirmed': ([*GROWING, stays()], LARGE),
+    'reverted': ([*GROWING, goes_back], SMALL),
+    'too late to go back': ([*GROWING, stays(), goes_back], LARGE),
+    'its time is up, the node has not reported': ([*GROWING, time_passes], TOGETHER),
+    'its time is up': ([*GROWING, lists(HOST, A, now_s=LATE_S)], TOGETHER),
+    'and it has grown': ([*GROWING, lists(HOST, A, now_s=LATE_S, held={A: LARGE})], TOGETHER),
+    'and it has not grown': (
         [*GROWING, time_passes, lists(HOST, A, now_s=LATE_S, held={A: SMALL})],
         SMALL,
-        id='and it has not grown',
     ),
-    pytest.param([*GROWING, lists(HOST)], None, id='deleted'),
-    pytest.param([*GROWING, ends()], None, id='ended'),
-    pytest.param([*GROWING, claims(OTHER, leaving=HOST)], SMALL, id='failed, and goes elsewhere'),
-    pytest.param([*GROWING, claims(OTHER)], TOGETHER, id='goes elsewhere beside'),
-]
+    'deleted': ([*GROWING, lists(HOST)], None),
+    'ended': ([*GROWING, ends()], None),
+    'failed, and goes elsewhere': ([*GROWING, claims(OTHER, leaving=HOST)], SMALL),
+    'goes elsewhere beside': ([*GROWING, claims(OTHER)], TOGETHER),
+}
 
 
 class Lifecycle:
@@ -365,7 +298,7 @@ class Lifecycle:
             step(store)
         return store.claims()
 
-    @pytest.mark.parametrize('steps, states', TABLE)
+    @each_afresh('steps, states', TABLE)
     def test_every_event(self, store, steps, states):
         found = self.run(store, steps)
         assert {one.node_uuid: one.state for one in found} == {
@@ -373,7 +306,7 @@ class Lifecycle:
         }
         assert {one.consumer_uuid for one in found} <= {A}
 
-    @pytest.mark.parametrize('steps, amounts', IN_PLACE)
+    @each_afresh('steps, amounts', IN_PLACE)
     def test_every_event_of_a_resize_in_place(self, store, steps, amounts):
         found = {one.node_uuid: one for one in self.run(store, steps)}
         here = found.get(node())

@@ -31,7 +31,6 @@ from nova_sched.tests.unit.claims.batteries.steps import (
     node,
     place,
     ready,
-    remove,
     settled,
 )
 from nova_sched.tests.unit.claims.batteries.transactions.hardware import REST, holding, pick
@@ -81,11 +80,6 @@ class Renewals:
         assert not store.renew_claim(made, 60.0)
         assert store.claims() == []
 
-    def test_a_time_that_is_over_ends_it(self, store):
-        made = pending(store)
-        assert store.renew_claim(made, 0.0)
-        assert [one.key for one in store.expire()] == [made.key]
-
     @pytest.mark.parametrize('lifetime_s', [None, 60.0])
     def test_it_may_never_expire(self, store, lifetime_s):
         made = pending(store)
@@ -103,13 +97,6 @@ class Renewals:
         assert not store.renew_claim(made, 60.0)
         assert store.claims(A) == [other]
 
-    def test_another_claim_elsewhere_has_taken_its_place(self, store):
-        made = pending(store)
-        place(store, claim(A, node(OTHER), expires_s=30.0))
-        (other,) = store.claims(A)
-        assert not store.renew_claim(made, 60.0)
-        assert store.claims(A) == [other]
-
     def test_it_is_confirmed(self, store):
         made = pending(store)
         store.confirm([A], [node()])
@@ -122,12 +109,6 @@ class Renewals:
         made = pending(store, state=PLANNED, top_group=uuid_of('group'), member='web')
         assert not store.renew_claim(made, 60.0)
         assert store.claims(A) == [made]
-
-    def test_its_node_is_gone(self, store):
-        made = pending(store)
-        remove(store)
-        assert not store.renew_claim(made, 60.0)
-        assert store.claims() == []
 
     def test_a_claim_that_was_never_made(self, store):
         ready(store)

@@ -18,6 +18,7 @@ import pytest
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED, RESIZE
 from nova_sched.claims import Placement
 from nova_sched.tests.builders import claim
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
@@ -71,18 +72,18 @@ def gone(store):
 class Runs:
     """The consumers must be confirmed where their scheduler knew: nowhere, or on these nodes."""
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'since, won',
-        [
-            pytest.param(lambda store: None, True, id='nothing'),
-            pytest.param(lambda store: resize(store, 3), True, id='a resize is open'),
-            pytest.param(both, True, id='it is on its way to another node'),
-            pytest.param(arrived, False, id='it has come there'),
-            pytest.param(left, False, id='it has left'),
-            pytest.param(gone, False, id='it is gone'),
-        ],
+        {
+            'nothing': (lambda store: None, True),
+            'a resize is open': (lambda store: resize(store, 3), True),
+            'it is on its way to another node': (both, True),
+            'it has come there': (arrived, False),
+            'it has left': (left, False),
+            'it is gone': (gone, False),
+        },
     )
-    @pytest.mark.parametrize('host', [OTHER, HOST], ids=['a move', 'a resize'])
+    @each_afresh('host', {'a move': OTHER, 'a resize': HOST})
     def test_a_change_of_what_runs_is_lost_if_that_has_changed(self, store, since, won, host):
         ready(store, HOST, OTHER, THIRD)
         settled(store)
@@ -99,19 +100,19 @@ class Runs:
             differ = dict(known.items() ^ now.items())
             assert told >= {node(host), *differ.values()}
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'before, won',
-        [
-            pytest.param(lambda store: None, True, id='nothing'),
-            pytest.param(pending, True, id='pending elsewhere'),
-            pytest.param(lambda store: pending(store, OTHER), True, id='pending here'),
-            pytest.param(planned, True, id='planned elsewhere'),
-            pytest.param(settled, False, id='confirmed elsewhere'),
-            pytest.param(lambda store: settled(store, host=OTHER), False, id='confirmed here'),
-            pytest.param(both, False, id='confirmed elsewhere, and moving'),
-        ],
+        {
+            'nothing': (lambda store: None, True),
+            'pending elsewhere': (pending, True),
+            'pending here': (lambda store: pending(store, OTHER), True),
+            'planned elsewhere': (planned, True),
+            'confirmed elsewhere': (settled, False),
+            'confirmed here': (lambda store: settled(store, host=OTHER), False),
+            'confirmed elsewhere, and moving': (both, False),
+        },
     )
-    @pytest.mark.parametrize('beside', [False, True], ids=['alone', 'with a release'])
+    @each_afresh('beside', {'alone': False, 'with a release': True})
     def test_it_is_won_unless_a_claim_is_confirmed(self, store, before, won, beside):
         """With a release, a store asks first what the consumers have."""
         ready(store, HOST, OTHER, THIRD)
@@ -147,7 +148,7 @@ class Runs:
         assert not store.commit([Placement(kept_claims, runs=known)])[0].won
         assert store.claims() == []
 
-    @pytest.mark.parametrize('confirms', [False, True], ids=['pending', 'confirmed'])
+    @each_afresh('confirms', {'pending': False, 'confirmed': True})
     def test_a_claim_that_another_request_gets_too(self, store, confirms):
         """While it is pending, it is of neither."""
         ready(store, HOST, OTHER)
@@ -175,7 +176,7 @@ class Runs:
         assert not outcome.won
         assert {one.report.host: one.claims for one in outcome.fresh}[HOST] == there
 
-    @pytest.mark.parametrize('confirms', [False, True], ids=['pending', 'confirmed'])
+    @each_afresh('confirms', {'pending': False, 'confirmed': True})
     def test_the_same_claim_again_is_won(self, store, another, confirms):
         """The answer was lost, and meanwhile the claim may have been confirmed."""
         ready(store)
@@ -207,22 +208,7 @@ class Runs:
         assert not store.commit([placement])[0].won
         assert store.claims() == before
 
-    def test_a_pending_claim_that_is_not_named_is_in_the_way(self, store):
-        ready(store, HOST, OTHER)
-        pending(store)
-        before = store.claims()
-        for host in (HOST, OTHER):
-            assert not store.commit([Placement((claim(A, node(host)),), runs={})])[0].won
-        assert store.claims() == before
-
-    def test_one_of_several_consumers_is_confirmed(self, store):
-        ready(store, HOST, OTHER)
-        settled(store)
-        placement = Placement((claim(B, node(OTHER)), claim(A, node())), runs={})
-        assert not store.commit([placement])[0].won
-        assert kept(store) == {(A, node()): CONFIRMED}
-
-    @pytest.mark.parametrize('first', [True, False], ids=['behind it', 'before it'])
+    @each_afresh('first', {'behind it': True, 'before it': False})
     def test_a_move_in_the_same_batch_is_won(self, store, first):
         """What one request must not do, another one of its batch may."""
         ready(store, HOST, OTHER, THIRD)

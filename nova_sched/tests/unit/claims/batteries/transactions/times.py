@@ -21,6 +21,7 @@ from nova_sched.claim import VCPU
 from nova_sched.claims import Placement
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     DAY,
     HOST,
@@ -74,15 +75,13 @@ class Times:
         place(store, claim(uuid_of('later'), node()))
         assert times(store, uuid_of('later'))[0][0] > max(before)
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'change',
-        [
-            pytest.param(lambda store: store.confirm([A], [node()]), id='confirm'),
-            pytest.param(lambda store: store.finish(A, [node()]), id='finish'),
-            pytest.param(
-                lambda store: store.report([report(instances=frozenset([A]))]), id='a report'
-            ),
-        ],
+        {
+            'confirm': lambda store: store.confirm([A], [node()]),
+            'finish': lambda store: store.finish(A, [node()]),
+            'a report': lambda store: store.report([report(instances=frozenset([A]))]),
+        },
     )
     def test_a_claim_that_is_confirmed_changes(self, store, another, change):
         ready(store)
@@ -95,12 +94,12 @@ class Times:
         change(store)
         assert times(another()) == [(NOW, NOW + 10)], 'once'
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'end',
-        [
-            pytest.param(lambda store: store.finish(A, [node()]), id='finish'),
-            pytest.param(lambda store: store.revert(A), id='revert'),
-        ],
+        {
+            'finish': lambda store: store.finish(A, [node()]),
+            'revert': lambda store: store.revert(A),
+        },
     )
     def test_a_resize_in_place_changes_its_claim_twice(self, store, end):
         ready(store)
@@ -125,14 +124,14 @@ class Times:
         assert times(store) == [(NOW, NOW + 60)]
         assert store.claims()[0].resizing is None
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'watched, is_open',
-        [
-            pytest.param([], True, id='nobody ever looked for such claims'),
-            pytest.param([0], True, id='nobody has looked since: the clock may have jumped'),
-            pytest.param([0, 50, 100], False, id='one has looked when it was up'),
-            pytest.param([0, 100], True, id='that one has added the time that nobody looked'),
-        ],
+        {
+            'nobody ever looked for such claims': ([], True),
+            'nobody has looked since: the clock may have jumped': ([0], True),
+            'one has looked when it was up': ([0, 50, 100], False),
+            'that one has added the time that nobody looked': ([0, 100], True),
+        },
     )
     def test_a_report_after_a_jump_of_the_clock_takes_no_resize_back(
         self, store, watched, is_open
@@ -177,14 +176,14 @@ class Times:
         at(store, NOW + 60)
         assert [one.consumer_uuid for one in store.expire()] == [A]
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'looks, left_s, is_spared',
-        [
-            pytest.param([20, 40, 60], 40, False, id='watched all the time'),
-            pytest.param([3600, 3620], 80, True, id='the clock jumps by an hour, or nobody runs'),
-            pytest.param([20, -3600, -3580], 80, True, id='the clock is set back'),
-            pytest.param([-3600, 20], 100, True, id='and forth again'),
-        ],
+        {
+            'watched all the time': ([20, 40, 60], 40, False),
+            'the clock jumps by an hour, or nobody runs': ([3600, 3620], 80, True),
+            'the clock is set back': ([20, -3600, -3580], 80, True),
+            'and forth again': ([-3600, 20], 100, True),
+        },
     )
     def test_time_that_nobody_watched_does_not_count(
         self, store, another, looks, left_s, is_spared
@@ -205,13 +204,8 @@ class Times:
         assert kept.expires_s - (NOW + looks[-1]) == left_s
         assert bool(spared) == is_spared
 
-    @pytest.mark.parametrize(
-        'made_s',
-        [
-            pytest.param(5, id='before the jump'),
-            pytest.param(3600, id='after it'),
-            pytest.param(-900, id='while the clock was set back'),
-        ],
+    @each_afresh(
+        'made_s', {'before the jump': 5, 'after it': 3600, 'while the clock was set back': -900}
     )
     def test_what_is_made_since_the_last_look_lives_as_long_as_any(self, store, made_s):
         ready(store)

@@ -16,6 +16,7 @@ import pytest
 from nova_sched.claim import CONFIRMED, PLANNED, VCPU
 from nova_sched.claims import ClaimSelector
 from nova_sched.tests.builders import NOW, claim
+from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     DAY,
     HOST,
@@ -143,12 +144,12 @@ class Told:
         store.revert(A, ClaimSelector(B))
         assert told == []
 
-    @pytest.mark.parametrize(
+    @each_afresh(
         'settle, kind',
-        [
-            pytest.param(lambda store: store.finish(A, [node()]), 'settled', id='finish'),
-            pytest.param(lambda store: store.revert(A), 'reverted', id='revert'),
-        ],
+        {
+            'finish': (lambda store: store.finish(A, [node()]), 'settled'),
+            'revert': (lambda store: store.revert(A), 'reverted'),
+        },
     )
     def test_a_resize_in_place(self, store, told, settle, kind):
         settled(store)
