@@ -22,6 +22,7 @@ from nova_sched.extensions.queues.brokers import (
     DROPPED,
     FALLBACK,
     RESULTS,
+    QueueFacts,
     amqp_link,
     of_flavor,
     of_host,
@@ -160,6 +161,16 @@ def link(rabbit):
     return Link(rabbit.connect(), CLASSIC, 1.5)
 
 
+def test_a_link_makes_what_must_always_be_there():
+    rabbit = Rabbit()
+    made = link(rabbit)
+    assert made.send(FALLBACK, message(b'1'))
+    assert made.send(RESULTS, message(b'2'))
+    assert not made.send(TINY, message(b'3'))
+    assert made.send(RESULTS, message(b'4'))
+    assert (rabbit.bodies(FALLBACK), rabbit.bodies(RESULTS)) == ([b'1'], [b'2', b'4'])
+
+
 @each_named(
     'row',
     {
@@ -191,6 +202,37 @@ def test_a_link_makes_and_binds_those_that_are_not_there(row):
     others = [name for name in names if name.startswith('flavor.d')]
     assert set(differ) <= set(others)
     assert bool(differ) == bool(others)
+
+
+def test_facts():
+    rabbit = Rabbit()
+    made = link(rabbit)
+    assert made.facts(TINY) is None
+    made.declare([TINY])
+    made.send(TINY, message(b''))
+    assert made.facts(TINY) == QueueFacts(TINY, ready=1, consumers=0)
+
+
+@each_named('classic', {'classic': True, 'quorum': False})
+def test_what_waits_in_a_queue_that_ends_is_moved(classic):
+    rabbit = Rabbit()
+    made = link(rabbit)
+    made.declare([TINY])
+    for number in range(3):
+        made.send(TINY, message(b'%d' % number, tries=number))
+    moved = []
+    made.drop(TINY, classic, lambda: moved.append(None))
+    assert len(moved) == 3
+    assert amqp_link.on_broker(TINY) not in rabbit.queues
+    assert rabbit.bodies(FALLBACK) == [b'0', b'1', b'2']
+    said = [headers(content) for content, _ in rabbit.queues['nova_sched.fallback'].ready]
+    assert [(one['tries'], one['reason']) for one in said] == [
+        (0, DROPPED),
+        (1, DROPPED),
+        (2, DROPPED),
+    ]
+    made.drop(TINY, classic, lambda: moved.append(None))
+    assert len(moved) == 3
 
 
 def test_what_is_given_back_while_a_queue_ends_is_moved_too():

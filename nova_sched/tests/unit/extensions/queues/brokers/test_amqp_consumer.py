@@ -12,13 +12,14 @@
 """A consumer on RabbitMQ: its subscriptions on one connection, and its thread."""
 
 import logging
+import threading
 import time
 
 import pytest
 from amqp.exceptions import AccessRefused, ConnectionForced
 
 from nova_sched import errors
-from nova_sched.extensions.queues.brokers import FALLBACK, Delivery, amqp_link
+from nova_sched.extensions.queues.brokers import DROPPED, FALLBACK, Delivery, amqp_link
 from nova_sched.extensions.queues.brokers.amqp_consumer import MAX_MISSING, AmqpConsumer, Session
 from nova_sched.tests.rows import each_afresh, each_named
 from nova_sched.tests.unit.extensions.queues.brokers.rabbit import WHOLE_NOT_QUORUM, Rabbit
@@ -190,6 +191,19 @@ def test_only_so_many_are_found_missing_at_a_time():
     assert made.missing == dict.fromkeys(absent, 1)
 
 
+@EACH_WAY
+def test_a_queue_that_goes_is_missing_and_comes_back(whole):
+    rabbit = Rabbit(A, B)
+    made = session(rabbit, whole=whole)
+    made.follow({A: 1, B: 2})
+    rabbit.drop(B)
+    assert read(made) == []
+    assert made.missing == {B: 2}
+    rabbit.queues |= Rabbit(B).queues
+    made.retry()
+    assert rabbit.consumers(B) == [2]
+
+
 def test_a_queue_may_go_while_its_subscription_ends():
     rabbit = Rabbit(A, B)
     made = session(rabbit)
@@ -235,6 +249,36 @@ def test_what_is_followed_while_the_window_is_full_is_subscribed_to_when_it_has_
     made.ack(made.arrived[0].tag)
     made.reopen()
     assert (rabbit.consumers(A), rabbit.consumers(B), rabbit.consumers(C)) == ([7], [2], [])
+
+
+def test_a_wider_window_lets_in_more_of_them():
+    rabbit = Rabbit(quorum=[A])
+    made = session(rabbit, whole=False)
+    made.follow({A: 1})
+    for body in (b'1', b'2', b'3'):
+        rabbit.send(A, body)
+    assert read(made) == [(A, b'1')]
+    made.reopen()
+    assert read(made) == [(A, b'1')]
+    made.window(2)
+    made.reopen()
+    assert read(made) == [(A, b'1'), (A, b'2')]
+
+
+def test_a_session_that_ends_gives_all_back():
+    rabbit = Rabbit(A)
+    made = session(rabbit, window=2)
+    made.follow({A: 1})
+    for body in (b'1', b'2', b'3'):
+        rabbit.send(A, body)
+    read(made)
+    made.close()
+    assert rabbit.bodies(A) == [b'1', b'2', b'3']
+    assert [redelivered for _, redelivered in rabbit.queues['nova_sched.flavor.a'].ready] == [
+        True,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize('seconds, beats', [(0, 3600.0), (30, 30)])
@@ -319,6 +363,18 @@ def test_it_is_not_made_without_a_broker():
         )
 
 
+def test_what_comes_is_given_and_acknowledged(world):
+    world.consumer.follow({A: 1})
+    world.give(A, b'1')
+    found = world.next()
+    assert (found.queue, found.body) == (A, b'1')
+    world.consumer.ack(found)
+    world.consumer.ack(found)
+    world.consumer.put_back(found)
+    assert world.said('ack') == [A]
+    assert world.sent == []
+
+
 @each_afresh('strange', {'none': Delivery(A, b''), 'number': Delivery(A, b'', tag=17)})
 def test_what_is_not_its_own_is_left_alone(world, strange):
     world.consumer.ack(strange)
@@ -343,6 +399,14 @@ def test_what_is_put_back_is_sent_and_counted(world, headers, to, sent):
     world.consumer.put_back(world.next(), to)
     assert world.said('ack') == [A]
     assert world.sent == [sent]
+
+
+def test_what_has_no_queue_any_more_goes_to_the_fallback_queue(world):
+    world.consumer.follow({A: 1})
+    world.give(A, b'1')
+    world.consumer.put_back(world.next(), 'host.gone')
+    assert world.said('ack') == [A]
+    assert world.sent[1] == (FALLBACK, b'1', 1, False, DROPPED, None)
 
 
 def test_what_cannot_be_sent_is_given_back_as_it_is(world, caplog):
@@ -370,6 +434,34 @@ def test_what_is_too_much_is_sent_again_with_its_time_and_not_counted():
     assert world.said('ack') == [B]
     world.consumer.stop()
     assert len(world.found) == 1
+
+
+def test_the_next_one_comes_when_there_is_room_again():
+    world = World(quorum=[A], whole=False)
+    world.consumer.follow({A: 1})
+    for count in (1, 2, 3):
+        world.give(A, b'%d' % count)
+        found = world.next(count)
+        assert found.body == b'%d' % count
+        world.consumer.ack(found)
+    world.consumer.stop()
+
+
+def test_what_had_come_from_a_queue_that_is_ended_is_sent_again():
+    world = World(A)
+    world.consumer.follow({A: 1})
+    world.order(lambda: (world.rabbit.send(A, b'1', sent_ms=17), world.consumer.follow({A: None})))
+    world.until(lambda: world.sent)
+    assert world.sent == [(A, b'1', 0, False, None, 17)]
+    assert world.said('ack') == [A]
+    assert world.found == []
+    world.consumer.stop()
+
+
+@pytest.mark.parametrize('count', [0, -1])
+def test_a_window_without_room_is_refused(world, count):
+    with pytest.raises(ValueError, match='window'):
+        world.consumer.window(count)
 
 
 def test_a_lost_connection_is_made_again_with_all_that_is_wanted(world, caplog):
@@ -488,6 +580,13 @@ def test_heartbeats_that_are_missing_end_the_connection():
     world.consumer.stop()
 
 
+def test_heartbeats_go_on_while_nothing_comes():
+    world = World(A, heartbeat_s=0.02)
+    first = world.rabbit.connections[0]
+    world.until(lambda: first.beats > 5)
+    world.consumer.stop()
+
+
 def test_a_fault_of_a_callback_ends_nothing(caplog):
     world = World(A, deliver=lambda found: world.found.append(found) or 1 / 0)
     world.consumer.follow({A: 1})
@@ -498,6 +597,44 @@ def test_a_fault_of_a_callback_ends_nothing(caplog):
         world.next(2)
     assert 'Consumer test failed on a message of flavor.a' in caplog.text
     world.consumer.stop()
+
+
+def test_a_callback_may_call_the_consumer():
+    threads = []
+
+    def deliver(found):
+        threads.append(threading.current_thread())
+        world.consumer.follow({A: None, B: 1})
+        world.consumer.ack(found)
+        world.found.append(found)
+        if found.queue == B:
+            world.consumer.stop()
+
+    world = World(A, B, deliver=deliver)
+    world.consumer.follow({A: 1})
+    world.give(A, b'1')
+    world.next()
+    world.give(B, b'2')
+    world.next(2)
+    assert set(threads) == {world.consumer._bus._thread}
+    world.until(lambda: world.consumer._over.is_set())
+    assert world.said('ack') == [A, B]
+
+
+def test_what_comes_after_the_end_does_nothing(world):
+    world.consumer.window(2)
+    world.consumer.follow({A: 1})
+    world.give(A, b'1')
+    found = world.next()
+    world.consumer.stop()
+    assert world.rabbit.bodies(A) == [b'1']
+    world.consumer.stop()
+    world.consumer.follow({B: 1})
+    world.consumer.window(3)
+    world.consumer.ack(found)
+    assert world.said('ack') == []
+    assert world.rabbit.consumers(A) == world.rabbit.consumers(B) == []
+    assert world.rabbit.connections[0].lost
 
 
 def test_missing_queues_are_looked_for():
