@@ -976,9 +976,11 @@ class NovaLife(Life):
 class NovaLedger(Ledger):
     """Compares what runs with Placement, and both with the claims.
 
-    ``_known``: what is on a host, if the store has had a row for that. ``_left``: what the store
-    had of a server when its conductor took an alternate there, which no scheduler knew of: that
-    row is of an earlier visit, and says nothing.
+    ``_known``: what is on a host, if the store has had a row for that. A pending claim is none: a
+    late request may have made it before a read found the server there, and end it again. The
+    caller that was told of it goes by it (see ``_check_promise``). ``_left``: what the store had
+    of a server when its conductor took an alternate there, which no scheduler knew of: that row is
+    of an earlier visit, and says nothing.
     """
 
     _cloud: 'NovaCloud'
@@ -1030,8 +1032,9 @@ class NovaLedger(Ledger):
                 )  # fmt: skip
             key = server, host.name
             if not is_less(rows.get(server, {}), amounts):
-                left = self._left.get(key)
-                if left is None or left != self._claim(server, host):
+                claim, left = self._claim(server, host), self._left.get(key)
+                is_firm = claim is None or claim.is_confirmed
+                if is_firm and (left is None or left != claim):
                     self._known[key] = amounts
             elif self._known.get(key) == amounts and server not in self.expired:
                 raise Violation(
