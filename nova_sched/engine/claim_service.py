@@ -289,8 +289,9 @@ class ClaimService:
         """The instance runs on the host permanently: its move to it, or its resize on it, is
         finished.
 
-        Without a name, only an instance that neither moves nor is resized is confirmed. Returns
-        its claims there. Raises ClaimNotFound and Outdated.
+        Without a name, only an instance that neither moves nor is resized is confirmed. A resize
+        that is settled may be confirmed again, although a late copy of another call has opened one
+        that nobody was told of. Returns its claims there. Raises ClaimNotFound and Outdated.
         """
         claims = self._state_sync.on_host(self._state_sync.claims_of(consumer_uuid), host)
         what, name = f'instance {consumer_uuid} on host {host}', selector.claim_uuid
@@ -302,7 +303,10 @@ class ClaimService:
         edit = self._store.finish(consumer_uuid, nodes, ClaimSelector(name))
         self._state_sync.caught_up_with(edit.changed)
         claims = self._state_sync.on_host(edit.claims, host)
-        if not any(claim.is_confirmed and claim.uuid == claim.name == name for claim in claims):
+        if not any(
+            claim.is_confirmed and claim.uuid == name and (claim.name == name or not claim.move)
+            for claim in claims
+        ):
             raise _refusal(claims, name, what)
         return claims
 

@@ -378,6 +378,29 @@ class TestConfirmAndAbort:
                     world.call(*late)
         assert world.store.claims() == before
 
+    @pytest.mark.parametrize('move', [None, 'live-migration'], ids=['resize', 'move'])
+    def test_a_confirmation_that_is_repeated_below_a_late_resize(self, world, move):
+        """The answer was lost, and then a late copy has opened a resize that nobody was told of.
+        The copy says nothing of a resize that is settled, but a move may still be open."""
+        runs(world)
+        if move is None:
+            meant = ClaimSelector(ask(world, move=RESIZE, vcpus=2).name)
+            world.call(world.claim_service.confirm_claim, A, 'host-0', meant)
+        else:
+            commit(world.store, claim(A, node('host-1'), state=CONFIRMED, move=move))
+            world.call(world.state_sync.refresh)
+            (moved,) = (made for made in world.store.claims() if made.move)
+            meant = ClaimSelector(moved.name)
+        host = 'host-0' if move is None else 'host-1'
+        ask(world, host, 'req-late', move=RESIZE, vcpus=3)
+        before = world.store.claims()
+        if move is None:
+            assert world.call(world.claim_service.confirm_claim, A, host, meant) == before
+        else:
+            with pytest.raises(errors.Outdated, match='a resize of it is open'):
+                world.call(world.claim_service.confirm_claim, A, host, meant)
+        assert world.store.claims() == before
+
     def test_confirm_that_changes_nothing_is_not_told_as_done(self, world):
         """The named claim expires and gives way to another one after the first look."""
         world.place(asks(A, force_hosts=['host-0']))
