@@ -228,11 +228,11 @@ class Mirror:
         return dict(sorted(self._views.copy().items()))
 
     @property
-    def serverless(self):
-        """The consumers that have allocations but no server, by the UUIDs of all nodes that this
-        scheduler reads."""
+    def unmatched(self):
+        """The consumers that have allocations but no server, and the servers without allocations,
+        by the UUIDs of all nodes that this scheduler reads."""
         return {
-            uuid: view.serverless.get(uuid, frozenset())
+            uuid: view.unmatched.get(uuid, frozenset())
             for view in [*self._views.values()]
             if view.is_mine
             for uuid in [*view.stamps]

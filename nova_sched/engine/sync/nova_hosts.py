@@ -253,13 +253,13 @@ class NovaHosts:
         for aggregate_id, aggregate in self._state_sync.changed_aggregates(aggregates):
             self._state_sync.set_aggregate(aggregate_id, aggregate)
 
-    def unsettled_claims(self, before_s, serverless):
-        """Returns the claims on some nodes that were made before that time, and are pending or
-        without a server; no planned ones.
+    def unsettled_claims(self, before_s, unmatched):
+        """Returns the claims on some nodes that were made before that time, and are pending,
+        without a server, or without allocations; no planned ones.
 
-        ``serverless`` are the consumers without a server, by the UUIDs of all these nodes.
+        ``unmatched`` are the consumers that lack either, by the UUIDs of all these nodes.
         """
-        nodes = ((self._cluster.node(uuid), consumers) for uuid, consumers in serverless.items())
+        nodes = ((self._cluster.node(uuid), consumers) for uuid, consumers in unmatched.items())
         return [
             claim
             for node, consumers in nodes

@@ -158,7 +158,8 @@ class Placement:
                 raise Refused(409, f'Unable to allocate inventory on {provider}')
         for consumer, held in wanted.items():
             generation, before = self.consumers.pop(consumer, (0, {}))
-            touched |= before.keys()
+            if not held:  # else, a provider that only loses allocations keeps its generation
+                touched |= before.keys()
             if held:
                 self.consumers[consumer] = generation + 1, held
         for provider in touched:
@@ -256,7 +257,10 @@ class CellDatabase:
         self.engine = db_engine.create('sqlite://')
         with self.engine.begin() as connection:
             for table in TABLES:
-                columns = ', '.join(f'"{column.name}"' for column in table.c)
+                columns = ', '.join(
+                    'id INTEGER PRIMARY KEY' if column.name == 'id' else f'"{column.name}"'
+                    for column in table.c
+                )
                 connection.exec_driver_sql(f'CREATE TABLE {table.name} ({columns})')
         with self.engine.connect() as connection:
             driver = connection.connection.driver_connection

@@ -239,6 +239,40 @@ def test_a_claim_follows_its_allocation(cloud):
     assert (cloud.claims(), cloud.used(host)) == ({}, 0)
 
 
+def test_a_loss_that_no_generation_shows(cloud):
+    """A live migration fails, and a later one moves the server, whose node is not written."""
+    here, there = 'host-0', 'host-1'
+    cloud.cell.serve(A, host=here, node=here, vm_state='active')
+    cloud.cell.moves[B] = A
+    cloud.placement.allocate(B, here, VCPU=1)
+    for is_moved in (False, True):
+        cloud.placement.allocate(A, there, VCPU=1)
+        cloud.poll(compare=True, after_s=1.0)
+        if is_moved:
+            cloud.cell.serve(A, host=there, node=there, vm_state='active')
+            cloud.poll(compare=True, after_s=1.0)
+        before = cloud.used(here), cloud.used(there)
+        cloud.placement.allocate(B if is_moved else A, here if is_moved else there)
+        cloud.poll(compare=True, after_s=1.0)
+        assert (before, cloud.used(here), cloud.used(there)) == ((1, 1), not is_moved, is_moved)
+    cloud.placement.reads.clear()
+    cloud.poll(compare=True, after_s=1.0)
+    assert cloud.placement.reads == []  # nothing is unsettled
+
+
+def test_the_servers_of_a_node_have_changed(cloud):
+    """The allocation of one goes after the server, and nobody writes the row of the node."""
+    for uuid in (A, B):
+        cloud.cell.serve(uuid, host='host-0', node='host-0', vm_state='active')
+        cloud.placement.allocate(uuid, 'host-0', VCPU=1)
+    cloud.poll(compare=True, after_s=1.0)
+    cloud.cell.serve(A, deleted=True, vm_state='deleted')
+    for left in (2, 1):
+        cloud.poll(compare=True, after_s=1.0)
+        assert cloud.used('host-0') == left
+        cloud.placement.allocate(A, 'host-0') if left == 2 else None
+
+
 def test_the_allocation_of_a_migration_counts_for_its_server(cloud):
     host = cloud.place(A)
     cloud.placement.allocate(A, host, VCPU=1)

@@ -106,6 +106,29 @@ def test_a_confirmed_claim_whose_allocation_has_gone_is_left_to_the_mirror(cloud
     assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
 
 
+@pytest.mark.parametrize('task, is_restored', [(None, True), ('deleting', False)])
+@pytest.mark.parametrize('elsewhere', [False, True], ids=['nowhere', 'on another node'])
+def test_a_server_that_runs_has_lost_its_allocations(cloud, settle, task, is_restored, elsewhere):
+    """A scheduler stood still for long before it removed those of the server's last stay."""
+    host = cloud.place(A)
+    (other,) = {'host-0', 'host-1'} - {host}
+    cloud.placement.allocate(A, host, VCPU=1)
+    cloud.cell.serve(A, host=host, node=host, vm_state='active')
+    cloud.poll(compare=True, after_s=1.0)
+    cloud.placement.allocate(A, host)
+    if elsewhere:
+        cloud.placement.allocate(A, other, VCPU=1)
+    cloud.cell.add(host)
+    cloud.cell.serve(A, host=host, node=host, vm_state='active', task_state=task)
+    cloud.poll(after_s=1.0)
+    assert (cloud.claims()[A, node_uuid(host)], cloud.used(host)) == (CONFIRMED, 1)
+    settle(AGE_S + 1)
+    assert (cloud.claims()[A, node_uuid(host)], cloud.used(host)) == (CONFIRMED, 1)
+    nodes = {node_uuid(host)} if is_restored else set()
+    nodes |= {node_uuid(other)} if elsewhere else set()
+    assert set(cloud.placement.allocations_of(A).providers) == nodes
+
+
 def test_a_cell_that_another_scheduler_reads_is_left_to_it(cloud, settle):
     host = cloud.place(A)
     cloud.world.context.membership.position_and_count = (1, 2)

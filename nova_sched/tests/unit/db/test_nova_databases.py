@@ -277,6 +277,20 @@ class TestNovaCell:
         (row,) = cell.nodes([asked])
         assert row.tracked == frozenset()
 
+    def test_the_census_of_the_nodes(self, writer, cell):
+        """It is what the rows of nodes have, and tells one instance from another."""
+        fill(writer, tables.NODES, node(id=7), node('cmp2', id=8))
+        there = [instance('a', id=3), instance('b', id=5)]
+        gone = [instance('c', id=7, deleted=7), instance('d', id=9, host=None, node=None)]
+        fill(writer, tables.INSTANCES, *there, *gone)
+        one, two = uuid_of('node cmp1'), uuid_of('node cmp2')
+        assert cell.census() == {one: (2, 8)}
+        rows = {row.uuid: row for row in cell.nodes([one, two], [one, two])}
+        assert rows[one].instances == {uuid_of('a'): 3, uuid_of('b'): 5}
+        assert {uuid: row.census for uuid, row in rows.items()} == {one: (2, 8), two: (0, 0)}
+        known = {uuid_of(name) for name in 'abcd'}
+        assert cell.instances([*known, uuid_of('e')]) == known
+
     @pytest.mark.parametrize(
         'fields, found',
         [
