@@ -236,11 +236,18 @@ def changes_by(placement, consumer_claims):
         if old is not None and old.is_provisional:
             changes[consumer, node] = (old, old.reverted() if old.resizing else None)
     for claim in placement.claims:
-        old = consumer_claims.of(claim.consumer_uuid).get(claim.node_uuid)
-        for node, other in consumer_claims.of(claim.consumer_uuid).items():
+        of_consumer = consumer_claims.of(claim.consumer_uuid)
+        old = of_consumer.get(claim.node_uuid)
+        for node, other in of_consumer.items():
             if node != claim.node_uuid and not other.is_confirmed:
                 changes[claim.consumer_uuid, node] = (other, None)
-        new = claim if old is None else _after(old, claim, claim.key in placement.releases)
+        if old is None:
+            new = claim
+        elif old.uuid != claim.uuid and old.is_left(of_consumer.values()):
+            # The consumer comes back: what the node says of its last stay is not about this one.
+            new = claim.in_group_of(old)
+        else:
+            new = _after(old, claim, claim.key in placement.releases)
         changes[claim.key] = (old, new)
     return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
 

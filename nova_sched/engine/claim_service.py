@@ -227,14 +227,14 @@ class ClaimService:
         return node.claims.get(pending.consumer_uuid) if is_kept else None
 
     def _check_move(self, pending, request_id, move):
-        """Raise Outdated if the pending claim of another request would end by a move that does not
-        name it: a late copy of an earlier move's call must not take it."""
-        if not move or pending.request_id == request_id is not None:
+        """Raise Outdated if a pending claim that is for a move, or would end by one, is of another
+        request and is not named: a late copy of an earlier call must not take it."""
+        if pending.request_id == request_id is not None:
             return
         # The host state may have a claim that has ended since.
-        if any(
-            stored.name == pending.name for stored in self._store.claims(pending.consumer_uuid)
-        ):
+        stored = self._store.claims(pending.consumer_uuid)
+        is_there = any(claim.name == pending.name for claim in stored)
+        if is_there and (move or pending.is_on_its_way(stored)):
             raise errors.Outdated(
                 f'A move of instance {pending.consumer_uuid}',
                 'the claim of another request is pending: confirm it, name it, or abort it',

@@ -213,7 +213,8 @@ class Placer:
                 request.member_placement or self.cluster.claims_of(request.instance_uuid)
                 for request in requests
             ):
-                if decision.claiming:
+                # Where a claim is written elsewhere, that which takes it judges moves.
+                if decision.claiming and decision.repeatable:
                     self._check_moves(requests, decision.marks['request_id'])
                 self._remove_unconfirmed(decision, requests)
             for index, request in enumerate(requests):
@@ -282,8 +283,11 @@ class Placer:
             confirmed = [claim for claim in claims if claim.is_confirmed]
             for claim in claims:
                 is_own = claim.request_id == request_id is not None
-                # Its own move has arrived, or the move of another request is pending.
-                if claim.move and claim.is_confirmed == is_own:
+                has_arrived = claim.move and claim.is_confirmed and is_own
+                if has_arrived or (claim.is_on_its_way(claims) and not is_own):
+                    raise errors.Superseded(request.instance_uuid)
+                resizing = claim.resizing
+                if resizing and not claim.is_given_up and resizing.request_id != request_id:
                     raise errors.Superseded(request.instance_uuid)
             nodes = [self.cluster.node(claim.node_uuid) for claim in confirmed]
             if confirmed and not any(map(functools.partial(_is_move, request), confirmed, nodes)):

@@ -304,7 +304,8 @@ class Cluster:
         if before is not None:
             self.drop(before)
         try:
-            is_there = before is not None and before.is_confirmed
+            claims = self.claims_of(request.instance_uuid)
+            is_there = before is not None and before.is_confirmed and not before.is_left(claims)
             claim = node.instance_claim(
                 request, lifetime_s, move=None if is_there else move, **marks
             )

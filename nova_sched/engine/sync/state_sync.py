@@ -251,7 +251,8 @@ class StateSync:
         runs = {
             running.uuid: running.node_uuid
             for consumer in {claim.consumer_uuid for claim in claims}
-            for running in self._cluster.claims_of(consumer)
+            # A new claim has taken the place of one that its consumer has left.
+            for running in (*known, *self._cluster.claims_of(consumer))
             if running.is_confirmed
         }
         return Placement(
@@ -391,7 +392,9 @@ class StateSync:
         if instances != self._lists.get(host) or instances != self._cluster.told(host):
             self._store.set_instances(host, instances)
             self._take_list(host, instances)
-        nodes = self._cluster.nodes_of(host)
+        # A late message may be of an earlier stay. Where reports list instances, they say which
+        # claims are used, and end those that are not.
+        nodes = [node for node in self._cluster.nodes_of(host) if node.report.instances is None]
         listed = (node.claims[uuid] for uuid in confirmed for node in nodes if uuid in node.claims)
         waiting = [claim.consumer_uuid for claim in listed if not claim.is_confirmed]
         if waiting:
