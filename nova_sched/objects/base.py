@@ -225,15 +225,6 @@ class NovaList(ovo_base.ObjectListBase, NovaObject):
         NovaObject.obj_make_compatible(self, primitive, target_version)
 
 
-class TimestampedMixin:
-    """When the record was created, and when it was last changed."""
-
-    fields = {
-        'created_at': fields.DateTimeField(nullable=True),
-        'updated_at': fields.DateTimeField(nullable=True),
-    }
-
-
 class PersistentMixin:
     """The fields of every record of a database that keeps deleted rows."""
 

@@ -104,18 +104,6 @@ class NUMATopologyLimits(base.NovaObject):
 
 
 @base.register
-class VirtCPUFeature(base.NovaObject):
-    """One CPU feature and what to do with it."""
-
-    VERSION = '1.0'
-
-    fields = {
-        'policy': fields.CPUFeaturePolicyField(nullable=True),
-        'name': fields.StringField(),
-    }
-
-
-@base.register
 class VirtCPUTopology(base.NovaObject):
     """Sockets, cores and threads of a guest."""
 
@@ -125,23 +113,6 @@ class VirtCPUTopology(base.NovaObject):
         'sockets': fields.IntegerField(nullable=True, default=1),
         'cores': fields.IntegerField(nullable=True, default=1),
         'threads': fields.IntegerField(nullable=True, default=1),
-    }
-
-
-@base.register
-class VirtCPUModel(base.NovaObject):
-    """The CPU model of a guest."""
-
-    VERSION = '1.0'
-
-    fields = {
-        'arch': fields.ArchitectureField(nullable=True),
-        'vendor': fields.StringField(nullable=True),
-        'topology': fields.ObjectField('VirtCPUTopology', nullable=True),
-        'features': fields.ListOfObjectsField('VirtCPUFeature', default=[]),
-        'mode': fields.CPUModeField(nullable=True),
-        'model': fields.StringField(nullable=True),
-        'match': fields.CPUMatchField(nullable=True),
     }
 
 
@@ -216,42 +187,6 @@ class InstanceNUMATopology(base.NovaObject, base.DictCompat):
 
     def __len__(self):
         return len(self.cells)
-
-
-@base.register
-class PciDevice(base.PersistentMixin, base.NovaObject):
-    """One device and its owner."""
-
-    VERSION = '1.7'
-
-    fields = {
-        'id': fields.IntegerField(),
-        'uuid': fields.UUIDField(),
-        'compute_node_id': fields.IntegerField(nullable=True),
-        'address': fields.StringField(),
-        'vendor_id': fields.StringField(),
-        'product_id': fields.StringField(),
-        'dev_type': fields.PciDeviceTypeField(),
-        'status': fields.PciDeviceStatusField(),
-        'dev_id': fields.StringField(nullable=True),
-        'label': fields.StringField(nullable=True),
-        'instance_uuid': fields.StringField(nullable=True),
-        'request_id': fields.StringField(nullable=True),
-        'extra_info': fields.DictOfStringsField(default={}),
-        'numa_node': fields.IntegerField(nullable=True),
-        'parent_addr': fields.StringField(nullable=True),
-    }
-
-
-@base.register
-class PciDeviceList(base.NovaList):
-    """PCI devices."""
-
-    VERSION = '1.3'
-
-    fields = {
-        'objects': fields.ListOfObjectsField('PciDevice'),
-    }
 
 
 @base.register

@@ -19,16 +19,8 @@ DONE, FAILED = 'done', 'failed'
 OUTCOMES = (DONE, FAILED)
 
 
-class JobKind(fields.Words):
-    ALL = ' '.join(KINDS)
-
-
-class JobOutcome(fields.Words):
-    ALL = ' '.join(OUTCOMES)
-
-
-JobKindField = fields.enum_field('JobKindField', JobKind)
-JobOutcomeField = fields.enum_field('JobOutcomeField', JobOutcome)
+JobKindField = fields.enum_field('JobKind', ' '.join(KINDS))
+JobOutcomeField = fields.enum_field('JobOutcome', ' '.join(OUTCOMES))
 
 
 @base.register

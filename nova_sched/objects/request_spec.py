@@ -108,17 +108,6 @@ def _rule(text):
 
 
 @base.register
-class InstanceGroupList(base.NovaList):
-    """Server groups."""
-
-    VERSION = '1.8'
-
-    fields = {
-        'objects': fields.ListOfObjectsField('InstanceGroup'),
-    }
-
-
-@base.register
 class Destination(base.NovaObject):
     """A host, node, cell or aggregates that the request is limited to."""
 

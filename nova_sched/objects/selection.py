@@ -91,16 +91,8 @@ class Candidate(base.NovaSchedObject):
     }
 
 
-class ClaimState(fields.Words):
-    ALL = f'{PLANNED} {PENDING} {CONFIRMED}'
-
-
-class Move(fields.Words):
-    ALL = ' '.join(MOVES)
-
-
-ClaimStateField = fields.enum_field('ClaimStateField', ClaimState)
-MoveField = fields.enum_field('MoveField', Move)
+ClaimStateField = fields.enum_field('ClaimState', f'{PLANNED} {PENDING} {CONFIRMED}')
+MoveField = fields.enum_field('Move', ' '.join(MOVES))
 
 
 @base.register

@@ -128,7 +128,7 @@ def recorded():
         if isinstance(value, str) and value.startswith('{'):
             value = json.loads(value)
         if isinstance(value, dict):
-            if object_io.NAME in value:
+            if value.get(object_io.NAME) in object_io.CLASSES:
                 found[json.dumps(value, sort_keys=True)] = value
             value = list(value.values())
         if isinstance(value, list):

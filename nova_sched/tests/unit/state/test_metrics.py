@@ -17,7 +17,6 @@ import types
 import numpy as np
 import pytest
 
-from nova_sched import objects
 from nova_sched.state.metrics import NO_VALUE, read, values
 from nova_sched.tests.builders import cluster, hosts, put, report, uuid_of
 
@@ -66,13 +65,11 @@ def test_texts(text, names):
 
 
 def test_values_of_objects():
-    metrics = objects.MonitorMetricList(
-        objects=[
-            objects.MonitorMetric(name='cpu.percent', value=23),
-            objects.MonitorMetric(name='numa.membw.current', numa_membw_values={'0': 1}),
-            objects.MonitorMetric(name='cpu.percent', value=24),
-        ]
-    )
+    metrics = [
+        types.SimpleNamespace(name='cpu.percent', value=23),
+        types.SimpleNamespace(name='numa.membw.current', numa_membw_values={'0': 1}),
+        types.SimpleNamespace(name='cpu.percent', value=24),
+    ]
     assert values(metrics) == {'cpu.percent': 24, 'numa.membw.current': NO_VALUE}
     assert values(None) == {}
     assert values([types.SimpleNamespace(name='a')]) == {'a': NO_VALUE}

@@ -12,13 +12,13 @@
 """Which rows hold which instance, and of which images."""
 
 import collections
+import types
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from nova_sched import objects
 from nova_sched.claim import Claim
 from nova_sched.state.places import MAX_SPARE_IMAGES, Places, image_of
 from nova_sched.tests.builders import cluster, request, uuid_of
@@ -133,9 +133,9 @@ def test_a_claim_tells_the_image_at_once_and_for_as_long_as_the_instance_is_ther
     'instance, image',
     [
         pytest.param(None, {}, id='none'),
-        pytest.param(objects.Instance(uuid=A), {}, id='metadata are not set'),
+        pytest.param(types.SimpleNamespace(uuid=A), {}, id='metadata are not set'),
         pytest.param(
-            objects.Instance(
+            types.SimpleNamespace(
                 system_metadata={
                     'image_os_distro': 'ubuntu',
                     'image_hw_qemu_guest_agent': 'yes',
@@ -148,7 +148,7 @@ def test_a_claim_tells_the_image_at_once_and_for_as_long_as_the_instance_is_ther
             id='as Nova keeps them',
         ),
         pytest.param(
-            objects.Instance(system_metadata={'image_hw_disk_bus': 'no such bus'}),
+            types.SimpleNamespace(system_metadata={'image_hw_disk_bus': 'no such bus'}),
             {},
             id='nonsense',
         ),
