@@ -88,8 +88,6 @@ class NovaObject(ovo_base.VersionedObject):
     OBJ_SERIAL_NAMESPACE = object_io.SERIAL_NAMESPACE
     OBJ_PROJECT_NAMESPACE = object_io.NOVA
 
-    # Field -> the version that introduced it; older versions are written without it.
-    ADDED_IN: dict[str, str] = {}
     # Attributes that an object read from the wire starts with, and the factories of their values.
     wire_start: tuple = ()
 
@@ -137,28 +135,18 @@ class NovaObject(ovo_base.VersionedObject):
         result._context = context
         return result
 
-    def obj_to_primitive(self, target_version=None, version_manifest=None):
-        """Returns the primitive, of the current version or of an older one.
-
-        ``version_manifest`` maps names of nested objects to the versions to write these as. Raises
-        IncompatibleObject for an unknown version.
-        """
+    def obj_to_primitive(self):
+        """Return the primitive, of the current version."""
         state = self.__dict__
         data = {}
         for name, attribute, write in self.wire_writers:
             if attribute in state:
                 value = state[attribute]
-                data[name] = (
-                    value if write is None or value is None else write(value, version_manifest)
-                )
-        version = target_version or (version_manifest or {}).get(self.obj_name(), self.VERSION)
-        if version != self.VERSION:
-            self._check_known(version)
-            self.obj_make_compatible(data, version)
+                data[name] = value if write is None or value is None else write(value)
         written = {
             object_io.NAME: self.obj_name(),
             object_io.NAMESPACE: self.OBJ_PROJECT_NAMESPACE,
-            object_io.VERSION: version,
+            object_io.VERSION: self.VERSION,
             object_io.DATA: data,
         }
         changed = self.obj_what_changed()
@@ -168,30 +156,9 @@ class NovaObject(ovo_base.VersionedObject):
             written[object_io.CHANGES] = changed
         return written
 
-    def _check_known(self, version):
-        own = type(self).VERSION
-        try:
-            known = numbers(version)[0] == numbers(own)[0] and numbers(version) <= numbers(own)
-        except ValueError:
-            known = False
-        if not known:
-            raise errors.IncompatibleObject(self.obj_name(), version, own)
-
-    def obj_make_compatible(self, primitive, target_version):
-        """Removes from the data of a primitive the fields that an older version lacks."""
-        target = numbers(target_version)
-        for name, version in self.ADDED_IN.items():
-            if target < numbers(version):
-                primitive.pop(name, None)
-
     def obj_complete_older(self):
         """Called on an object that was read as an older version: makes it one of the current
         version."""
-
-
-def numbers(version):
-    """Returns a version as numbers that can be compared."""
-    return tuple(int(part) for part in version.split('.'))
 
 
 class NovaSchedObject(NovaObject):
@@ -220,9 +187,6 @@ class NovaList(ovo_base.ObjectListBase, NovaObject):
     """A list of objects, in the single field ``objects``."""
 
     wire_start = (('_obj_objects', list),)
-
-    def obj_make_compatible(self, primitive, target_version):
-        NovaObject.obj_make_compatible(self, primitive, target_version)
 
 
 class PersistentMixin:

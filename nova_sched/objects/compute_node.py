@@ -49,19 +49,6 @@ class ComputeNode(ComputeNodeUsage, base.PersistentMixin, base.NovaObject):
     """One compute node: memory in MiB, disk in GiB, whole CPUs."""
 
     VERSION = '1.19'
-    ADDED_IN = {
-        'stats': '1.3',
-        'host_ip': '1.4',
-        'numa_topology': '1.5',
-        'supported_hv_specs': '1.6',
-        'host': '1.7',
-        'pci_device_pools': '1.9',
-        'cpu_allocation_ratio': '1.14',
-        'ram_allocation_ratio': '1.14',
-        'uuid': '1.15',
-        'disk_allocation_ratio': '1.16',
-        'mapped': '1.17',
-    }
 
     fields = {
         'id': fields.IntegerField(read_only=True),

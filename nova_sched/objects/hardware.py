@@ -23,7 +23,6 @@ class NUMAPagesTopology(base.NovaObject):
     """Memory pages of one size (KiB) in one cell: counts."""
 
     VERSION = '1.1'
-    ADDED_IN = {'reserved': '1.1'}
 
     fields = {
         'size_kb': fields.IntegerField(),
@@ -38,14 +37,6 @@ class NUMACell(base.NovaObject):
     """One host cell: CPUs by id, memory in MiB."""
 
     VERSION = '1.5'
-    ADDED_IN = {
-        'pinned_cpus': '1.1',
-        'siblings': '1.1',
-        'mempages': '1.2',
-        'network_metadata': '1.3',
-        'pcpuset': '1.4',
-        'socket': '1.5',
-    }
 
     fields = {
         'id': fields.IntegerField(read_only=True),
@@ -94,7 +85,6 @@ class NUMATopologyLimits(base.NovaObject):
     """The allocation ratios of a host's NUMA cells."""
 
     VERSION = '1.1'
-    ADDED_IN = {'network_metadata': '1.1'}
 
     fields = {
         'cpu_allocation_ratio': fields.FloatField(),
@@ -121,15 +111,6 @@ class InstanceNUMACell(base.EphemeralObject, base.DictCompat):
     """One guest cell: memory in MiB, page size in KiB."""
 
     VERSION = '1.6'
-    ADDED_IN = {
-        'pagesize': '1.1',
-        'cpu_topology': '1.2',
-        'cpu_pinning_raw': '1.2',
-        'cpu_policy': '1.3',
-        'cpu_thread_policy': '1.3',
-        'cpuset_reserved': '1.4',
-        'pcpuset': '1.5',
-    }
 
     # CPU ids are integers here, and strings on the wire.
     cpu_pinning = fields.DictProxyField('cpu_pinning_raw')
@@ -160,16 +141,6 @@ class InstanceNUMACell(base.EphemeralObject, base.DictCompat):
         self.pcpuset = self.cpuset if pinned else set()
         if pinned:
             self.cpuset = set()
-
-    def obj_make_compatible(self, primitive, target_version):
-        """Does the reverse. Raises IncompatibleObject for a cell that older versions cannot
-        express: only some of its CPUs are pinned."""
-        policy, pinned = primitive.get('cpu_policy'), primitive.get('pcpuset')
-        if policy == 'mixed' and base.numbers(target_version) < (1, 6):
-            raise errors.IncompatibleObject(self.obj_name(), target_version, self.VERSION)
-        super().obj_make_compatible(primitive, target_version)
-        if policy == 'dedicated' and pinned and 'pcpuset' not in primitive:
-            primitive['cpuset'] = pinned
 
 
 @base.register
@@ -220,7 +191,6 @@ class InstancePCIRequest(base.NovaObject):
     """A count of devices that match one of the specs."""
 
     VERSION = '1.4'
-    ADDED_IN = {'request_id': '1.1', 'numa_policy': '1.2', 'requester_id': '1.3'}
 
     fields = {
         'count': fields.IntegerField(),

@@ -266,31 +266,31 @@ def _with_default(read, default):
 
 
 def writing(field):
-    """Returns a function of (value, version manifest) that writes a field, or None if values are
-    written unchanged."""
+    """Return a function that writes a value of the field, or None if values are written
+    unchanged."""
     kind = field._type
     if isinstance(kind, ovo.Object):
-        return lambda value, manifest: value.obj_to_primitive(version_manifest=manifest)
+        return lambda value: value.obj_to_primitive()
     if isinstance(kind, ovo.DateTime):
         return _write_datetime
     if isinstance(kind, ovo.IPAddress):
-        return lambda value, _manifest: str(value)
+        return str
     if not isinstance(kind, ovo.CompoundFieldType):
         return None
     write = writing(kind._element_type)
     if isinstance(kind, ovo.Dict):
         if write is None:
-            return lambda value, _manifest: dict(value)
-        return lambda value, manifest: {key: write(item, manifest) for key, item in value.items()}
+            return dict
+        return lambda value: {key: write(item) for key, item in value.items()}
     if isinstance(kind, ovo.Set):
-        return lambda value, _manifest: sorted(value)
+        return sorted
     if write is None:
-        return lambda value, _manifest: list(value)
-    return lambda value, manifest: [write(item, manifest) for item in value]
+        return list
+    return lambda value: [write(item) for item in value]
 
 
-def _write_datetime(value, _manifest):
-    """Returns whole seconds in UTC: 2026-01-01T12:00:00Z."""
+def _write_datetime(value):
+    """Return whole seconds in UTC: 2026-01-01T12:00:00Z."""
     return value.astimezone(_UTC).isoformat()[:19] + 'Z'
 
 
@@ -446,20 +446,16 @@ class Primitives(list):
     """A list that contains no object, only primitives: ``to_primitive`` returns it as it is."""
 
 
-def to_primitive(value, version=None):
-    """Returns the value with every object in it converted to its primitive, in ``version`` if
-    given.
-
-    Raises IncompatibleObject for an unknown version.
-    """
+def to_primitive(value):
+    """Return the value with every object in it converted to its primitive."""
     if isinstance(value, ovo_base.VersionedObject):
-        return value.obj_to_primitive(target_version=version)
+        return value.obj_to_primitive()
     if isinstance(value, Primitives):
         return value
     if isinstance(value, dict):
-        return {key: to_primitive(item, version) for key, item in value.items()}
+        return {key: to_primitive(item) for key, item in value.items()}
     if isinstance(value, (list, set, frozenset)):
-        return [to_primitive(item, version) for item in value]
+        return [to_primitive(item) for item in value]
     if isinstance(value, tuple):
-        return tuple(to_primitive(item, version) for item in value)
+        return tuple(to_primitive(item) for item in value)
     return value

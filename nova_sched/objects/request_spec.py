@@ -27,7 +27,6 @@ class Flavor(base.PersistentMixin, base.NovaObject, base.DictCompat):
     """The resources of an instance: memory and swap in MiB, disks in GiB, whole vCPUs."""
 
     VERSION = '1.2'
-    ADDED_IN = {'description': '1.2'}
 
     fields = {
         'id': fields.IntegerField(),
@@ -53,7 +52,6 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
     """Instances that are placed together or apart."""
 
     VERSION = '1.11'
-    ADDED_IN = {'hosts': '1.10', 'policy': '1.11', '_rules': '1.11'}
 
     fields = {
         'id': fields.IntegerField(),
@@ -93,12 +91,6 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
         if 'policy' not in self and 'policies' in self:
             self.policy = self.policies[0] if self.policies else None
 
-    def obj_make_compatible(self, primitive, target_version):
-        policy = primitive.get('policy')
-        super().obj_make_compatible(primitive, target_version)
-        if 'policy' not in primitive and policy is not None:
-            primitive['policies'] = [policy]
-
 
 def _rule(text):
     try:
@@ -112,12 +104,6 @@ class Destination(base.NovaObject):
     """A host, node, cell or aggregates that the request is limited to."""
 
     VERSION = '1.4'
-    ADDED_IN = {
-        'cell': '1.1',
-        'aggregates': '1.2',
-        'allow_cross_cell_move': '1.3',
-        'forbidden_aggregates': '1.4',
-    }
 
     fields = {
         'host': fields.StringField(),
@@ -134,12 +120,6 @@ class RequestGroup(base.EphemeralObject):
     """Resources and traits that one provider must give."""
 
     VERSION = '1.3'
-    ADDED_IN = {
-        'requester_id': '1.1',
-        'provider_uuids': '1.1',
-        'in_tree': '1.2',
-        'forbidden_aggregates': '1.3',
-    }
 
     fields = {
         'use_same_provider': fields.BooleanField(default=True),
@@ -159,7 +139,6 @@ class RequestLevelParams(base.NovaObject):
     """Demands on the request as a whole."""
 
     VERSION = '1.1'
-    ADDED_IN = {'same_subtree': '1.1'}
 
     fields = {
         'root_required': fields.SetOfStringsField(default=set()),
@@ -185,7 +164,6 @@ class NetworkRequest(base.NovaObject):
     """One requested network or port of a server."""
 
     VERSION = '1.3'
-    ADDED_IN = {'pci_request_id': '1.1', 'tag': '1.2', 'arq_uuid': '1.3', 'device_profile': '1.3'}
 
     fields = {
         'network_id': fields.StringField(nullable=True),
@@ -241,16 +219,6 @@ class RequestSpec(base.NovaObject):
     """One request for hosts: flavor, image, hints, and all other requirements."""
 
     VERSION = '1.15'
-    ADDED_IN = {
-        'requested_destination': '1.6',
-        'security_groups': '1.8',
-        'user_id': '1.9',
-        'network_metadata': '1.10',
-        'is_bfv': '1.11',
-        'requested_resources': '1.12',
-        'request_level_params': '1.13',
-        'requested_networks': '1.14',
-    }
 
     fields = {
         'id': fields.IntegerField(),

@@ -56,7 +56,6 @@ class Selection(base.NovaObject):
     """One chosen host, or an alternate for it."""
 
     VERSION = '1.1'
-    ADDED_IN = {'availability_zone': '1.1'}
 
     fields = {
         'compute_node_uuid': fields.UUIDField(),
@@ -100,14 +99,13 @@ class ClaimInfo(base.NovaSchedObject):
     """One instance's claim on one compute node, in Placement's resource classes.
 
     ``allocation_request`` is JSON text in Placement's form; ``expires_at`` null never expires.
-    ``move`` is the reason why the instance comes from another node. ``resize_uuid`` identifies the
-    open resize; null if there is none. ``numa_topology`` has the instance's cells with the CPUs
-    and pages of the host that it holds. ``pci_device_pools`` has its devices; null if it holds
-    none.
+    ``move`` (since 1.1) is the reason why the instance comes from another node. ``resize_uuid``
+    (since 1.2) identifies the open resize; null if there is none. ``numa_topology`` has the
+    instance's cells with the CPUs and pages of the host that it holds. ``pci_device_pools`` has
+    its devices; null if it holds none.
     """
 
     VERSION = '1.2'
-    ADDED_IN = {'move': '1.1', 'resize_uuid': '1.2'}
 
     fields = {
         'uuid': fields.UUIDField(),

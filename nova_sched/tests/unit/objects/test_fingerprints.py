@@ -71,6 +71,6 @@ FOUND = fixture.ObjectVersionChecker(
 def test_an_object_is_as_it_was(name):
     assert FOUND.get(name) == PINNED.get(name), (
         f'{name} has changed. An object of Nova changes only as Nova changes it. '
-        'If that is what happened, raise its VERSION, put new fields into ADDED_IN, '
+        'If that is what happened, raise its VERSION, '
         f'and pin {FOUND.get(name)} here.'
     )

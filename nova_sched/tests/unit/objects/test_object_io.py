@@ -438,10 +438,3 @@ def test_a_bottomless_message_is_refused():
         deep = [deep]
     with pytest.raises(errors.MalformedObject, match='nested too deeply'):
         objects.from_primitive(deep)
-
-
-def test_a_version_holds_for_every_object_in_the_answer():
-    answer = [[objects.Selection(service_host='a', availability_zone='z')]]
-    written = objects.to_primitive(answer, version='1.0')
-    assert written[0][0][object_io.VERSION] == '1.0'
-    assert written[0][0][object_io.DATA] == {'service_host': 'a'}
