@@ -25,7 +25,7 @@ from nova_sched.objects import fields, object_io
 
 
 def register(cls):
-    """Class decorator: makes properties of the fields, and registers the class for reading.
+    """Class decorator: make properties of the fields, and register the class for reading.
 
     The registry of oslo.versionedobjects is not used, so that Nova's objects can exist in the same
     process.
@@ -48,7 +48,7 @@ def register(cls):
 
 
 def _field_property(name, field):
-    """Returns a property that keeps its value in ``_obj_<name>``, as oslo.versionedobjects
+    """Return a property that keeps its value in ``_obj_<name>``, as oslo.versionedobjects
     expects.
 
     Reading an unset field calls ``__getattr__``, as any AttributeError of a property does.
@@ -71,7 +71,7 @@ def _field_property(name, field):
 
 
 def _wire_fields(cls, newer):
-    """Returns for each field the attribute that holds it, and its reader."""
+    """Return for each field the attribute that holds it, and its reader."""
     return {
         name: (f'_obj_{name}', *object_io.reading(field, newer))
         for name, field in cls.fields.items()
@@ -100,7 +100,7 @@ class NovaObject(ovo_base.VersionedObject):
         return f'_obj_{name}' in self.__dict__
 
     def set_fields(self):
-        """Returns the set fields with their values; fast even for classes with many fields."""
+        """Return the set fields with their values; fast even for classes with many fields."""
         return {key[5:]: value for key, value in self.__dict__.items() if key.startswith('_obj_')}
 
     def __deepcopy__(self, memo):
@@ -110,7 +110,7 @@ class NovaObject(ovo_base.VersionedObject):
         return clone
 
     def obj_load_attr(self, attrname):
-        """Returns the value of an unset field if the class has a rule for it; the field stays
+        """Return the value of an unset field if the class has a rule for it; the field stays
         unset."""
         raise errors.FieldNotSet(f'{self.obj_name()}.{attrname}', 'it is not set')
 
@@ -157,8 +157,7 @@ class NovaObject(ovo_base.VersionedObject):
         return written
 
     def obj_complete_older(self):
-        """Called on an object that was read as an older version: makes it one of the current
-        version."""
+        """Make an object that was read as an older version one of the current version."""
 
 
 class NovaSchedObject(NovaObject):

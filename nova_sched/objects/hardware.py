@@ -63,12 +63,9 @@ class NUMATopology(base.NovaObject):
         'cells': fields.ListOfObjectsField('NUMACell'),
     }
 
-    def __len__(self):
-        return len(self.cells)
-
     @classmethod
     def from_json(cls, text):
-        """Returns the topology that a ComputeNode carries as text. Raises MalformedObject or
+        """Return the topology that a ComputeNode carries as text. Raises MalformedObject or
         IncompatibleObject."""
         try:
             primitive = json.loads(text)
@@ -129,7 +126,7 @@ class InstanceNUMACell(base.EphemeralObject, base.DictCompat):
     }
 
     def obj_complete_older(self):
-        """Converts versions before 1.5, in which ``cpuset`` held the pinned CPUs of a dedicated
+        """Convert versions before 1.5, in which ``cpuset`` held the pinned CPUs of a dedicated
         cell.
 
         Nova stored cells of 1.6 as older ones (https://launchpad.net/bugs/2097360): a cell that

@@ -74,7 +74,7 @@ class Unreadable(Exception):
         self.path = path
 
     def inside(self, step):
-        """Adds the field or element ``step`` that holds the value to the path."""
+        """Add the field or element ``step`` that holds the value to the path."""
         self.path = step + self.path
         return self
 
@@ -84,12 +84,12 @@ REFUSALS = (Unreadable, TypeError, ValueError, OverflowError)
 
 
 def unreadable(refusal):
-    """Returns one of the ``REFUSALS`` as Unreadable, with a short message."""
+    """Return one of the ``REFUSALS`` as Unreadable, with a short message."""
     return refusal if isinstance(refusal, Unreadable) else Unreadable(str(refusal)[:200])
 
 
 class Reading(NamedTuple):
-    """Reads one value: unchanged if it is exactly of type ``exact``, else with ``read``."""
+    """How to read one value: unchanged if it is exactly of type ``exact``, else with ``read``."""
 
     exact: type
     read: Any
@@ -101,7 +101,7 @@ class _NoType:
 
 
 def _wanted(what, value):
-    """Returns the error for a value of another type; values are not shown, for they may be secret
+    """Return the error for a value of another type; values are not shown, for they may be secret
     or huge."""
     type_name = _JSON_NAMES.get(type(value), f'a {type(value).__name__}')
     return Unreadable(f'{what} is required, not {type_name}')
@@ -147,7 +147,7 @@ def _read_uuid(value):
 
 
 def _text(kind):
-    """Reads text that the field type itself validates."""
+    """Read text that the field type itself validates."""
 
     def read(value):
         if not isinstance(value, str):
@@ -157,31 +157,21 @@ def _text(kind):
     return read
 
 
-def _word(kind):
-    """Reads a word of an enumeration."""
+def _word(kind, newer):
+    """Read a word of an enumeration; of a ``newer`` sender also words that only it knows."""
     known = frozenset(kind.valid_values)
+    read_other = kind.canonical if newer else functools.partial(kind.coerce, None, '')
 
     def read(value):
         if not isinstance(value, str):
             raise _wanted('a word', value)
-        return value if value in known else kind.coerce(None, '', value)
-
-    return read
-
-
-def _any_word(kind):
-    """Reads a word of an enumeration, and also words that only a newer version defines."""
-
-    def read(value):
-        if not isinstance(value, str):
-            raise _wanted('a word', value)
-        return kind.canonical(value)
+        return value if value in known else read_other(value)
 
     return read
 
 
 def _items(values, element):
-    """Returns the elements, read one by one; unknown objects are left out."""
+    """Return the elements, read one by one; unknown objects are left out."""
     exact, read, nullable = element
     if not isinstance(values, (list, tuple, set, frozenset)):
         raise _wanted('a list', values)
@@ -231,7 +221,7 @@ _PLAIN = {
 
 
 def reading(field, newer=False) -> Reading:
-    """Returns the Reading of a field (or of an element of a list, set or dict).
+    """Return the Reading of a field (or of an element of a list, set or dict).
 
     With ``newer`` the words of enumerations are not checked: the sender has a later version with
     more words.
@@ -250,7 +240,7 @@ def _reader(kind, newer):
     if isinstance(kind, ovo.Object):
         return lambda value: read_nested(value, kind)
     if isinstance(kind, fields.Words):
-        return _any_word(kind) if newer else _word(kind)
+        return _word(kind, newer)
     if not isinstance(kind, ovo.CompoundFieldType):
         return _text(kind)
     element = reading(kind._element_type, newer)
@@ -298,12 +288,12 @@ def _write_datetime(value):
 
 
 def is_primitive(value):
-    """Returns whether a dict represents an object."""
+    """Return whether a dict represents an object."""
     return NAME in value or DATA in value
 
 
 def primitive(name, data):
-    """Returns the primitive of an object of the current version, with all set fields marked as
+    """Return the primitive of an object of the current version, with all set fields marked as
     changed."""
     cls = CLASSES[name]
     return {
@@ -316,7 +306,7 @@ def primitive(name, data):
 
 
 def read(value, root='object'):
-    """Returns the object of a primitive, or the primitive itself if its object name is unknown.
+    """Return the object of a primitive, or the primitive itself if its object name is unknown.
 
     Raises MalformedObject with the path of the invalid value, starting with the object's name
     (``root`` if it has none), and IncompatibleObject for another major version.
@@ -336,7 +326,7 @@ def _name(value, root):
 
 
 def read_object(value):
-    """Returns the object of a primitive, or UNKNOWN. Raises Unreadable."""
+    """Return the object of a primitive, or UNKNOWN. Raises Unreadable."""
     try:
         name, namespace, version, data = value[NAME], value[NAMESPACE], value[VERSION], value[DATA]
         cls = CLASSES.get(name)
@@ -360,7 +350,7 @@ def read_object(value):
 
 
 def read_nested(value, kind):
-    """Returns the object of a primitive in a field of the Object type ``kind``, or UNKNOWN."""
+    """Return the object of a primitive in a field of the Object type ``kind``, or UNKNOWN."""
     result = value if isinstance(value, ovo_base.VersionedObject) else read_object(value)
     if result is UNKNOWN or result.obj_name() == kind._obj_name:
         return result
@@ -368,7 +358,7 @@ def read_nested(value, kind):
 
 
 def _fill(cls, known, data, changes):
-    """Returns a new object with the known fields of ``data``."""
+    """Return a new object with the known fields of ``data``."""
     obj = cls.__new__(cls)
     state = obj.__dict__
     state['_context'] = None
@@ -397,7 +387,7 @@ def _fill(cls, known, data, changes):
 
 @functools.lru_cache(maxsize=1024)
 def _known_version(cls, version):
-    """Returns the version to read an object as, without its micro part, and whether it is newer
+    """Return the version to read an object as, without its micro part, and whether it is newer
     than the version here."""
     match = re.fullmatch(r'([0-9]{1,9})\.([0-9]{1,9})(?:\.[0-9]{1,9})*', version)
     if match is None:
@@ -419,7 +409,7 @@ def _what_is_wrong(value):
 
 
 def from_primitive(primitive):
-    """Returns the value with every object primitive in it converted to its object.
+    """Return the value with every object primitive in it converted to its object.
 
     Dicts, lists and tuples are searched; a set becomes a list. Primitives of an unknown object
     name stay unchanged. Raises MalformedObject or IncompatibleObject.

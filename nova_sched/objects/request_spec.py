@@ -73,13 +73,13 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
 
     @property
     def rules(self):
-        """Returns the rules of the policy, by name; values that are whole numbers are integers."""
+        """Return the rules of the policy, by name; values that are whole numbers are integers."""
         if '_rules' not in self:
             return {}
         return {name: _rule(value) for name, value in self._rules.items()}
 
     def obj_load_attr(self, attrname):
-        """Derives ``policy`` from ``policies`` or the reverse: version 1.11 replaced the list with
+        """Derive ``policy`` from ``policies`` or the reverse: version 1.11 replaced the list with
         ``policy``."""
         if attrname == 'policies' and 'policy' in self:
             return [self.policy] if self.policy is not None else []
@@ -267,24 +267,24 @@ class RequestSpec(base.NovaObject):
 
     @property
     def swap(self):
-        """Returns MiB, unlike the other disks."""
+        """Return MiB, unlike the other disks."""
         return self.flavor.swap
 
     def get_scheduler_hint(self, hint_name, default=None):
-        """Returns one hint: its only value, the list of its values, or the default if it is
+        """Return one hint: its only value, the list of its values, or the default if it is
         absent."""
         hints = self.scheduler_hints if 'scheduler_hints' in self else None
         values = (hints or {}).get(hint_name, default)
         return values[0] if isinstance(values, list) and len(values) == 1 else values
 
     def obj_load_attr(self, attrname):
-        """Reads fields that an older sender does not have as no requirement, as in Nova."""
+        """Read fields that an older sender does not have as no requirement, as in Nova."""
         make = NOTHING_ASKED.get(attrname)
         return make() if make else super().obj_load_attr(attrname)
 
     @classmethod
     def from_primitives(cls, request_spec, filter_properties):
-        """Returns the request in the two dicts that callers of RPC 4.0 send.
+        """Return the request in the two dicts that callers of RPC 4.0 send.
 
         Objects in the dicts may be objects, their primitives or plain dicts of their fields.
         Raises MalformedObject or IncompatibleObject.

@@ -31,7 +31,7 @@ class SchedulerLimits(base.NovaObject):
     }
 
     def to_dict(self):
-        """Returns the limits that are not null, by name."""
+        """Return the limits that are not null, by name."""
         return {
             name: getattr(self, name)
             for name in self.fields
@@ -129,6 +129,6 @@ class ClaimInfo(base.NovaSchedObject):
 
     @property
     def name(self):
-        """Returns the UUID by which calls name the claim: that of its open resize, or its own."""
+        """Return the UUID by which calls name the claim: that of its open resize, or its own."""
         resize = self.resize_uuid if 'resize_uuid' in self else None
         return resize or self.uuid

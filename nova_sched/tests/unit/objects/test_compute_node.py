@@ -41,7 +41,7 @@ def test_a_node_can_tell_its_usage():
 def test_the_topology_of_a_node_is_read_and_written():
     recorded = reference.wire('object-NUMATopology.json')['primitive']
     topology = objects.NUMATopology.from_json(NODE['numa_topology'])
-    assert len(topology) == 2
+    assert len(topology.cells) == 2
     assert topology.cells[0].cpuset == set(range(8, 16))
     written = objects.to_primitive(topology)
     assert reference.comparable(written) == reference.comparable(json.loads(NODE['numa_topology']))
