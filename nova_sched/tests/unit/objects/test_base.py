@@ -134,6 +134,11 @@ def test_a_moment_is_written_in_whole_seconds_of_utc(moment):
     assert written['nova_object.data'] == {'last_seen_up': '2026-01-01T12:00:00Z'}
 
 
+def test_a_set_is_written_in_order():
+    written = objects.to_primitive(objects.NUMACell(cpuset={64, 3, 70}))
+    assert written['nova_object.data'] == {'cpuset': [3, 64, 70]}
+
+
 def test_what_is_written_shares_nothing_with_the_object():
     flavor = objects.Flavor(extra_specs={'a': 'b'}, projects=['p'])
     data = objects.to_primitive(flavor)['nova_object.data']
