@@ -185,6 +185,33 @@ class Problem:
         return len(self.domain_names[level])
 
 
+ENDLESS = 1 << 40  # slots of a host for a demand of zero
+
+
+def is_free(demand: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Return whether the free amounts [..., R] suffice for demands [..., R], bool [...].
+
+    A resource that is not asked for may be overdrawn.
+    """
+    return ((demand <= free) | (demand == 0)).all(axis=-1)
+
+
+def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return how many of one demand each host could take alone, int64 [h].
+
+    The number is exact for one way, else an upper bound. ``ways`` [V, R]: equal ways count once.
+    ``columns`` [R, h]: the free amounts, by resource.
+    """
+    total = np.zeros(columns.shape[1], dtype=np.int64)
+    for way in np.unique(ways, axis=0) if len(ways) > 1 else ways:
+        most = np.full(columns.shape[1], ENDLESS, dtype=np.int64)
+        for amount, free in zip(way.tolist(), columns, strict=True):
+            if amount > 0:
+                np.minimum(most, free // amount, out=most)
+        total += np.maximum(most, 0)
+    return np.minimum(total, ENDLESS)
+
+
 MAX_SUMS = 4096  # maximum number of demand_sums kept; beyond it the largest are dropped
 
 
@@ -193,7 +220,7 @@ def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -
     ways.
 
     ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are omitted; no row means
-    that the members do not fit. A resource that no member asks for is ignored.
+    that the members do not fit.
     """
     reached = np.zeros((1, 1), dtype=np.int64)  # without members the demand is zero
     for ways in demands:
@@ -202,7 +229,7 @@ def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -
         if len(reached) > 1:
             reached = np.unique(reached, axis=0)
         if free is not None:
-            reached = reached[((reached <= free) | (reached == 0)).all(axis=1)]
+            reached = reached[is_free(reached, free)]
         if len(reached) > MAX_SUMS:
             reached = reached[np.argsort(reached.max(axis=1), kind='stable')[:MAX_SUMS]]
     return reached
