@@ -91,27 +91,23 @@ class Problem:
 
     names: list[str]  # [M] paths of members
     kind: np.ndarray  # int32 [M]
-    demand: (
-        np.ndarray
-    )  # int64 [K, V, R]: one of V ways is taken; a kind with fewer repeats its first
+    # int64 [K, V, R]: one of V ways is taken; a kind with fewer repeats its first
+    demand: np.ndarray
     mask: np.ndarray  # bool [K, H]: hosts that pass the filters
     score: np.ndarray  # float32 [K, H]: higher is better
     free: np.ndarray  # int64 [H, R]: negative if usage exceeds capacity
-    domains: list[
-        np.ndarray
-    ]  # per level int32 [H], dense ids; the first is arange(H): the host itself
+    # per level int32 [H], dense ids; the first is arange(H): the host itself
+    domains: list[np.ndarray]
     levels: list[str]  # [L]
     domain_names: list[list[str]]  # [L][domain], for messages
     occupied: np.ndarray  # bool [H]: has instances from outside the group
     rules: list[Rule]
     # int32 [K, H]: most members of the kind on the host, regardless of free
     cap: np.ndarray | None = None
-    fixed: np.ndarray = dataclasses.field(
-        default_factory=NOWHERE.copy
-    )  # int32 [M]: the host of a fixed member, or -1
-    home: np.ndarray = dataclasses.field(
-        default_factory=NOWHERE.copy
-    )  # int32 [M]: the host that a member may leave, or -1
+    # int32 [M]: the host of a fixed member, or -1
+    fixed: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)
+    # int32 [M]: the host that a member may leave, or -1
+    home: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)
     resources: list[str] = dataclasses.field(default_factory=list)  # [R], for messages
     kind_names: list[str] = dataclasses.field(default_factory=list)  # [K], for messages
 

@@ -17,6 +17,7 @@ may abort.
 
 import dataclasses
 from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -58,10 +59,8 @@ def repair(problem: Problem, seconds: float) -> Answer:
     def attempt(apart: Collection[int]) -> Answer:
         these = Variables(symmetry_of(compiled, apart))
         add_rules(these)
-        solver, status = solve(these.model, limit.left(), stop_after_first_solution=True)
-        if has_answer(status):
-            return _placement(these, solver), False
-        return None, status == cp_model.INFEASIBLE
+        hosts, status = _solved(these, limit.left(), stop_after_first_solution=True)
+        return hosts, status == cp_model.INFEASIBLE
 
     hosts, proven = _unmerging(attempt)
     return _checked(problem, hosts), proven
@@ -79,9 +78,8 @@ def improve(
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
     compiled.problem = problem
     if any(rows.shape[1] > 1 and (problem.home[rows] >= 0).any() for rows in compiled.members):
-        compiled = compile(
-            problem
-        )  # for units of several members it matters which of them have a home
+        # For units of several members it matters which of them have a home.
+        compiled = compile(problem)
     if not compiled.class_count:
         return hosts
 
@@ -94,8 +92,7 @@ def improve(
         if not _hint(these, counts):
             return None, False
         progress = Progress(1 if scores else step)
-        solver, status = solve(these.model, limit.left(), progress, PROGRESS * seconds)
-        return _placement(these, solver) if has_answer(status) else None, False
+        return _solved(these, limit.left(), progress, PROGRESS * seconds)[0], False
 
     better, _ = _unmerging(attempt)
     better = _checked(problem, better)
@@ -125,8 +122,7 @@ def largest(problem: Problem, seconds: float) -> Answer:
         ]
         these.model.maximize(sum(size * variable for size, variable in terms))
         # Here the linear relaxation is loose, and only takes time from the search.
-        solver, status = solve(these.model, limit.left(), linearization_level=0)
-        hosts = _placement(these, solver) if has_answer(status) else None
+        hosts, status = _solved(these, limit.left(), linearization_level=0)
         return hosts, status == cp_model.OPTIMAL and not is_large
 
     return _unmerging(attempt)
@@ -179,12 +175,19 @@ def _hint(these: Variables, counts: Counts) -> bool:
     return True
 
 
-def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
+def _solved(
+    these: Variables, *limits: Any, **parameters: Any
+) -> tuple[np.ndarray | None, cp_model.CpSolverStatus]:
+    """Return the hosts [M] that a search finds, or None, and its status; arguments are those of
+    ``solve``."""
+    solver, status = solve(these.model, *limits, **parameters)
+    if not has_answer(status):
+        return None, status
     counts = [
         {h: value for h, variable in x.items() if (value := solver.value(variable))}
         for x in these.x
     ]
-    return placement(these.symmetry, counts)
+    return placement(these.symmetry, counts), status
 
 
 def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:
