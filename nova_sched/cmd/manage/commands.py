@@ -184,8 +184,8 @@ def nouns():
         noun: (help_, PLACES.get(noun, f'{__package__}.{noun}:VERBS'))
         for noun, help_ in NOUNS.items()
     }
-    for noun, said in extension.united('nouns').items():
-        places.setdefault(noun, said)
+    for noun, described in extension.united('nouns').items():
+        places.setdefault(noun, described)
     return places
 
 

@@ -145,8 +145,8 @@ def api(url):
         connection = kind(parts.netloc.rpartition('@')[2], timeout=TIMEOUT_S)
         connection.request('GET', f'{parts.path.rstrip("/")}/healthcheck/ready')
         answer = connection.getresponse()
-        said = json.loads(answer.read())
-        return answer.status == 200, said['reason'] or 'ready'
+        readiness = json.loads(answer.read())
+        return answer.status == 200, readiness['reason'] or 'ready'
     except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
         return False, f'{urls.shown(url)}: {error or type(error).__name__}'
 
