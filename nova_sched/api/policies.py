@@ -213,10 +213,7 @@ class AccessPolicy:
         """Whether the caller may do this to a resource of that Owner; None: to its own."""
         owner = context if owner is None else owner
         target = {'project_id': owner.project_id, 'user_id': owner.user_id}
-        try:
-            return bool(self._enforcer.enforce(f'{SERVICE}:{name}', target, context))
-        except policy.InvalidScope:
-            return False
+        return bool(self._enforcer.enforce(f'{SERVICE}:{name}', target, context))
 
     def demand(self, context, name, owner=None):
         """Raise Forbidden if ``allows`` returns False."""
