@@ -60,7 +60,7 @@ REFUSED = {
             'left': 8,
             'why': '',
             'removed': ['i'],
-            'nearest': None,
+            'nearest': 'i',
             'nearest_why': '',
         },
         {
