@@ -13,7 +13,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
@@ -64,3 +64,18 @@ def each(
         return run
 
     return decorate
+
+
+def table(names: str, rows: Mapping[str, object]) -> Callable[[Callable], Callable]:
+    """Decorator: as ``each``, with the values of each row under its name.
+
+    They are a tuple, or the value itself if there is one argument.
+    """
+    is_single = ',' not in names
+    return each(
+        names,
+        [
+            pytest.param(*((values,) if is_single else values), id=name)
+            for name, values in rows.items()
+        ],
+    )

@@ -17,13 +17,12 @@ import random
 import types
 
 import numpy as np
-import pytest
 
 from nova_sched.engine.block_weights import BLOCK, BlockWeights
 from nova_sched.engine.decide import WinnerWeights, best, weigh
 from nova_sched.tests.builders import aggregate, cluster, put, report, request, uuid_of
 from nova_sched.tests.options import settings
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.weighers.cpu import CPUWeigher
 from nova_sched.weighers.exit_time import ExitTimeWeigher
 from nova_sched.weighers.ram import RAMWeigher
@@ -159,12 +158,12 @@ def test_no_row_is_left():
 A = types.SimpleNamespace(name='A')
 
 
-@each(
+@table(
     'multiplier, shown',
-    [
-        pytest.param(2.0, [2.0, 2.0], id='one for all'),
-        pytest.param(np.array([1.0, 3.0, 5.0]), [5.0, 1.0], id='one for each'),
-    ],
+    {
+        'one for all': (2.0, [2.0, 2.0]),
+        'one for each': (np.array([1.0, 3.0, 5.0]), [5.0, 1.0]),
+    },
 )
 def test_a_weight_by_its_parts(multiplier, shown):
     notes = [(A, np.array([5.0, 7.0, 9.0]), 1.0, 9.0, multiplier)]

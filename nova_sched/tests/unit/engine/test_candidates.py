@@ -19,7 +19,7 @@ from nova_sched.engine.candidates import HostOffers, MemoryCandidates
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
 from nova_sched.tests.functional.harness import eventually
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.db.test_stores import Candidates, candidate
 from nova_sched.tests.unit.engine.world import A, B, C, World, end_claims, picture
@@ -119,14 +119,14 @@ class TestOffer:
         world.offer(request(instance_uuid=A), request(instance_uuid=B))
         assert picture(world.cluster) == before
 
-    @each(
+    @table(
         'count, found',
-        [
-            pytest.param(None, 4, id='as many as are allowed'),
-            pytest.param(1, 1, id='one'),
-            pytest.param(3, 3, id='some'),
-            pytest.param(5, 4, id='more than are allowed'),
-        ],
+        {
+            'as many as are allowed': (None, 4),
+            'one': (1, 1),
+            'some': (3, 3),
+            'more than are allowed': (5, 4),
+        },
     )
     def test_how_many(self, count, found):
         world = Offering(hosts=6, candidates_max=4)

@@ -22,7 +22,7 @@ from nova_sched.claim import VCPU
 from nova_sched.claims import Placement
 from nova_sched.engine.cycle import MAX_LOSSES
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import table
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish, Unsteady
 from nova_sched.tests.unit.engine.world import (
@@ -139,14 +139,12 @@ class TestPlace:
 
 
 class TestOnlyAsked:
-    @each(
+    @table(
         'words, claims, host',
-        [
-            pytest.param({}, False, 'host-0', id='claim nothing'),
-            pytest.param(
-                {'hints': {'_nova_check_type': ['rebuild']}}, True, 'host-1', id='rebuild check'
-            ),
-        ],
+        {
+            'claim nothing': ({}, False, 'host-0'),
+            'rebuild check': ({'hints': {'_nova_check_type': ['rebuild']}}, True, 'host-1'),
+        },
     )
     def test_it_leaves_nothing(self, words, claims, host):
         made = world({}, {}, store=Contested())
@@ -422,21 +420,17 @@ class TestLog:
         words = f'Request req-2 has replaced claim .* of request req-1 for instance {A}'
         assert bool(re.search(words, caplog.text)) == is_told
 
-    @each(
+    @table(
         'words, claimed',
-        [
-            pytest.param({}, 'host-0', id='a late copy of the request'),
-            pytest.param({'ignore_hosts': ['HOST-0']}, 'host-1', id='the host is ignored by now'),
-            pytest.param({'force_hosts': ['host-1']}, 'host-1', id='another one is named'),
-            pytest.param({'force_hosts': ['host-0']}, 'host-0', id='that one is named'),
-            pytest.param({'force_nodes': ['host-1']}, 'host-1', id='another node is named'),
-            pytest.param(
-                {'retry_hosts': [('host-0', 'host-0')]}, 'host-1', id='it has failed there'
-            ),
-            pytest.param(
-                {'retry_hosts': [('host-0', 'other')]}, 'host-0', id='on another node of the host'
-            ),
-        ],
+        {
+            'a late copy of the request': ({}, 'host-0'),
+            'the host is ignored by now': ({'ignore_hosts': ['HOST-0']}, 'host-1'),
+            'another one is named': ({'force_hosts': ['host-1']}, 'host-1'),
+            'that one is named': ({'force_hosts': ['host-0']}, 'host-0'),
+            'another node is named': ({'force_nodes': ['host-1']}, 'host-1'),
+            'it has failed there': ({'retry_hosts': [('host-0', 'host-0')]}, 'host-1'),
+            'on another node of the host': ({'retry_hosts': [('host-0', 'other')]}, 'host-0'),
+        },
     )
     def test_a_repeated_request_keeps_its_host_whatever_became_of_it(self, words, claimed):
         """The first answer may have arrived, and the server be built there."""

@@ -27,7 +27,7 @@ from nova_sched.filters.numa_topology import NUMATopologyFilter
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware.numa import NumaLimits
 from nova_sched.tests.builders import claim, cluster, report, request, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import table
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.stores import Contested, Unsteady
 from nova_sched.tests.unit.engine.world import (
@@ -111,29 +111,28 @@ class TestOneScheduler:
         assert refused.value.steps[-1] == ('NUMATopologyFilter', 2, 0)
         assert picture(made) == before
 
-    @each(
+    @table(
         'pieces, rule, why',
-        [
-            pytest.param(
+        {
+            'CPUs': (
                 wanted(dedicated(3)),
                 'NUMATopologyFilter',
                 'guest cell 0 needs 3 dedicated CPUs, the best host cell has 2',
-                id='CPUs',
             ),
-            pytest.param(
+            'devices': (
                 wanted(requests=[device(3)]),
                 'PciPassthroughFilter',
                 'nic: 3 devices asked, 2 free that match',
-                id='devices',
             ),
-            pytest.param(
+            'devices of two cells': (
                 wanted(dedicated(2), requests=[device(2)]),
                 'NUMATopologyFilter',
-                'host cells [0] fit, but not with the PCI devices: '
-                'nic: 2 devices asked, 1 near to the NUMA cells',
-                id='devices of two cells',
+                (
+                    'host cells [0] fit, but not with the PCI devices: '
+                    'nic: 2 devices asked, 1 near to the NUMA cells'
+                ),
             ),
-        ],
+        },
     )
     def test_the_refusal_names_the_cause(self, pieces, rule, why):
         with pytest.raises(errors.NoValidHost) as refused:
@@ -179,19 +178,19 @@ class TestLenient:
         _, (one,) = place(made, asks(), chain=lenient())
         assert cpus(one) == [1, 2]
 
-    @each(
+    @table(
         'pieces',
-        [
-            pytest.param(wanted(dedicated(3)), id='CPUs'),
-            pytest.param(wanted(requests=[device(3)]), id='devices'),
-        ],
+        {
+            'CPUs': wanted(dedicated(3)),
+            'devices': wanted(requests=[device(3)]),
+        },
     )
-    @each(
+    @table(
         'chain, words',
-        [
-            pytest.param(lenient, {}, id='no filter'),
-            pytest.param(strict, {'force_hosts': ['host-0']}, id='forced, so no filter is asked'),
-        ],
+        {
+            'no filter': (lenient, {}),
+            'forced, so no filter is asked': (strict, {'force_hosts': ['host-0']}),
+        },
     )
     def test_what_does_not_fit_is_not_claimed(self, pieces, chain, words):
         made = cluster(1, **HERE)
@@ -216,25 +215,20 @@ class TestLenient:
 class TestLimits:
     """What the compute node shall check again."""
 
-    @each(
+    @table(
         'chain, words, limits',
-        [
-            pytest.param(
-                strict, {}, {'numa_topology': NumaLimits(4.0, 1.5)}, id='ratios of the host'
-            ),
-            pytest.param(
+        {
+            'ratios of the host': (strict, {}, {'numa_topology': NumaLimits(4.0, 1.5)}),
+            'networks of the request': (
                 strict,
                 {'pieces': wanted(dedicated(2), physnets=frozenset('a'), tunneled=True)},
                 {'numa_topology': NumaLimits(4.0, 1.5, frozenset('a'), True)},
-                id='networks of the request',
             ),
-            pytest.param(strict, {'pieces': NIC}, {}, id='devices alone'),
-            pytest.param(strict, {'pieces': wanted()}, {}, id='neither'),
-            pytest.param(
-                strict, {'force_hosts': ['host-0']}, {}, id='forced, so no filter was asked'
-            ),
-            pytest.param(lenient, {}, {}, id='no filter'),
-        ],
+            'devices alone': (strict, {'pieces': NIC}, {}),
+            'neither': (strict, {'pieces': wanted()}, {}),
+            'forced, so no filter was asked': (strict, {'force_hosts': ['host-0']}, {}),
+            'no filter': (lenient, {}, {}),
+        },
     )
     def test_of_the_chosen_host(self, chain, words, limits):
         made = cluster(1, vcpus_ratio=4.0, memory_mb_ratio=1.5, **HERE)
@@ -288,12 +282,12 @@ def in_step(*worlds):
 
 
 class TestTwoSchedulers:
-    @each(
+    @table(
         'count, found',
-        [
-            pytest.param(2, [['host-1']], id='there is another host'),
-            pytest.param(1, None, id='there is none'),
-        ],
+        {
+            'there is another host': (2, [['host-1']]),
+            'there is none': (1, None),
+        },
     )
     def test_both_want_the_last_cell(self, count, found):
         first, second = two_worlds(count)

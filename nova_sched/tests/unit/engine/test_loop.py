@@ -26,7 +26,7 @@ from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.cycle import PollRequired
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.loop import IDLE_S, MAX_BUSY, Deferred, Loop, StoreRetry
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 
 
 class Handler:
@@ -490,19 +490,15 @@ def working(*troubles):
     return work
 
 
-@each(
+@table(
     'troubles',
-    [
-        pytest.param([], id='none'),
-        pytest.param([TAKEN] * (MAX_BUSY - 1), id='others in the way'),
-        pytest.param([AWAY] * (3 * MAX_BUSY), id='a long outage'),
-        pytest.param(
-            [AWAY] * (3 * MAX_BUSY) + [TAKEN] * 3, id='others in the way after a long outage'
-        ),
-        pytest.param(
-            [TAKEN] * (MAX_BUSY - 1) + [AWAY] + [TAKEN] * (MAX_BUSY - 1), id='and before it'
-        ),
-    ],
+    {
+        'none': [],
+        'others in the way': [TAKEN] * (MAX_BUSY - 1),
+        'a long outage': [AWAY] * (3 * MAX_BUSY),
+        'others in the way after a long outage': [AWAY] * (3 * MAX_BUSY) + [TAKEN] * 3,
+        'and before it': [TAKEN] * (MAX_BUSY - 1) + [AWAY] + [TAKEN] * (MAX_BUSY - 1),
+    },
 )
 def test_it_is_done_in_the_end(troubles):
     assert store_retry().until_done(working(*troubles)) == 'done'

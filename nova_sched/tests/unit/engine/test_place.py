@@ -26,7 +26,7 @@ from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import CELL, aggregate, claim, cluster, report, request, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.engine.world import Named, Score, names, picture, rules, spreading
 from nova_sched.weighers.ram import RAMWeigher
 
@@ -83,14 +83,12 @@ class TestSeveralInstances:
         ]
         assert {one.expires_s - one.created_s for one in decision.claims} == {60.0}
 
-    @each(
+    @table(
         'chain, error, memory_mb',
-        [
-            pytest.param(None, errors.NoValidHost, 700, id='no room for the last'),
-            pytest.param(
-                rules([Breaks()], always_on=[]), ZeroDivisionError, 300, id='a rule breaks'
-            ),
-        ],
+        {
+            'no room for the last': (None, errors.NoValidHost, 700),
+            'a rule breaks': (rules([Breaks()], always_on=[]), ZeroDivisionError, 300),
+        },
     )
     def test_all_or_nothing(self, chain, error, memory_mb):
         made = cluster(2, memory_mb=1024)
@@ -100,12 +98,12 @@ class TestSeveralInstances:
             place(made, requests(3, memory_mb=memory_mb), chain)
         assert picture(made) == before
 
-    @each(
+    @table(
         'memory_mb, found',
-        [
-            pytest.param(1025, 0, id='the first instance'),
-            pytest.param(1024, 2, id='the last one, of what the others left'),
-        ],
+        {
+            'the first instance': (1025, 0),
+            'the last one, of what the others left': (1024, 2),
+        },
     )
     def test_the_refusal_tells_what_removed_whom(self, memory_mb, found):
         with pytest.raises(
@@ -118,31 +116,26 @@ class TestSeveralInstances:
         assert refused.value.steps[-1] == ('ResourceCapacity', 2, 0)
         assert refused.value.details['found'] == found
 
-    @each(
+    @table(
         'made, words, reason',
-        [
-            pytest.param(
-                lambda: cluster(0), {}, 'No compute node has reported yet', id='no nodes'
-            ),
-            pytest.param(
+        {
+            'no nodes': (lambda: cluster(0), {}, 'No compute node has reported yet'),
+            'forced to nowhere': (
                 lambda: cluster(3),
                 {'force_hosts': ['nowhere']},
                 'Of 3 hosts, force_hosts removed the last 3',
-                id='forced to nowhere',
             ),
-            pytest.param(
+            'unsupported': (
                 lambda: cluster(3),
                 {'unsupported': ('accel:device_profile',)},
                 'asks for what no rule knows: accel:device_profile',
-                id='unsupported',
             ),
-            pytest.param(
+            'unsupported, but something else came first': (
                 lambda: cluster(3),
                 {'unsupported': ('accel:device_profile',), 'force_hosts': ['nowhere']},
                 'force_hosts removed the last 3',
-                id='unsupported, but something else came first',
             ),
-        ],
+        },
     )
     def test_reasons(self, made, words, reason):
         with pytest.raises(errors.NoValidHost, match=reason):
@@ -322,26 +315,26 @@ class TestRunning:
         made.add(running.confirmed())
         return place(made, requests(1, **{'vcpus': 1, 'memory_mb': 0, **words}), rules())[0]
 
-    @each(
+    @table(
         'words',
-        [
-            pytest.param({'ignore_hosts': ['HOST-0']}, id='away from its host'),
-            pytest.param({'force_hosts': ['HOST-1']}, id='to another host'),
-            pytest.param({'destination': RequestedDestination('Host-1')}, id='to a destination'),
-            pytest.param({'vcpus': 2}, id='of another size'),
-        ],
+        {
+            'away from its host': {'ignore_hosts': ['HOST-0']},
+            'to another host': {'force_hosts': ['HOST-1']},
+            'to a destination': {'destination': RequestedDestination('Host-1')},
+            'of another size': {'vcpus': 2},
+        },
     )
     def test_a_move_is_placed(self, words):
         assert len(self.asks(**words)) == 1
 
-    @each(
+    @table(
         'words',
-        [
-            pytest.param({}, id='as it is'),
-            pytest.param({'ignore_hosts': ['HOST-1']}, id='not on another host'),
-            pytest.param({'force_hosts': ['HOST-0']}, id='on its host, in other capitals'),
-            pytest.param({'destination': RequestedDestination('Host-0')}, id='on its host'),
-        ],
+        {
+            'as it is': {},
+            'not on another host': {'ignore_hosts': ['HOST-1']},
+            'on its host, in other capitals': {'force_hosts': ['HOST-0']},
+            'on its host': {'destination': RequestedDestination('Host-0')},
+        },
     )
     def test_what_is_no_move_is_late(self, words):
         with pytest.raises(errors.AlreadyRunning):
@@ -381,47 +374,34 @@ class TestMoving:
 
 
 class TestAlternates:
-    @each(
+    @table(
         'columns, words, alternates, found',
-        [
-            pytest.param({}, {}, 2, ['3', '2', '1'], id='the next best'),
-            pytest.param({}, {}, 9, ['3', '2', '1', '0'], id='no more than there are'),
-            pytest.param({}, {}, 0, ['3'], id='none are asked for'),
-            pytest.param(
-                {'cell_uuid': [*CELLS, *CELLS]}, {}, 2, ['3', '1'], id='of the same cell'
-            ),
-            pytest.param(
-                {'memory_mb': [10, 600, 900, 990]},
-                {},
-                9,
-                ['3', '2', '1'],
-                id='that pass all filters',
-            ),
-            pytest.param(
-                {}, {'force_hosts': ['host-3', 'host-0']}, 9, ['3', '0'], id='of the forced hosts'
-            ),
-            pytest.param(
+        {
+            'the next best': ({}, {}, 2, ['3', '2', '1']),
+            'no more than there are': ({}, {}, 9, ['3', '2', '1', '0']),
+            'none are asked for': ({}, {}, 0, ['3']),
+            'of the same cell': ({'cell_uuid': [*CELLS, *CELLS]}, {}, 2, ['3', '1']),
+            'that pass all filters': ({'memory_mb': [10, 600, 900, 990]}, {}, 9, ['3', '2', '1']),
+            'of the forced hosts': ({}, {'force_hosts': ['host-3', 'host-0']}, 9, ['3', '0']),
+            'not beside the host asked for': (
                 {},
                 {'destination': RequestedDestination('host-1')},
                 9,
                 ['1'],
-                id='not beside the host asked for',
             ),
-            pytest.param(
+            'affinity is kept': (
                 {},
                 {'group': {'policy': 'affinity', 'hosts': ['host-2']}},
                 9,
                 ['2'],
-                id='affinity is kept',
             ),
-            pytest.param(
+            'the first of a group goes anywhere': (
                 {},
                 {'group': {'policy': 'affinity'}},
                 1,
                 ['3', '2'],
-                id='the first of a group goes anywhere',
             ),
-        ],
+        },
     )
     def test_of_one_instance(self, columns, words, alternates, found):
         made = cluster(4, **{'memory_mb': [1001, 1002, 1003, 1004], **columns})
@@ -516,39 +496,34 @@ def test_two_nodes_of_one_host_are_told_apart():
 OTHER_CELL = uuid_of('other cell')
 
 
-@each(
+@table(
     'aggregates, zone',
-    [
-        pytest.param([], 'home', id='no aggregate'),
-        pytest.param(
-            [aggregate(1, ['host-0'], ssd='true')], 'home', id='an aggregate without a zone'
-        ),
-        pytest.param([aggregate(1, ['host-0'], availability_zone='b')], 'b', id='one'),
-        pytest.param(
+    {
+        'no aggregate': ([], 'home'),
+        'an aggregate without a zone': ([aggregate(1, ['host-0'], ssd='true')], 'home'),
+        'one': ([aggregate(1, ['host-0'], availability_zone='b')], 'b'),
+        'several, in order': (
             [
                 aggregate(1, ['host-0'], availability_zone='b'),
                 aggregate(2, ['host-0'], availability_zone='a, b'),
             ],
             'a,b',
-            id='several, in order',
         ),
-        pytest.param(
-            [aggregate(1, ['host-1'], availability_zone='b')], 'home', id='of another host'
-        ),
-    ],
+        'of another host': ([aggregate(1, ['host-1'], availability_zone='b')], 'home'),
+    },
 )
 def test_zone(aggregates, zone):
     assert select(cluster(1, aggregates).hosts, 0, request(), 'home').availability_zone == zone
 
 
-@each(
+@table(
     'cell, wanted, told',
-    [
-        pytest.param(CELL, None, CELL, id='its own'),
-        pytest.param(CELL, OTHER_CELL, CELL, id='its own, whatever was asked for'),
-        pytest.param(None, OTHER_CELL, OTHER_CELL, id='unknown: the one asked for'),
-        pytest.param(None, None, None, id='unknown'),
-    ],
+    {
+        'its own': (CELL, None, CELL),
+        'its own, whatever was asked for': (CELL, OTHER_CELL, CELL),
+        'unknown: the one asked for': (None, OTHER_CELL, OTHER_CELL),
+        'unknown': (None, None, None),
+    },
 )
 def test_cell(cell, wanted, told):
     asked = request(destination=RequestedDestination(cell_uuid=wanted) if wanted else None)

@@ -20,35 +20,33 @@ from nova_sched import objects
 from nova_sched.state.host_state import ATTRIBUTES, attribute, fact, has_attribute
 from nova_sched.state.one_host import OneHost
 from nova_sched.tests.builders import host, hosts
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 
 THING = types.SimpleNamespace(
     a=1, null=None, _private=2, method=len, stats={'null': 'stat', 's': '3', '_t': 'x'}
 )
 
 
-@pytest.mark.parametrize(
+@table(
     'name, value, has',
-    [
-        pytest.param('a', 1, True, id='attribute'),
-        pytest.param('null', 'stat', True, id='null: the stat'),
-        pytest.param('s', '3', True, id='stat'),
-        pytest.param('method', None, False, id='a method is no fact'),
-        pytest.param('_private', None, False, id='private'),
-        pytest.param('__class__', None, False, id='of Python'),
-        pytest.param('_t', 'x', True, id='a stat may be called as it likes'),
-        pytest.param('missing', None, False, id='missing'),
-        pytest.param('', None, False, id='no name'),
-    ],
+    {
+        'attribute': ('a', 1, True),
+        'null: the stat': ('null', 'stat', True),
+        'stat': ('s', '3', True),
+        'a method is no fact': ('method', None, False),
+        'private': ('_private', None, False),
+        'of Python': ('__class__', None, False),
+        'a stat may be called as it likes': ('_t', 'x', True),
+        'missing': ('missing', None, False),
+        'no name': ('', None, False),
+    },
 )
 def test_attribute(name, value, has):
     assert attribute(THING, name) == value
     assert has_attribute(THING, name) is has
 
 
-@pytest.mark.parametrize(
-    'thing', [None, 7, 'text', [], types.SimpleNamespace(stats=None)], ids=repr
-)
+@each('thing', [None, 7, 'text', [], types.SimpleNamespace(stats=None)], ids=repr)
 def test_things_without_facts(thing):
     assert attribute(thing, 'missing') is None
     assert not has_attribute(thing, 'missing')

@@ -17,6 +17,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests.builders import claim, cluster, hosts, put, report, request, uuid_of
+from nova_sched.tests.rows import table
 
 A, B = map(uuid_of, ['a', 'b'])
 
@@ -27,13 +28,13 @@ def usage(made, row=0):
     return cpus.used[row], cpus.free[row], seen.num_instances[row], seen.num_io_ops[row]
 
 
-@pytest.mark.parametrize(
+@table(
     'asked, rows',
-    [
-        pytest.param(['host-a'], [True, True, False], id='two spellings'),
-        pytest.param(['HOST-A'], [False, False, False], id='what is asked must be in lower case'),
-        pytest.param(['host-b', 'host-c'], [False, False, True], id='one is unknown'),
-    ],
+    {
+        'two spellings': (['host-a'], [True, True, False]),
+        'what is asked must be in lower case': (['HOST-A'], [False, False, False]),
+        'one is unknown': (['host-b', 'host-c'], [False, False, True]),
+    },
 )
 def test_names_without_case(asked, rows):
     seen = hosts(host=['Host-A', 'host-a', 'HOST-B'])

@@ -13,7 +13,6 @@
 resource class."""
 
 import numpy as np
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -21,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from nova_sched.state.columns import INTERNED, Columns, ResourceColumns, column, declared
 from nova_sched.state.report import Inventory
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import table
 
 CLASSES = ['VCPU', 'MEMORY_MB', 'CUSTOM_GOLD']
 TRAITS = [f'T{number}' for number in range(70)]
@@ -138,19 +138,17 @@ ColumnsMachine.TestCase.settings = settings(max_examples=cases(40), stateful_ste
 TestColumns = ColumnsMachine.TestCase
 
 
-@pytest.mark.parametrize(
+@table(
     'inventory, used, amount, fits',
-    [
-        pytest.param(
-            Inventory(8, reserved=2, ratio=1.5), 0, 8, True, id='capacity is 9, but no more than 8'
-        ),
-        pytest.param(Inventory(8, reserved=2, ratio=1.5), 1, 8, True, id='exact fit'),
-        pytest.param(Inventory(8, reserved=2, ratio=1.5), 2, 8, False, id='one too many'),
-        pytest.param(Inventory(8, reserved=2, ratio=1.5), 0, 9, False, id='above the total'),
-        pytest.param(Inventory(8), 9, 0, False, id='a node over its capacity takes nothing'),
-        pytest.param(Inventory(8, step_size=4), 0, 0, True, id='nothing asked needs no step'),
-        pytest.param(None, 0, 1, False, id='none of it'),
-    ],
+    {
+        'capacity is 9, but no more than 8': (Inventory(8, reserved=2, ratio=1.5), 0, 8, True),
+        'exact fit': (Inventory(8, reserved=2, ratio=1.5), 1, 8, True),
+        'one too many': (Inventory(8, reserved=2, ratio=1.5), 2, 8, False),
+        'above the total': (Inventory(8, reserved=2, ratio=1.5), 0, 9, False),
+        'a node over its capacity takes nothing': (Inventory(8), 9, 0, False),
+        'nothing asked needs no step': (Inventory(8, step_size=4), 0, 0, True),
+        'none of it': (None, 0, 1, False),
+    },
 )
 def test_fits(inventory, used, amount, fits):
     resource = ResourceColumns(1, 1)

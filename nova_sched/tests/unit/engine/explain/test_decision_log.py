@@ -31,7 +31,7 @@ from nova_sched.engine.explain.decision_log import (
 from nova_sched.measures.catalogue import MEASURES, RECORDS_SKIPPED
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.functional.harness import eventually
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.engine.stores import Miser
 from nova_sched.tests.unit.engine.world import A, B, Score, World, rules
 
@@ -132,14 +132,14 @@ class TestDecisionLog:
         assert (made.lost, len(made.show('req-1'))) == (1, 1)
         assert '1 decision records cannot be kept' in caplog.text
 
-    @each(
+    @table(
         'share, chance, sampled',
-        [
-            pytest.param(0.0, 0.0, False, id='none'),
-            pytest.param(0.5, 0.4, True, id='below'),
-            pytest.param(0.5, 0.5, False, id='at the share'),
-            pytest.param(1.0, 0.999, True, id='all'),
-        ],
+        {
+            'none': (0.0, 0.0, False),
+            'below': (0.5, 0.4, True),
+            'at the share': (0.5, 0.5, False),
+            'all': (1.0, 0.999, True),
+        },
     )
     def test_sampled(self, share, chance, sampled):
         assert DecisionLog(chance=lambda: chance).sampled(share) == sampled
@@ -319,14 +319,14 @@ class Told:
         self.found.append((context.request_id, make()))
 
 
-@each(
+@table(
     'outcome, request_id, retention_s, kept, told',
-    [
-        pytest.param(REFUSED, 'req-1', 60.0, 1, 1, id='a refusal'),
-        pytest.param(PLACED, 'req-1', 60.0, 1, 0, id='a placement'),
-        pytest.param(REFUSED, None, 60.0, 0, 1, id='a refusal without an id'),
-        pytest.param(REFUSED, 'req-1', 0.0, 0, 1, id='without a decision log'),
-    ],
+    {
+        'a refusal': (REFUSED, 'req-1', 60.0, 1, 1),
+        'a placement': (PLACED, 'req-1', 60.0, 1, 0),
+        'a refusal without an id': (REFUSED, None, 60.0, 0, 1),
+        'without a decision log': (REFUSED, 'req-1', 0.0, 0, 1),
+    },
 )
 def test_pass_on(outcome, request_id, retention_s, kept, told):
     context = World(explain_retention_s=retention_s).context
@@ -360,13 +360,13 @@ class Batches(Outbox):
         self.passed.set()
 
 
-@each(
+@table(
     'items, batches',
-    [
-        pytest.param([], [], id='nothing'),
-        pytest.param([1, 2], [[1, 2]], id='exactly as many as one batch takes'),
-        pytest.param([1, 2, 3], [[1, 2], [3]], id='too many for one batch'),
-    ],
+    {
+        'nothing': ([], []),
+        'exactly as many as one batch takes': ([1, 2], [[1, 2]]),
+        'too many for one batch': ([1, 2, 3], [[1, 2], [3]]),
+    },
 )
 def test_batches(items, batches):
     made = Batches()

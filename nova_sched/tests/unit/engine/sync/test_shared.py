@@ -21,7 +21,7 @@ from nova_sched.claim import CONFIRMED
 from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.engine.clock import Received, handling
 from nova_sched.tests.builders import claim, report, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import (
     A,
@@ -222,12 +222,12 @@ class TestRefusals:
 
 
 class TestPolicies:
-    @each(
+    @table(
         'policy, hosts',
-        [
-            pytest.param('anti-affinity', {'host-0', 'host-1'}, id='apart'),
-            pytest.param('affinity', {'host-0'}, id='near'),
-        ],
+        {
+            'apart': ('anti-affinity', {'host-0', 'host-1'}),
+            'near': ('affinity', {'host-0'}),
+        },
     )
     def test_two_schedulers_place_the_first_members(self, policy, hosts):
         """Neither knows of the other's member; both would like the same host, or each another
