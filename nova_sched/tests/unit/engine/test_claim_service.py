@@ -25,7 +25,6 @@ from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.world import (
     A,
     B,
-    C,
     World,
     asks,
     commit,
@@ -310,14 +309,6 @@ class TestNewInstance:
         with pytest.raises(errors.AlreadyPlaced):
             ask(world, new=True)
         assert (states(world), used(world)) == ({(A, 'host-1'): CONFIRMED}, [0, 1])
-
-    def test_a_claim_that_has_expired_cannot_be_confirmed(self, world):
-        ask(world, new=True)
-        world.now_s += 3601
-        world.call(world.state_sync.expire)
-        with pytest.raises(errors.ClaimNotFound):
-            world.call(world.claim_service.confirm_claim, A, 'host-0')
-        assert states(world) == {}
 
 
 class TestConfirmAndAbort:
@@ -608,12 +599,6 @@ class TestConfirmAndAbort:
         with pytest.raises(errors.ClaimNotFound):
             world.call(end_claims, world.claim_service, instance, host)
         assert states(world) == {(A, 'host-0'): PENDING}
-
-    def test_claims_of(self, world):
-        world.place(asks(A, force_hosts=['host-0']))
-        commit(world.store, claim(B, node()))
-        assert [one.consumer_uuid for one in world.call(world.claim_service.claims_of, B)] == [B]
-        assert world.call(world.claim_service.claims_of, C) == []
 
     def test_names(self, world):
         """Of a node that no poll has read, too."""

@@ -33,14 +33,6 @@ def bools(digits):
 
 
 class TestField:
-    def test_at_first_everybody_is_in(self):
-        candidates = CandidateSet(3)
-        assert (candidates.rows().tolist(), candidates.left, candidates.steps) == (
-            [0, 1, 2],
-            3,
-            (),
-        )
-
     @table(
         'verdicts, rows, lefts',
         {
@@ -180,11 +172,6 @@ class TestSurvivors:
             rules([Named(name='none'), late], always_on=[]), hosts(2), request()
         )
         assert (candidates.left, candidates.steps, late.asked) == (0, (('none', 2, 0),), 0)
-
-    def test_an_empty_cluster(self):
-        rule = Named('host-0')
-        assert survivors(rules([rule]), hosts(0), request()).rows().tolist() == []
-        assert rule.asked == 0
 
     @table(
         'words, asked',

@@ -82,12 +82,6 @@ class TestRepeated:
         second.loop.turn()
         return first, second
 
-    def test_a_message_that_came_twice(self, pair):
-        first, second = pair
-        assert send(first, asks(), request_id='req-1') == [['host-0']]
-        assert send(second, asks(), request_id='req-1') == [['host-0']]
-        assert on(first.store) == {A: ['host-0']}
-
     def test_both_at_once_and_the_other_way_round(self, pair):
         first, second = pair
         second.state_sync.refresh()
@@ -192,11 +186,6 @@ class TestRepeated:
         assert before[0] in after
         assert [one.is_confirmed for one in before] == [True]
 
-    def test_several_instances(self, pair):
-        first, second = pair
-        send(first, asks(A), asks(B), request_id='req-1')
-        assert send(second, asks(A), asks(B), request_id='req-1') == [['host-0'], ['host-0']]
-
 
 class TestRefusals:
     def test_who_has_room_by_now_is_found(self):
@@ -213,12 +202,6 @@ class TestRefusals:
         first, second = worlds(vcpus=1)
         first.store.report([report('host-3', vcpus=9)], first.now_s)
         assert send(second, asks(vcpus=5)) == [['host-3']]
-
-    def test_nothing_is_new(self):
-        first, _ = worlds(vcpus=1)
-        with pytest.raises(errors.NoValidHost):
-            send(first, asks(vcpus=2))
-        assert (first.scheduler.figures.refused, first.scheduler.figures.retries) == (1, 0)
 
 
 class TestPolicies:
@@ -239,13 +222,6 @@ class TestPolicies:
         send(second, asks(B, group=group(policy)))
         assert {host for found in on(first.store).values() for host in found} == hosts
         assert second.scheduler.figures.conflicts == 1
-
-    def test_the_reason_of_a_refusal_is_the_policy(self):
-        first, second, third = worlds(3)
-        for world, instance in ((first, A), (second, B), (third, C)):
-            send(world, asks(instance, group=group('anti-affinity')))
-        with pytest.raises(errors.NoValidHost, match='anti-affinity'):
-            send(first, asks(uuid_of('instance D'), group=group('anti-affinity')))
 
     def test_a_host_that_an_operator_forces_keeps_the_policy(self):
         (world,) = worlds(1)
