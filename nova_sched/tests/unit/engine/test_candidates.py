@@ -199,9 +199,6 @@ class TestClaim:
         assert (claim.consumer_uuid, claim.node_uuid) == (A, uuid_of('node host-1'))
         assert world.claimed() == {'host-1': [A]}
 
-    def test_what_was_kept_comes_with_it(self, world, offered):
-        assert world.candidates.find(offered[2].uuid) == (offered[2], 'spec')
-
     def test_twice_is_one(self, world, offered):
         for _ in range(2):
             assert world.claim(offered[0]).node_uuid == offered[0].node_uuid

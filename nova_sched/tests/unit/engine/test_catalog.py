@@ -14,7 +14,6 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.conf import CONF
 from nova_sched.engine import catalog
 from nova_sched.engine.decide import survivors
 from nova_sched.filters.compute import ComputeFilter
@@ -241,20 +240,6 @@ def test_a_broken_package_is_told_and_left_out(monkeypatch, tmp_path, caplog):
     )
     assert catalog.known('nova_sched.filters') == before
     assert 'Plug-in BrokenFilter of nova_sched.filters cannot be loaded' in caplog.text
-
-
-def test_the_default_configuration_can_be_loaded():
-    wanted = CONF.filter_scheduler
-    assert [
-        one.name for one in catalog.filters(wanted.enabled_filters, wanted.available_filters)
-    ] == [
-        'ComputeFilter',
-        'ComputeCapabilitiesFilter',
-        'ImagePropertiesFilter',
-        'ServerGroupAntiAffinityFilter',
-        'ServerGroupAffinityFilter',
-    ]
-    assert {one.name for one in catalog.weighers(wanted.weight_classes)} == rules.WEIGHERS.keys()
 
 
 def test_an_adopted_rule_takes_part():

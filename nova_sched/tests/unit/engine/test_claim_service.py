@@ -20,7 +20,6 @@ from nova_sched.claim import CONFIRMED, PENDING, RESIZE, VCPU
 from nova_sched.claims import ANY, ClaimSelector, Placement
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, report, uuid_of
-from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.stores import Unsteady
 from nova_sched.tests.unit.engine.world import (
     A,
@@ -177,10 +176,6 @@ class TestClaim:
             ask(world, 'host-1', leaving='host-0')
         assert states(world) == {(A, 'host-0'): PENDING}
 
-    def test_an_alternate_after_the_claim_has_expired(self, world):
-        leave(world)
-        assert states(world) == {(A, 'host-1'): PENDING}
-
     def test_a_claim_that_waits_elsewhere_ends_at_once(self, world):
         world.place(asks(A, force_hosts=['host-0']))
         ask(world, 'host-1')
@@ -210,15 +205,6 @@ class TestClaim:
         with pytest.raises(errors.StoreUnavailable):
             leave(world)
         assert picture(world.cluster) == before
-
-    @each('new', [False, True])
-    def test_when_the_answer_is_lost_it_is_made_once(self, new):
-        world = World(Unsteady())
-        world.report(report(vcpus=4))
-        world.store.forgets = 1
-        made = ask(world, new=new, vcpus=3)
-        assert world.store.claims() == [made]
-        assert used(world) == [3]
 
 
 class TestNewInstance:

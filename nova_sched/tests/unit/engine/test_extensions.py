@@ -18,7 +18,6 @@ import pytest
 from nova_sched import errors, extension
 from nova_sched.extension import Extension, Part
 from nova_sched.tests.builders import report, request, uuid_of
-from nova_sched.tests.rows import table
 from nova_sched.tests.unit.engine.world import World
 
 
@@ -254,23 +253,3 @@ def test_what_is_offered(monkeypatch, caplog):
         assert f'The extension failing failed: {method}' in caplog.text
     with pytest.raises(errors.BadConfig, match='too small'):
         extension.united('trials')
-
-
-@table(
-    'call, nothing',
-    {
-        'options': (lambda one: one.options(), ()),
-        'measures': (lambda one: one.measures(), ()),
-        'nouns': (lambda one: one.nouns(), {}),
-        'checks': (lambda one: one.checks(), ()),
-        'trials': (lambda one: one.trials(), {}),
-        'document': (lambda one: one.document(), {}),
-        'policies': (lambda one: one.policies(None), ()),
-        'handlers': (lambda one: one.handlers(None), {}),
-        'applications': (lambda one: one.applications(None), {}),
-        'companions': (lambda one: one.companions(None, None), ()),
-        'begin': (lambda one: one.begin(None), None),
-    },
-)
-def test_an_extension_offers_nothing_by_itself(call, nothing):
-    assert call(Extension()) == nothing

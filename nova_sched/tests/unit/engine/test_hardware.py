@@ -268,17 +268,6 @@ class TestTwoSchedulers:
         assert second.scheduler.figures.conflicts == 1
         in_step(first, second)
 
-    def test_the_loser_is_decided_again_on_fresh_rows(self):
-        first, second = two_worlds()
-        first.place(asks(A))
-        assert second.place(asks(B)) == [['host-0']]
-        assert second.scheduler.figures.conflicts == 1
-        assert {one.consumer_uuid: cpus(one) for one in first.store.claims()} == {
-            A: [1, 2],
-            B: [3, 4],
-        }
-        in_step(first, second)
-
     def test_amounts_alone_are_no_reason_to_lose(self):
         first, second = two_worlds()
         first.place(asks(A))

@@ -202,9 +202,6 @@ class TestTraces:
         decided(1, Parent(7, 9, is_sampled=False)).result()
         assert ended == []
 
-    def test_an_order_without_a_trace_has_none(self):
-        assert Order([asks()]).trace is None
-
 
 class TestFigures:
     def test_plain_values(self):
@@ -260,9 +257,6 @@ class TestRoom:
         # The first host has memory but no CPU, the second has half of both.
         assert by_zone['MEMORY_MB', 'nova'].tolist() == [2048, 512, 1024]
         assert by_zone['VCPU', 'nova'].tolist() == [8, 6, 0]
-
-    def test_no_hosts(self):
-        assert room(cluster(0).hosts, 'nova') == ({}, {})
 
     @table(
         'column, value, state',

@@ -15,7 +15,6 @@ import random
 
 from nova_sched import errors
 from nova_sched.engine.explain import capacity
-from nova_sched.filters.aggregate_num_instances import AggregateNumInstancesFilter
 from nova_sched.filters.core import CoreFilter
 from nova_sched.filters.disk import DiskFilter
 from nova_sched.filters.io_ops import IoOpsFilter
@@ -209,14 +208,6 @@ def test_by_zone_and_aggregate():
             {'id': 2, 'name': 'aggregate 2', 'total': 5},
         ],
     }
-
-
-def test_limits_of_aggregates():
-    hosts = [report(f'host-{row}', num_instances=1) for row in range(3)]
-    groups = [aggregate(1, ['host-0'], max_instances_per_host='3')]
-    made = world([AggregateNumInstancesFilter()], *hosts, aggregates=groups)
-    with settings({'filter_scheduler.max_instances_per_host': 2}):
-        assert counted(made, request())['total'] == 2 + 1 + 1
 
 
 @table(

@@ -17,7 +17,6 @@ import json
 
 import numpy as np
 
-from nova_sched import errors
 from nova_sched.engine.decide import CandidateSet, survivors
 from nova_sched.engine.explain import reasons
 from nova_sched.state.request import MemberPlacement, RequestedDestination
@@ -294,11 +293,6 @@ class TestReason:
         ]
         assert json.loads(json.dumps(error.details)) == error.details
 
-    def test_the_error_is_the_same_on_the_wire(self):
-        error = refused(cluster(3), talkers([]))
-        assert error.args == (error.reason,)
-        assert isinstance(error, errors.NoValidHost)
-
 
 @table(
     'words, line',
@@ -313,10 +307,6 @@ class TestReason:
 def test_in_short(words, line):
     error = reasons.refusal(CandidateSet(3), talkers([]), cluster(3).hosts, request(), **words)
     assert reasons.in_short(error.details) == line
-
-
-def test_in_short_without_hosts():
-    assert reasons.in_short(refused(cluster(0), talkers([])).details) == 'none after -'
 
 
 @table(

@@ -198,11 +198,6 @@ class TestRefusals:
         assert send(second, asks(uuid_of('instance D'))) == [['host-1']]
         assert second.scheduler.figures.refused == 0
 
-    def test_a_host_that_came_meanwhile(self):
-        first, second = worlds(vcpus=1)
-        first.store.report([report('host-3', vcpus=9)], first.now_s)
-        assert send(second, asks(vcpus=5)) == [['host-3']]
-
 
 class TestPolicies:
     @table(
