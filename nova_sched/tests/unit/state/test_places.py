@@ -146,7 +146,10 @@ def test_a_claim_tells_the_image_at_once_and_for_as_long_as_the_instance_is_ther
             ),
             {'os_distro': 'ubuntu', 'hw_qemu_guest_agent': 'True', 'hw_architecture': 'x86_64'},
         ),
-        'nonsense': (types.SimpleNamespace(system_metadata={'image_hw_disk_bus': 'no such bus'}), {}),
+        'nonsense': (
+            types.SimpleNamespace(system_metadata={'image_hw_disk_bus': 'no such bus'}),
+            {},
+        ),
     },
 )
 def test_image_of(instance, image):
