@@ -153,13 +153,12 @@ class Claim:
             or any(other.is_confirmed and other.node_uuid != self.node_uuid for other in claims)
         )
 
-    def is_left(self, claims):
-        """Return whether its consumer has left the node, given all claims of the consumer: it has
-        moved on since, and the move need not be settled. Only the node is still to say so."""
+    def may_be_left(self, claims):
+        """Return whether its consumer may have left the node, given all claims of the consumer: a
+        later one elsewhere is confirmed, too. Which of both nodes it has left is for them to
+        say."""
         return self.is_confirmed and any(
-            other.is_confirmed and other.order() > self.order() and not other.keeps_source
-            for other in claims
-            if other.node_uuid != self.node_uuid
+            other.is_confirmed and other.order() > self.order() for other in claims
         )
 
     @property
@@ -207,7 +206,7 @@ class Claim:
         gets this number."""
         if before is not None and before.has_uuid(self.uuid):
             until_s = self.expires_s
-            if self.resizing and until_s and until_s != before.expires_s:
+            if until_s and self.changed_s != before.changed_s:
                 until_s += now_s - self.changed_s  # the decision may be older than its commit
                 if self.name == before.name:
                     until_s = max(until_s, before.expires_s or 0.0)
@@ -330,6 +329,12 @@ class Claim:
         """Return the claim on the source of a move when the other node does not have the consumer
         any more: it may be on its way back."""
         return self if self.is_provisional else dataclasses.replace(self, expires_s=until_s)
+
+    def asked_back(self, later):
+        """Return the claim on a node that the consumer may have left, if a later claim is to bring
+        it back in the size that it had: it is awaited as long as that would be pending."""
+        back = self.returning(later.expires_s)
+        return dataclasses.replace(back, changed_s=later.created_s)
 
     @property
     def awaited(self):

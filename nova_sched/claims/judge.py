@@ -241,13 +241,10 @@ def changes_by(placement, consumer_claims):
         for node, other in of_consumer.items():
             if node != claim.node_uuid and not other.is_confirmed:
                 changes[claim.consumer_uuid, node] = (other, None)
-        if old is None:
-            new = claim
-        elif old.uuid != claim.uuid and old.is_left(of_consumer.values()):
-            # The consumer comes back: what the node says of its last stay is not about this one.
-            new = claim.in_group_of(old)
-        else:
-            new = _after(old, claim, claim.key in placement.releases)
+        new = claim if old is None else _after(old, claim, claim.key in placement.releases)
+        if old is not None and new == old != claim and old.may_be_left(of_consumer.values()):
+            # What the node says of the last stay must not end the claim of the next one.
+            new = old.asked_back(claim)
         changes[claim.key] = (old, new)
     return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
 

@@ -304,8 +304,7 @@ class Cluster:
         if before is not None:
             self.drop(before)
         try:
-            claims = self.claims_of(request.instance_uuid)
-            is_there = before is not None and before.is_confirmed and not before.is_left(claims)
+            is_there = before is not None and before.is_confirmed
             claim = node.instance_claim(
                 request, lifetime_s, move=None if is_there else move, **marks
             )

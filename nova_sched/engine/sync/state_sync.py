@@ -251,8 +251,7 @@ class StateSync:
         runs = {
             running.uuid: running.node_uuid
             for consumer in {claim.consumer_uuid for claim in claims}
-            # A new claim has taken the place of one that its consumer has left.
-            for running in (*known, *self._cluster.claims_of(consumer))
+            for running in self._cluster.claims_of(consumer)
             if running.is_confirmed
         }
         return Placement(

@@ -791,10 +791,7 @@ class Life:
         hosts = self._select(spec)
         if not hosts:
             return False
-        claim = None
-        if self._chance.random() < 0.3:
-            claim = self._claim_again(spec, hosts[0])
-        claim = claim or self._claim_on(hosts[0], until_s)
+        claim = self._claim_on(hosts[0], until_s)
         tried = None
         for host in hosts:
             if tried is not None:
@@ -834,18 +831,6 @@ class Life:
             instance_uuids=[self.server.uuid], return_objects=True, return_alternates=True,
         )  # fmt: skip
         return [objects.from_primitive(selection) for selection in answer]
-
-    def _claim_again(self, spec: Any, host: Host) -> Any:
-        """The claim by `instance_claim`, as an old compute node asks; None if that is not
-        known."""
-        try:
-            claim = self._call('claims', 'instance_claim', spec_obj=spec,
-                               instance_uuid=self.server.uuid, host=host.name,
-                               nodename=host.name)  # fmt: skip
-        except (errors.ComputeResourcesUnavailable, errors.NodeNotFound, errors.NoAnswer):
-            return None
-        self.cloud.ledger.promise(self.server.name, claim.uuid)
-        return claim
 
     def _claim_on(self, host: Host, until_s: float) -> Any:
         """The claim that the server was told to have."""

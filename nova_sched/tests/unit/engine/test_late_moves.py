@@ -130,12 +130,23 @@ def test_a_move_back_before_the_host_has_told_that_the_server_was_gone(cloud, mo
     cloud.arrive('host-1', silent=['host-0'])
     late = cloud.agents['host-0'].look()
     move(cloud, 'host-1', 'host-0', 'back')
-    assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
-    cloud.agents['host-0'].report(late)
-    assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
+    for seen in late, None:
+        cloud.agents['host-0'].report(seen)
+        assert cloud.states() == {'host-0': CONFIRMED, 'host-1': CONFIRMED}
     assert not cloud.takes_another('host-0')
     cloud.arrive('host-0', 'host-1')
     assert cloud.states() == {'host-0': CONFIRMED}
+    (claim,) = cloud.world.store.claims(A)
+    assert claim.expires_s is None
+
+
+def test_a_move_back_that_never_comes(cloud):
+    cloud.claim('host-1', 'there', LIVE_MIGRATION)
+    cloud.arrive('host-1', 'host-0', silent=['host-0'])
+    cloud.claim('host-0', 'back', LIVE_MIGRATION)
+    cloud.world.store.expire(cloud.world.now_s + 4000)
+    cloud.agents['host-0'].report()
+    assert cloud.states() == {'host-1': CONFIRMED}
 
 
 @pytest.mark.parametrize('move', [LIVE_MIGRATION, MIGRATION])
