@@ -324,8 +324,8 @@ class Mirror:
         for uuid in self._views.keys() - enabled.keys():
             del self._views[uuid]
             self._unreadable.pop(_cell(uuid), None)
-            self.nodes.call('cell_is_disabled', uuid)
             LOG.warning('Cell %s is disabled or gone: its hosts get no servers', uuid)
+        self.nodes.call('cells_are', enabled.keys())
         self._read_mappings()
         self._read_aggregates()
 

@@ -58,8 +58,8 @@ class Cluster:
         self._nodes = {}
         self._generations = 0
         self._by_name = {}
+        # host -> UUID of the cell that tells of its service, None if no cell does -> ServiceState
         self._services = {}
-        self._with_settings = set()  # hosts that an operator has disabled or forced down
         self._told = {}  # host -> instances, as reported by the hosts' messages
         self._membership = Membership('group_uuid')
         self._planned = Membership('top_group')
@@ -87,11 +87,20 @@ class Cluster:
         return [self.hosts.nodes[row] for row in self.hosts.rows_of_host.get(host, ())]
 
     def service(self, host):
-        return self._services.setdefault(host, ServiceState())
+        """Return the ServiceState of a host: that of its nodes. Without any, the one that leaves
+        it out, if there is one."""
+        for node in self.nodes_of(host):
+            return node.service
+        known = self._services.get(host, {}).values()
+        return max(known, key=lambda service: service.is_left_out, default=ServiceState())
 
     def hosts_with_settings(self):
-        """Returns the hosts that an operator has disabled or forced down."""
-        return set(self._with_settings)
+        """Return the hosts that an operator has disabled or forced down."""
+        return {
+            host
+            for host, services in self._services.items()
+            if any(service.disabled or service.forced_down for service in services.values())
+        }
 
     def claims_of(self, consumer_uuid):
         """Returns the consumer's claims: one, or two while it moves."""
@@ -388,29 +397,36 @@ class Cluster:
 
     # Services, aggregates, instance lists.
 
-    def see(self, host, seen_s):
-        """Set the time of the host's last heartbeat."""
-        service = self.service(host)
+    def see(self, host, seen_s, cell_uuid=None):
+        """Set the time of the last heartbeat of the host's service; for ``cell_uuid`` see
+        ``set_service``."""
+        service = self._service(host, cell_uuid)
         service.seen_s = max(service.seen_s, seen_s)
-        for node in self.nodes_of(host):
-            self.hosts.seen_s[node.row] = service.seen_s
-            self.hosts.changed.mark(node.row, REPORTED)
+        self._show_services(host)
 
-    def silence(self, host, seen_s):
-        """Set the time of the host's last heartbeat, which may be earlier than the known
-        one."""
-        self.service(host).seen_s = 0.0
-        self.see(host, seen_s)
+    def silence(self, host, seen_s, cell_uuid=None):
+        """Set the time of the last heartbeat, which may be earlier than the known one."""
+        self._service(host, cell_uuid).seen_s = seen_s
+        self._show_services(host)
 
-    def set_service(self, host, disabled, disabled_reason, forced_down, seen_s=0.0):
-        service = self.service(host)
+    def set_service(
+        self, host, disabled, disabled_reason, forced_down, seen_s=0.0, cell_uuid=None
+    ):
+        """Set what is known of the service of a host. With ``cell_uuid``, it is a record of that
+        cell, and for the host's nodes of that cell alone: of a host that was moved, its old cell
+        may have a record that nobody writes any more."""
+        service = self._service(host, cell_uuid)
         service.disabled = disabled
         service.disabled_reason = disabled_reason
         service.forced_down = forced_down
-        (self._with_settings.add if disabled or forced_down else self._with_settings.discard)(host)
+        self.see(host, seen_s, cell_uuid)
+
+    def _service(self, host, cell_uuid):
+        return self._services.setdefault(host, {}).setdefault(cell_uuid, ServiceState())
+
+    def _show_services(self, host):
         for node in self.nodes_of(host):
             self._show_service(node)
-        self.see(host, seen_s)
 
     def leave_out(self, uuid, why):
         """Give a node no servers, for this reason; None: it may get some."""
@@ -420,7 +436,9 @@ class Cluster:
             self._show_service(node)
 
     def _show_service(self, node):
-        node.service = service = self.service(node.host)
+        services = self._services.get(node.host, {})
+        service = services.get(node.cell_uuid) or self._service(node.host, None)
+        node.service = service
         self.hosts.changed.mark(node.row, REPORTED)
         self.hosts.disabled[node.row] = (
             service.disabled
