@@ -107,7 +107,8 @@ class NovaReader:
         requests as they are to be decided again."""
         if self.mirror is None:
             return requests
-        self.mirror.poll_now()
+        suspects = self._scheduler.nova_hosts.nodes_of_claims
+        self.mirror.poll_now(self._scheduler.call(suspects, requests))
         return self._candidates.requests_after(requests, refusal)
 
     def flavors(self):

@@ -190,6 +190,18 @@ class NovaHosts:
                 by_cell.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(node.uuid)
         return by_cell
 
+    def nodes_of_claims(self, requests):
+        """Return the UUIDs of the nodes that have claims of the instances of these requests, or of
+        the members of their server groups: such a claim may be why a request has no host."""
+        consumers = {request.instance_uuid for request in requests}
+        for group in filter(None, (request.group for request in requests)):
+            consumers |= group.members | self._cluster.members_of(group.uuid)
+        return {
+            claim.node_uuid
+            for consumer in consumers
+            for claim in self._cluster.claims_of(consumer)
+        }
+
     def explained(self, nodes):
         """Returns what the consumers of nodes hold (by node and consumer), of those nodes for
         which Placement need not tell it. ``nodes`` maps their UUIDs to what Placement has in all,

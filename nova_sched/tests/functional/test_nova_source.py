@@ -167,6 +167,22 @@ def test_room_that_placement_has_since_the_last_poll(cloud):
         assert ('GET', '/allocation_candidates') in cloud.fake.requests
 
 
+def test_a_member_of_a_group_that_was_deleted_since_the_last_poll(cloud):
+    """Another one takes its place, also before nova-compute has written the row of its host."""
+    apart = objects.InstanceGroup(
+        uuid=uuid_of('group'), policy='anti-affinity', rules={}, members=[], hosts=[]
+    )
+    with cloud.scheduler() as scheduler:
+        hosts = [boot(scheduler, name, instance_group=apart) for name in 'ab']
+        assert sorted(hosts) == [['cmp1'], ['cmp2']]
+        assert boot(scheduler, 'other', force_hosts=hosts[1]) == hosts[1]
+        eventually(lambda: set(cloud.claims().values()) == {'confirmed'})
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'c', instance_group=apart)
+        del cloud.fake.consumers[uuid_of('b')]
+        assert boot(scheduler, 'c', instance_group=apart) == hosts[1]
+
+
 @pytest.mark.parametrize(
     'version, takes',
     [

@@ -42,7 +42,7 @@ class Cloud:
         self.placement = FakePlacement()
         self.nova = FakeCloud(*cells)
         self.cell = self.nova.cells[0]
-        self.cell.add('host-0', 'host-1')
+        self.cell.add('host-0', 'host-1', updated_s=self.cell.now_s() - 60.0)
         self.placement.add('host-0', 'host-1')
         self.world = World(reads_nova=True, refresh_interval_s=1e9, chain=rules)
         for cell in self.nova.cells:
@@ -213,6 +213,41 @@ def test_what_was_written_is_read_once_more_at_the_next_poll(cloud):
     cloud.placement.allocate(A, 'host-1')
     cloud.poll(after_s=2.0)
     assert cloud.used('host-1') == 0
+    cloud.cell.reads.clear()
+    cloud.poll(after_s=2.0)
+    assert cloud.cell.reads == []
+
+
+@pytest.mark.parametrize(
+    'read',
+    [
+        pytest.param(lambda cloud: cloud.mirror.read_nodes([node_uuid('host-1')]), id='by itself'),
+        pytest.param(lambda cloud: cloud.poll(), id='by a poll'),
+        pytest.param(lambda cloud: (cloud.poll(), cloud.mirror.poll_now()), id='by two polls'),
+    ],
+)
+def test_a_row_that_is_written_twice_in_one_second_is_read_again(cloud, read):
+    """The times of rows have whole seconds."""
+    cloud.world.now_s += 10.2
+    second = float(int(cloud.world.now_s))
+    cloud.cell.add('host-1', running_vms=1, updated_s=second)
+    read(cloud)
+    cloud.world.now_s += 0.3
+    cloud.cell.add('host-1', running_vms=2, updated_s=second)
+    cloud.poll(after_s=2.0)
+    node = cloud.world.cluster.node(node_uuid('host-1'))
+    assert node.report.running_vms == 2
+    cloud.poll(after_s=2.0)
+    cloud.cell.reads.clear()
+    cloud.poll(compare=True, after_s=2.0)
+    assert cloud.cell.reads == []
+
+
+def test_a_row_of_the_future_is_not_read_at_each_poll(cloud):
+    """The clock of its host is wrong."""
+    cloud.cell.add('host-1', updated_s=cloud.world.now_s + 3600.0)
+    cloud.poll()
+    cloud.poll(after_s=2.0)
     cloud.cell.reads.clear()
     cloud.poll(after_s=2.0)
     assert cloud.cell.reads == []
@@ -704,6 +739,39 @@ class TestAnotherReader:
         cloud.cell.reads.clear()
         return cloud
 
+    def test_what_was_just_written_is_read_before_a_refusal(self, cloud):
+        """The other scheduler reads it at its next poll."""
+        cloud.world.now_s += 60.0
+        cloud.cell.add('host-0')
+        cloud.poll(after_s=60.0)  # the other one has read it
+        cloud.cell.add('host-1')
+        cloud.placement.allocate(A, 'host-1', VCPU=2)
+        cloud.poll(after_s=1.0)
+        assert cloud.cell.reads == []
+        assert cloud.mirror.poll_now()
+        assert (cloud.cell.reads, cloud.used('host-1')) == ([node_uuid('host-1')], 2)
+        cloud.cell.reads.clear()
+        cloud.world.now_s += 2.0
+        cloud.mirror.poll_now()  # once more: Nova may have deleted an allocation since
+        assert cloud.cell.reads == [node_uuid('host-1')]
+        cloud.mirror.poll_now()
+        assert cloud.cell.reads == [node_uuid('host-1')]
+
+    def test_suspects_are_read_before_a_refusal(self, cloud):
+        cloud.placement.allocate(A, 'host-1', VCPU=2)
+        cloud.mirror.poll_now({node_uuid('host-1'), uuid_of('unknown')})
+        assert (cloud.cell.reads, cloud.used('host-1')) == ([node_uuid('host-1')], 2)
+        cloud.mirror.poll_now()
+        assert cloud.cell.reads == [node_uuid('host-1')]
+
+    def test_what_was_written_before_the_cell_is_taken_over(self, cloud):
+        cloud.world.now_s += 60.0
+        cloud.cell.add('host-1', running_vms=3)
+        cloud.poll(after_s=60.0)
+        cloud.world.context.membership.position_and_count = (0, 1)
+        cloud.poll(after_s=2.0)
+        assert cloud.world.cluster.node(node_uuid('host-1')).report.running_vms == 3
+
     def test_the_host_of_a_node(self, cloud):
         assert cloud.mirror.host_of(node_uuid('host-1')) == 'host-1'
         assert cloud.mirror.host_of(uuid_of('unknown')) is None
@@ -763,6 +831,28 @@ def test_a_poll_before_a_refusal(cloud):
     cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
     assert cloud.mirror.poll_now()
     assert cloud.up() == {'host-1'}
+
+
+def test_suspects_of_a_refusal(cloud):
+    cloud.placement.allocate(A, 'host-1', VCPU=2)
+    cloud.mirror.poll_now([node_uuid('host-1')])
+    assert cloud.used('host-1') == 2
+
+
+def test_suspects_of_refusals_at_the_same_time_are_read_by_one_poll(cloud):
+    for host in MAPPED:
+        cloud.placement.allocate(A, host, VCPU=2)
+    with cloud.mirror._refusing:
+        callers = [
+            threading.Thread(target=cloud.mirror.poll_now, args=([node_uuid(host)],))
+            for host in MAPPED
+        ]
+        for one in callers:
+            one.start()
+        time.sleep(0.2)
+    for one in callers:
+        one.join()
+    assert [cloud.used(host) for host in MAPPED] == [2, 2]
 
 
 def test_a_refusal_does_not_wait_long_for_another_poll(cloud, monkeypatch):

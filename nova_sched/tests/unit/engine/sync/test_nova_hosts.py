@@ -174,6 +174,25 @@ def test_nodes_and_hosts_by_cell(world):
     assert find([], {'a', 'b'}) == {CELL: {'a': [a], 'b': [b]}}
 
 
+def test_the_nodes_of_claims_that_may_be_in_the_way(world):
+    """Those of the requests' own instances, and of the members of their groups."""
+    tell(world, CELL)
+    own, told, other, group = map(uuid_of, ('own', 'told', 'other', 'group'))
+    together = {'uuid': group, 'policy': 'anti-affinity'}
+    for uuid, host, words in ((own, 'a', {}), (told, 'b', {}), (other, 'c', {'group': together})):
+        tell(world, OTHER)
+        world.place(request(instance_uuid=uuid, force_hosts=[host], **words))
+    nodes = {host: world.cluster.find(host, host).uuid for host in 'abc'}
+    new = request(instance_uuid=uuid_of('new'))
+    member = request(
+        instance_uuid=uuid_of('new'), group={**together, 'members': [told], 'hosts': []}
+    )
+    of = world.scheduler.nova_hosts.nodes_of_claims
+    assert world.call(of, [new]) == set()
+    assert world.call(of, [new, request(instance_uuid=own)]) == {nodes['a']}
+    assert world.call(of, [member]) == {nodes['b'], nodes['c']}
+
+
 def test_claims_that_are_old(world):
     tell(world, CELL)
     world.place(request(instance_uuid=uuid_of('one')))
