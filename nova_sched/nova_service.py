@@ -129,6 +129,7 @@ class NovaReader:
             ),
             conf.cluster.readers,
             MirrorHooks(self._steps()).run,
+            checks=max(1, conf.placement.in_flight // 2),  # of the threads that write
         )
         self._candidates = CandidateReader(scheduler, self.placement, self.mirror)
         self.mirror.start()

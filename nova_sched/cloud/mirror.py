@@ -29,8 +29,9 @@ from nova_sched.measures.catalogue import CELL_AGE, HOSTS_LEFT_OUT, MEASURES
 LOG = logging.getLogger(__name__)
 
 OVERLAP_S = 5.0  # rows that were written this long before the last poll are read once more
-FRESH_S = 2.0  # after its time, which has whole seconds, a row may be written again with the same
+FRESH_S = 2.0  # until a row is not written again with the same time, which has whole seconds
 WAIT_S = 2.0  # that a refusal waits for a poll that is under way
+TURN_S = 0.5  # that a check of chosen hosts waits until others of the same cell are done
 STOP_S = 10.0
 AGAIN_S = 10.0  # between two comparisons, if the first one failed
 RETRIED = 20  # nodes that were left out, and are read again at each poll
@@ -52,18 +53,30 @@ class Mirror:
     Each scheduler reads the services of all cells. The compute nodes of a cell are read by one of
     the live schedulers. The other schedulers learn of them from the claim store, and read only
     those of which they need newer facts: before a refusal, the ones that were just written.
-    ``intervals`` returns the Intervals. Correctness of
-    claims does not depend on any of them: Placement judges each allocation. ``then`` is called
-    after each poll of the thread, with whether it has compared; it raises nothing.
+    ``intervals`` returns the Intervals. Correctness of claims does not depend on any of them:
+    Placement judges each allocation. ``then`` is called after each poll of the thread, with
+    whether it has compared; it raises nothing. ``checks`` of chosen hosts may read one cell at a
+    time.
     """
 
     def __init__(
-        self, scheduler, cells, api, placement, intervals=Intervals, readers=4, then=lambda _: None
+        self,
+        scheduler,
+        cells,
+        api,
+        placement,
+        intervals=Intervals,
+        readers=4,
+        then=lambda _: None,
+        checks=4,
     ):
         self._scheduler, self._clock = scheduler, scheduler.clock
         self._cells, self._api = cells, api
         self._intervals, self._then = intervals, then
         self._views: dict[str, CellView] = {}
+        self._checks = checks
+        self._turns: dict[str, threading.Semaphore] = {}  # cell UUID -> for one check each
+        self._slow = set[str]()  # UUIDs of cells that no check waits for
         self.nodes = NodeReader(scheduler, placement, readers)
         self._told_hosts = set[str]()
         self._suspects = set[str]()  # UUIDs of nodes to be read by the next poll before a refusal
@@ -180,12 +193,17 @@ class Mirror:
         are any, the host state has them, and all services of the cell that are not up, so that
         the next decision avoids them.
 
-        A cell that does not answer counts as up: its hosts are judged by the last poll.
+        A cell that does not answer counts as up: its hosts are judged by the last poll. Then no
+        check waits for it until it has answered a poll.
         """
         down, gone = set(), set()
         for cell_uuid, hosts in self._scheduler.nova_hosts.hosts_by_cell(node_uuids).items():
             view = self._views.get(cell_uuid)
-            if view is None:
+            if view is None or cell_uuid in self._slow:
+                continue
+            turns = self._turns[cell_uuid]
+            if not turns.acquire(timeout=TURN_S):
+                self._slow.add(cell_uuid)
                 continue
             try:
                 rows = view.cell.services_not_up(self._intervals().down_s, sorted(hosts))
@@ -193,7 +211,10 @@ class Mirror:
                     self._read_services(view)
                 served = view.cell.served([uuid for uuids in hosts.values() for uuid in uuids])
             except errors.StoreUnavailable:
+                self._slow.add(cell_uuid)
                 continue
+            finally:
+                turns.release()
             down.update(uuid for row in rows for uuid in hosts[row.host])
             gone.update(
                 uuid for host, uuids in hosts.items() for uuid in uuids if served.get(uuid) != host
@@ -346,6 +367,7 @@ class Mirror:
         enabled = {cell.uuid: cell for cell in self._cells}
         for uuid, cell in enabled.items():
             if uuid not in self._views or self._views[uuid].cell is not cell:
+                self._turns[uuid] = threading.Semaphore(self._checks)
                 self._views[uuid] = CellView(cell)
         for uuid in self._views.keys() - enabled.keys():
             del self._views[uuid]
@@ -432,6 +454,7 @@ class Mirror:
         clock_s = self._clock()
         seen = view.cell.poll(self._intervals().down_s, since_s)
         view.seen_s = clock_s
+        self._slow.discard(view.cell.uuid)
         not_up = {
             row.host: ServiceFacts(
                 row.host,

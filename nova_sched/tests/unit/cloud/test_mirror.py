@@ -26,6 +26,7 @@ from nova_sched.filters.pci_passthrough import PciPassthroughFilter
 from nova_sched.hardware import pci
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import CELL, NOW, aggregate, request, uuid_of
+from nova_sched.tests.functional.harness import eventually
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
 from nova_sched.tests.unit.engine.world import World, rules
@@ -984,6 +985,48 @@ class TestNotUp:
         cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
         cloud.cell.is_away = True
         assert cloud.mirror.not_up([node_uuid('host-0')]) == []
+
+    def test_a_cell_that_was_away_is_asked_again_when_it_has_answered_a_poll(self, cloud):
+        cloud.cell.is_away = True
+        cloud.mirror.not_up([node_uuid('host-0')])
+        cloud.cell.is_away = False
+        cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+        assert cloud.mirror.not_up([node_uuid('host-0')]) == []
+        cloud.cell.not_up.clear()
+        cloud.poll()
+        cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+        assert cloud.mirror.not_up([node_uuid('host-0')]) == [node_uuid('host-0')]
+
+    def test_few_checks_wait_for_a_cell_that_hangs(self, make, monkeypatch):
+        monkeypatch.setattr(mirror, 'TURN_S', 0.01)
+        other, asked, goes_on = FakeCell(OTHER), [], threading.Event()
+        other.add('host-2')
+        cloud = make(FakeCell(), other)
+        cloud.placement.add('host-2')
+        cloud.poll(compare=True)
+
+        def hang(*args):
+            asked.append(args)
+            assert goes_on.wait(60)
+            raise errors.StoreUnavailable('no answer')
+
+        monkeypatch.setattr(cloud.cell, 'services_not_up', hang)
+        waiting = [
+            threading.Thread(target=cloud.mirror.not_up, args=([node_uuid('host-0')],))
+            for _ in range(4)
+        ]
+        for one in waiting:
+            one.start()
+        eventually(lambda: len(asked) == 4)
+        for _ in range(2):
+            assert cloud.mirror.not_up([node_uuid('host-0')]) == []
+        other.silence('host-2', disabled=True, seen_s=NOW)
+        down = cloud.mirror.not_up([node_uuid('host-0'), node_uuid('host-2')])
+        assert down == [node_uuid('host-2')]
+        assert len(asked) == 4
+        goes_on.set()
+        for one in waiting:
+            one.join()
 
 
 # What a shadow asks.
