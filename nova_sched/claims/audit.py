@@ -345,13 +345,15 @@ def _apart(snapshot, policy, claims):
 
 
 def _together(snapshot, policy, claims):
-    """Finds affinity groups on several hosts.
+    """Find affinity groups without a host where all members have claims.
 
-    A member that is alone in its group may be on two hosts while it moves from one to the other.
+    A member may have another claim too, on a host that it moves to or was evacuated from.
     """
-    hosts = sorted({snapshot.nodes[claim.node_uuid].host for claim in claims})
-    consumers = {claim.consumer_uuid for claim in claims}
-    if len(hosts) > 1 and len(consumers) > 1:
+    consumers = collections.defaultdict(set)
+    for claim in claims:
+        consumers[claim.consumer_uuid].add(snapshot.nodes[claim.node_uuid].host)
+    hosts = sorted(set().union(*consumers.values()))
+    if consumers and not set.intersection(*consumers.values()):
         words = f'affinity: {len(consumers)} members on {len(hosts)} hosts: {", ".join(hosts)}'
         yield AuditFinding(kind.POLICY, words, hosts, hosts[:1], group_uuid=policy.group_uuid)
 

@@ -75,7 +75,13 @@ RAISE_GROUPS = (
     .values(generation=SERVER_GROUPS.c.generation + 1)
 )
 MEMBERS_OF = (
-    sa.select(CLAIMS.c.group_uuid, CLAIMS.c.consumer_uuid, CLAIMS.c.node_uuid, NODES.c.host)
+    sa.select(
+        CLAIMS.c.group_uuid,
+        CLAIMS.c.consumer_uuid,
+        CLAIMS.c.node_uuid,
+        NODES.c.host,
+        CLAIMS.c.uuid,
+    )
     .join(NODES, NODES.c.uuid == CLAIMS.c.node_uuid)
     .where(CLAIMS.c.group_uuid.in_(GIVEN))
 )

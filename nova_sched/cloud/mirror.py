@@ -11,6 +11,7 @@
 # under the License.
 """Keeps the hosts of a scheduler as Nova's databases and Placement have them."""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -36,6 +37,7 @@ STOP_S = 10.0
 AGAIN_S = 10.0  # between two comparisons, if the first one failed
 RETRIED = 20  # nodes that were left out, and are read again at each poll
 NEVER_S = 2.0**33  # later than each row is written
+UNSETTLED = ('building', 'resized', 'error')  # states of a server that may go to another host
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -331,7 +333,18 @@ class Mirror:
             wanted.update(*suspected.get(uuid, {}).values())
             is_refusal = suspects is not None
             self._try(_cell(uuid), self._poll_cell, view, wanted, is_mine, is_refusal, survey)
+        if survey is not None or suspects is not None:
+            self._read_members(views)
         self._polled_s = time.monotonic()
+
+    def _read_members(self, views):
+        """Read where members of server groups are that have claims on several nodes."""
+        at_rest: dict[str, str] = {}
+        for uuid, servers in self.nodes.call('members_on_several_nodes').items():
+            if uuid in views and _cell(uuid) not in self._unreadable:
+                with contextlib.suppress(errors.StoreUnavailable):  # the next poll tells of it
+                    at_rest |= _hosts_at_rest(views[uuid].cell, servers)
+        self.nodes.call('servers_rest', at_rest)
 
     def _read_unmapped(self, hosts):
         """Read the host mappings, if they have not all of these hosts."""
@@ -473,6 +486,17 @@ class Mirror:
 
 def _cell(uuid):
     return f'Cell {uuid}'
+
+
+def _hosts_at_rest(cell, servers):
+    """Return the hosts of those of these servers that are built and that nothing happens to: no
+    task, and no resize to be confirmed or reverted."""
+    rows = filter(None, map(cell.server, servers))
+    return {
+        row.uuid: row.host
+        for row in rows
+        if row.host and not (row.task_state or row.vm_state in UNSETTLED)
+    }
 
 
 def _forget_fresh(view, uuids, since_s, until_s):

@@ -15,6 +15,7 @@ here."""
 import collections
 import dataclasses
 import operator
+from collections.abc import Mapping
 
 from nova_sched import errors
 from nova_sched.claim import PENDING, Claim
@@ -61,6 +62,8 @@ class Cluster:
         # host -> UUID of the cell that tells of its service, None if no cell does -> ServiceState
         self._services = {}
         self._told = {}  # host -> instances, as reported by the hosts' messages
+        # Server -> host, of those on several nodes to which nothing happens now, by Nova.
+        self.at_rest: Mapping[str, str] = {}
         self._membership = Membership('group_uuid')
         self._planned = Membership('top_group')
 
@@ -110,6 +113,10 @@ class Cluster:
     def members_of(self, group_uuid):
         """Returns the members of a server group that have claims."""
         return self._membership.of(group_uuid)
+
+    def members_on_several_nodes(self):
+        """Return the members of server groups that have more than one claim."""
+        return self._membership.on_several_nodes()
 
     def claims_of_group(self, top_group):
         """Returns all claims of a group's members: planned ones, and those of their

@@ -11,6 +11,7 @@
 # under the License.
 """Applies what was read from Nova's databases to the host state and the store."""
 
+import collections
 import dataclasses
 import types
 
@@ -201,6 +202,19 @@ class NovaHosts:
             for consumer in consumers
             for claim in self._cluster.claims_of(consumer)
         }
+
+    def members_on_several_nodes(self):
+        """Return cell UUID -> members of server groups that have claims on several nodes, one of
+        them in that cell."""
+        by_cell = collections.defaultdict(set)
+        for server in self._cluster.members_on_several_nodes():
+            for claim in self._cluster.claims_of(server):
+                by_cell[self._cluster.node(claim.node_uuid).cell_uuid].add(server)
+        return by_cell
+
+    def servers_rest(self, hosts):
+        """Apply the hosts of those of these members, by UUID, to which nothing happens now."""
+        self._cluster.at_rest = hosts
 
     def explained(self, nodes):
         """Returns what the consumers of nodes hold (by node and consumer), of those nodes for

@@ -22,6 +22,7 @@ from nova_sched.claim import PLANNED
 from nova_sched.claims import GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.engine.groups import outsiders
 from nova_sched.logs import Problems
+from nova_sched.state.membership import claims_left
 
 LOG = logging.getLogger(__name__)
 
@@ -240,7 +241,12 @@ class StateSync:
                 closed_domains |= member.closed_domains(row)
         guard = GroupGuard(
             tuple(
-                ServerGroupPolicy(policy.uuid, policy.policy, policy.max_server_per_host)
+                ServerGroupPolicy(
+                    policy.uuid,
+                    policy.policy,
+                    policy.max_server_per_host,
+                    claims_left(self._cluster, policy),
+                )
                 for policy in policies.values()
             ),
             tuple(claim.key for claim in planned),

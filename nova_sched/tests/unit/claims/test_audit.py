@@ -340,6 +340,17 @@ def test_findings_that_are_not_repaired(
             id='affinity of one that moves',
         ),
         pytest.param(
+            [f"INSERT INTO server_groups VALUES ('{GROUP}', 'affinity', 1, 1)",
+             f"UPDATE claims SET group_uuid = '{GROUP}'",
+             A_CONFIRMED,
+             ("UPDATE reports SET report = "
+              f"json_set(report, '$.instances', json_array('{A}', '{B}'))"),
+             copied('there', node_uuid=f"'{ONE}'", state="'confirmed'", unconfirmed='NULL',
+                    expires_s='NULL', move="'evacuation'"),
+             ONE_MORE],
+            id='affinity of one that was evacuated to the others',
+        ),
+        pytest.param(
             [A_CONFIRMED, f"UPDATE claims SET changed_at = 99 WHERE consumer_uuid = '{A}'"],
             id='changed since the last report',
         ),

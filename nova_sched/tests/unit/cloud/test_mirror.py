@@ -23,6 +23,7 @@ from nova_sched.cloud import mirror, node_reader
 from nova_sched.cloud.mirror import Intervals, Mirror, MirrorHooks
 from nova_sched.cloud.placement import NodeProviders
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
+from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.hardware import pci
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import CELL, NOW, aggregate, request, uuid_of
@@ -1027,6 +1028,36 @@ class TestNotUp:
         goes_on.set()
         for one in waiting:
             one.join()
+
+
+@pytest.mark.parametrize(
+    'state, is_placed',
+    [
+        pytest.param({}, True, id='at rest'),
+        pytest.param({'task_state': 'rebuilding'}, False, id='on its way'),
+        pytest.param({'vm_state': 'resized'}, False, id='it may go back'),
+        pytest.param({'vm_state': 'error'}, False, id='failed'),
+    ],
+)
+def test_a_member_that_has_left_a_host_for_good(make, state, is_placed):
+    """It was evacuated, and its host stays down, and keeps the allocation."""
+    cloud = make(rules=rules([ServerGroupAffinityFilter()]))
+    near = {'policy': 'affinity', 'members': [A, B], 'uuid': uuid_of('group'), 'hosts': []}
+    source = cloud.place(A, group=near)
+    (there,) = {*MAPPED} - {source}
+    for host in (source, there):
+        cloud.placement.allocate(A, host, VCPU=1)
+        cloud.poll(compare=True, after_s=10.0)
+        if host == source:
+            assert cloud.place(A, group=near, ignore_hosts=[source]) == there
+    cloud.cell.serve(A, **{'host': there, 'node': there, 'vm_state': 'active', **state})
+    cloud.poll(compare=True, after_s=10.0)
+    assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED for host in MAPPED}
+    if is_placed:
+        assert cloud.place(B, group=near) == there
+    else:
+        with pytest.raises(errors.NoValidHost, match='on its way from one host to another'):
+            cloud.place(B, group=near)
 
 
 # What a shadow asks.

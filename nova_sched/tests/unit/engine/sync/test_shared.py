@@ -241,6 +241,20 @@ class TestPolicies:
         with pytest.raises(errors.NoValidHost, match='on its way from one host to another'):
             send(world, asks(B, group=near))
 
+    def test_an_instance_is_placed_with_a_member_that_was_evacuated(self):
+        """Its source, which may be down for good, does not matter once it has arrived."""
+        (world,) = worlds(1)
+        near = group('affinity')
+        source = claim(A, uuid_of('node host-0'), state=CONFIRMED, group_uuid=uuid_of('group'))
+        assert world.store.commit([Placement((source,))])[0].won
+        evacuated = asks(A, group=near)
+        there = 'host-1', 'host-1'
+        world.call(world.claim_service.claim, evacuated, *there, None, None, 'evacuation')
+        with pytest.raises(errors.NoValidHost, match='on its way from one host to another'):
+            send(world, asks(B, group=near))
+        world.report(report('host-1', vcpus=4, instances=frozenset([A])))
+        assert send(world, asks(B, group=near)) == [['host-1']]
+
     def test_all_new_members_find_room_on_one_host(self):
         """The best host for the first one has no room for the second."""
         store = MemoryClaimStore()

@@ -11,6 +11,8 @@
 # under the License.
 """The policies of server groups."""
 
+import dataclasses
+
 import pytest
 
 from nova_sched.claim import CONFIRMED
@@ -136,6 +138,16 @@ class Policies:
         outcome = store.commit([join(policy, *comes, replaces=waiting(store))])[0]
         assert outcome.won == won
         assert won or store.claims() == before
+
+    def test_a_claim_on_a_node_that_a_member_has_left_does_not_count(self, store):
+        ready(store, HOST, OTHER)
+        source, there = member(A, state=CONFIRMED), member(A, OTHER)
+        comes = join(dataclasses.replace(NEAR, left=frozenset([source.uuid])), member(B, OTHER))
+        assert store.commit([Placement((source,))])[0].won
+        assert not store.commit([comes])[0].won  # it is the only one
+        assert store.commit([Placement((there,))])[0].won
+        assert not store.commit([join(NEAR, member(B, OTHER))])[0].won
+        assert store.commit([comes])[0].won
 
     def test_placements_are_judged_in_order(self, store):
         ready(store, HOST, OTHER)
