@@ -110,6 +110,9 @@ TEMPLATES = [
     ('resources in words', yaml(specs(**{'resources:VCPU': '1e3'})), 'is not a whole number'),
     ('thousands of extra specs', yaml(specs(**{
         f'resources{number}:CUSTOM_A': '1' for number in range(5000)})), 'at most 1024'),
+    ('versions without end', yaml(more=(
+        f'image: {{properties: {{img_hv_requested_version: "{">=1.0," * 8000}>=1.0"}}}}')),
+     'at most 255'),
     ('a host', yaml(more='availability_zone: "nova:a"'), 'names a host'),
     ('a name with an escape', yaml(more='availability_zone: "a\\e[2J"'), 'invisible'),
     ('a pattern without end', yaml(head=f'{HEAD}parameters: {{p: {{type: string, default: '

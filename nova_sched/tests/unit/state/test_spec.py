@@ -18,7 +18,14 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.state.request import RequestedDestination
-from nova_sched.state.spec import READERS, SpecRequest, read
+from nova_sched.state.spec import (
+    MAX_CAPABILITIES,
+    MAX_VERSIONS,
+    READERS,
+    VERSIONS,
+    SpecRequest,
+    read,
+)
 from nova_sched.tests.builders import request, spec, uuid_of
 from nova_sched.tests.rows import table
 
@@ -202,6 +209,31 @@ def test_read_of_an_object():
     )
     assert read(objects.RequestSpec(), 'availability_zone', 'default') == 'default'
     assert read(objects.RequestSpec(), 'no_such_field', 'default') == 'default'
+
+
+@pytest.mark.parametrize(
+    'name, parts, most',
+    [
+        pytest.param(
+            'extra_specs',
+            lambda number: {
+                'extra_specs': {f'capabilities:stats:{place}': '1' for place in range(number)}
+            },
+            MAX_CAPABILITIES,
+            id='capabilities',
+        ),
+        pytest.param(
+            'image_properties',
+            lambda number: {'image_properties': {VERSIONS: '>'.ljust(number, '1')}},
+            MAX_VERSIONS,
+            id='versions of the hypervisor',
+        ),
+    ],
+)
+def test_more_than_a_request_may_have(name, parts, most):
+    READERS[name](spec(**parts(most)))
+    with pytest.raises(ValueError, match=f'{most + 1} .*at most {most} are accepted'):
+        READERS[name](spec(**parts(most + 1)))
 
 
 def test_only_what_is_asked_for_is_read():
