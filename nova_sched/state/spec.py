@@ -132,7 +132,7 @@ KIND_FIELDS = frozenset(
     'requested_resources security_groups'.split()
 )
 MAX_PARTS = 1024  # extra specs, groups or traits of one request: rules ask about each of them
-CAPABILITIES = 'capabilities:'
+CAPABILITY_SCOPE = 'capabilities'
 MAX_CAPABILITIES = 32  # of one request: each is compared with what every host reports
 VERSIONS = 'img_hv_requested_version'
 MAX_VERSIONS = 255  # characters of that property, as Nova stores it
@@ -155,10 +155,10 @@ def _few(reader):
 @_few
 def _extra_specs(spec):
     specs = extra_specs(spec)
-    number = sum(key.startswith(CAPABILITIES) for key in specs)
+    number = sum(key.startswith(f'{CAPABILITY_SCOPE}:') for key in specs)
     if number > MAX_CAPABILITIES:
         raise ValueError(
-            f'{number} of them begin with {CAPABILITIES}; at most {MAX_CAPABILITIES} are accepted'
+            f'{number} of the scope {CAPABILITY_SCOPE}; at most {MAX_CAPABILITIES} are accepted'
         )
     return specs
 

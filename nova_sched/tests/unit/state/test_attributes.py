@@ -17,8 +17,16 @@ import numpy as np
 import pytest
 
 from nova_sched import objects
-from nova_sched.state.host_state import ATTRIBUTES, attribute, fact, has_attribute
+from nova_sched.state.host_state import (
+    ATTRIBUTES,
+    OF_OTHERS,
+    attribute,
+    capability,
+    fact,
+    has_capability,
+)
 from nova_sched.state.one_host import OneHost
+from nova_sched.state.vocab import Unfinished
 from nova_sched.tests.builders import host, hosts
 from nova_sched.tests.rows import each, table
 
@@ -42,14 +50,24 @@ THING = types.SimpleNamespace(
     },
 )
 def test_attribute(name, value, has):
-    assert attribute(THING, name) == value
-    assert has_attribute(THING, name) is has
+    assert attribute(THING, name) == capability(THING, name) == value
+    assert has_capability(THING, name) is has
+
+
+@each('name', sorted(OF_OTHERS))
+def test_no_capability(name):
+    thing = types.SimpleNamespace(**{name: 1, 'stats': {}})
+    assert (attribute(thing, name), capability(thing, name)) == (1, None)
+    assert not has_capability(thing, name)
+    thing.stats[name] = 'stat'
+    assert capability(thing, name) == 'stat'
+    assert has_capability(thing, name)
 
 
 @each('thing', [None, 7, 'text', [], types.SimpleNamespace(stats=None)], ids=repr)
 def test_things_without_facts(thing):
     assert attribute(thing, 'missing') is None
-    assert not has_attribute(thing, 'missing')
+    assert not has_capability(thing, 'missing')
 
 
 def test_an_unset_field_is_no_attribute():
@@ -72,11 +90,11 @@ def test_columns_say_what_host_states_say(name):
         ],
     )
     states = [seen.state(row) for row in range(len(seen))]
-    assert seen.has_attribute(name).tolist() == [has_attribute(state, name) for state in states]
-    values = [attribute(state, name) for state in states]
+    assert seen.has_capability(name).tolist() == [has_capability(state, name) for state in states]
+    values = [capability(state, name) for state in states]
     asked = []
-    found = seen.map_attribute(
-        name, lambda value: asked.append(value) or str(value) == str(values[1])
+    found = seen.map_capability(
+        name, 'question', lambda value: asked.append(value) or str(value) == str(values[1])
     )
     assert found.dtype == bool
     assert found.tolist() == [
@@ -88,17 +106,56 @@ def test_columns_say_what_host_states_say(name):
 def test_a_column_is_judged_once_for_each_value():
     seen, asked = hosts(1000, vcpus=[1, 2] * 500, cpu_info=['{}', None] * 500), []
     assert (
-        seen.map_attribute('vcpus_total', lambda value: asked.append(value) or value == 2).sum()
+        seen.map_capability(
+            'vcpus_total', 'two?', lambda value: asked.append(value) or value == 2
+        ).sum()
         == 500
     )
-    assert seen.map_attribute('cpu_info', lambda value: asked.append(value) or True).sum() == 500
+    for _ in range(2):
+        assert (
+            seen.map_capability(
+                'cpu_info', 'any?', lambda value: asked.append(value) or True
+            ).sum()
+            == 500
+        )
     assert asked == [1, 2, '{}']
-    assert np.all(seen.has_attribute('cpu_info'))
+    assert np.all(seen.has_capability('cpu_info'))
 
 
-def test_an_attribute_that_no_host_has():
-    assert not hosts(3).has_attribute('missing').any()
-    assert hosts(3).map_attribute('missing', pytest.fail).tolist() == [False] * 3
+@each(
+    'given',
+    [
+        pytest.param(
+            {'stats': [{'x': str(row)} for row in range(200)]}, id='what each row reports'
+        ),
+        pytest.param({'cpu_info': [f'{{"x": {row}}}' for row in range(200)]}, id='texts'),
+    ],
+)
+def test_a_capability_is_judged_in_pieces(given):
+    """What was judged before a pause is not judged again."""
+    (name,) = given
+    seen, asked = hosts(200, **given), []
+    seen.pause = lambda: True
+
+    def judge(value):
+        asked.append(value)
+        return True
+
+    pauses = 0
+    while True:
+        try:
+            met = seen.map_capability(name, 'question', judge)
+            break
+        except Unfinished:
+            pauses += 1
+    assert met.all()
+    assert len(asked) == 200
+    assert pauses > 10
+
+
+def test_a_capability_that_no_host_has():
+    assert not hosts(3).has_capability('missing').any()
+    assert hosts(3).map_capability('missing', 'question', pytest.fail).tolist() == [False] * 3
     assert not host().stats
 
 
