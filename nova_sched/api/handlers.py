@@ -91,11 +91,11 @@ class GroupHandlers:
     def create_group(self, call):
         context = call.context
         self._policy.demand(context, 'groups:create')
-        levels = self._levels(context)
+        rights = self._rights(context)
         named = {'name': call.body.get('name') or call.query.get('name')}
         with self._refusals(context):
             group = self._backend.create(
-                **{**call.body, **named, **levels}, dry_run=call.dry_run, context=context
+                **{**call.body, **named, **rights}, dry_run=call.dry_run, context=context
             )
         if call.dry_run:
             return self._shown(call, group)
@@ -142,7 +142,8 @@ class GroupHandlers:
 
     def validate_group(self, call):
         self._policy.demand(call.context, 'groups:validate')
-        return reply(dict(self._backend.validate(**call.body, context=call.context)))
+        specs = self._operator_specs(call.context)
+        return reply(dict(self._backend.validate(**call.body, **specs, context=call.context)))
 
     def show_group(self, call):
         return self._shown(call, self._known(call))
@@ -162,7 +163,7 @@ class GroupHandlers:
                 project_id=group.project_id,
                 context=call.context,
                 renew=self._policy.allows(call.context, 'groups:renew', group),
-                **self._levels(call.context, group),
+                **self._rights(call.context, group),
             )
         return self._shown(call, changed)
 
@@ -216,12 +217,17 @@ class GroupHandlers:
                 raise
             raise views.without_capacity(error) from None
 
-    def _levels(self, context, owner=None):
-        """The levels at which the caller may use `exclusive`, as an argument; none for all."""
+    def _rights(self, context, owner=None):
+        """What the caller may write in a template, as arguments; none for everything."""
+        specs = self._operator_specs(context, owner)
         if self._policy.allows(context, 'groups:exclusive:domain', owner):
-            return {}
+            return specs
         is_allowed = self._policy.allows(context, 'groups:exclusive:host', owner)
-        return {'exclusive_levels': ['host'] if is_allowed else []}
+        return {**specs, 'exclusive_levels': ['host'] if is_allowed else []}
+
+    def _operator_specs(self, context, owner=None):
+        is_allowed = self._policy.allows(context, 'groups:operator_specs', owner)
+        return {} if is_allowed else {'operator_specs': False}
 
     def _known(self, call, name=None):
         """The group of the address, if the caller may see it and may do this operation.

@@ -137,6 +137,15 @@ RULES = [
         'update_group',
     ),
     rule(
+        'groups:operator_specs',
+        'rule:admin',
+        'Write extra specs of the scopes `capabilities` and `aggregate_instance_extra_specs`, and '
+        'those without a scope, into the flavors of a template.',
+        'create_group',
+        'validate_group',
+        'update_group',
+    ),
+    rule(
         'groups:any_rate',
         'rule:admin',
         'Ask for plans more often than `[api] plan_rate`.',

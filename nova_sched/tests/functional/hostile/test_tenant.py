@@ -72,6 +72,8 @@ DOCUMENTS = [
     ('another field', b'{"template": {}, "project_id": "blue"}', 400, 'project_id'),
     ('levels of exclusive domains', b'{"template": {}, "exclusive_levels": ["host"]}', 400,
      'exclusive_levels'),
+    ('rights to extra specs', b'{"template": {}, "operator_specs": true}', 400,
+     'operator_specs'),
     ('a caller', b'{"template": {}, "context": {"is_admin": true}}', 400, 'context'),
     ('a generation', b'{"template": {}, "generation": 1}', 400, 'generation'),
     ('a dry run', b'{"template": {}, "dry_run": false}', 400, 'dry_run'),
@@ -106,6 +108,12 @@ TEMPLATES = [
      'for internal use'),
     ('a trait of an image', yaml(more='image: {properties: {"trait7:OWNER_NOVA": required}}'),
      'for internal use'),
+    ('the name of a host', yaml(specs(**{'capabilities:host': 's== host-1'})), 'is for operators'),
+    ('the servers of a host', yaml(specs(**{'capabilities:instances': '<in> a'})),
+     'is for operators'),
+    ('the metadata of aggregates', yaml(specs(**{
+        'aggregate_instance_extra_specs:filter_tenant_id': '<in> a'})), 'is for operators'),
+    ('what is free', yaml(specs(free_ram_mb='>= 5')), 'is for operators'),
     ('less than no resource', yaml(specs(**{'resources:VCPU': '-4'})), 'is not within'),
     ('resources in words', yaml(specs(**{'resources:VCPU': '1e3'})), 'is not a whole number'),
     ('thousands of extra specs', yaml(specs(**{

@@ -89,7 +89,7 @@ class Backend:
         self.refusal = None
         self.calls = []
         self.contexts = []
-        self.levels = self.renews = None
+        self.levels = self.renews = self.operator_specs = None
 
     def _asked(self, method, context, **words):
         self.calls.append(
@@ -116,9 +116,16 @@ class Backend:
         return made
 
     def create(
-        self, template, name=None, dry_run=False, context=None, exclusive_levels=None, **given
+        self,
+        template,
+        name=None,
+        dry_run=False,
+        context=None,
+        exclusive_levels=None,
+        operator_specs=True,
+        **given,
     ):
-        self.levels = exclusive_levels
+        self.levels, self.operator_specs = exclusive_levels, operator_specs
         self._asked('create', context, template=template, name=name, dry_run=dry_run, **given)
         self._may()
         made = group(
@@ -133,8 +140,9 @@ class Backend:
         return self._keep(made, dry_run)
 
     def update(self, uuid, template, generation=None, dry_run=False, project_id=None, context=None,
-               exclusive_levels=None, renew=True, **given):  # fmt: skip
+               exclusive_levels=None, renew=True, operator_specs=True, **given):  # fmt: skip
         self.levels, self.renews = exclusive_levels, renew
+        self.operator_specs = operator_specs
         self._asked('update', context, template=template, generation=generation, dry_run=dry_run,
                     project_id=project_id, **given)  # fmt: skip
         self._may()
@@ -196,7 +204,8 @@ class Backend:
         found.expires_at = NOON + datetime.timedelta(seconds=ttl or 3600)
         return found
 
-    def validate(self, template, context=None, **given):
+    def validate(self, template, context=None, operator_specs=True, **given):
+        self.operator_specs = operator_specs
         self._asked('validate', context, template=template, **given)
         self._may()
         _text(template)

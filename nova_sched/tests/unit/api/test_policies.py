@@ -186,6 +186,30 @@ def test_who_may_close_domains(ruled, backend, caller, rules, levels):
 
 
 @pytest.mark.parametrize(
+    'caller, rule, is_allowed',
+    [
+        pytest.param(headers('red', 'member,reader'), 'rule:admin', False, id='a member'),
+        pytest.param(headers('x', 'admin'), 'rule:admin', True, id='an operator'),
+        pytest.param(headers('red', 'member,reader'), '@', True, id='a member who is allowed'),
+    ],
+)
+def test_who_may_write_the_extra_specs_of_operators(
+    conf, backend, tmp_path, caller, rule, is_allowed
+):
+    file = tmp_path / 'policy.yaml'
+    file.write_text(f'"nova_sched:groups:operator_specs": "{rule}"')
+    conf.set_override('policy_file', str(file), group='oslo_policy')
+    http = Client(rest(conf, backend, Manager()))
+    for method, path in (('POST', '/v1/groups'), ('POST', '/v1/groups/validate'), ('PUT', APP)):
+        backend.operator_specs = None
+        answer = http.open(
+            path, method=method, json={'template': {'resources': {}}}, headers=caller
+        )
+        assert answer.status_code < 300
+        assert backend.operator_specs is is_allowed
+
+
+@pytest.mark.parametrize(
     'rule, body, status, renews',
     [
         ('@', {}, 200, True),
