@@ -27,6 +27,7 @@ from nova_sched.groups import template
 
 SCHEMA = 'application/schema+json'
 UPDATED = '2026-11-21T00:00:00Z'
+MAX_READS = 3  # of `[api] max_limit` groups, to find those of a status for one page
 
 
 class VersionHandlers:
@@ -111,34 +112,36 @@ class GroupHandlers:
             owner = Owner(wanted or own, call.context.user_id)
             self._policy.demand(call.context, 'groups:list:all_projects', owner)
         limit = min(query.get('limit', self._max_limit), self._max_limit)
-        groups = self._page(call, wanted, limit)
-        links = []
-        if len(groups) > limit:
-            links.append(call.following(groups[limit - 1].uuid, limit))
+        groups, marker = self._page(call, wanted, limit)
+        links = [] if marker is None else [call.following(marker, limit)]
         return reply(
-            {'groups': [views.brief(group, call.root) for group in groups[:limit]], 'links': links}
+            {'groups': [views.brief(group, call.root) for group in groups], 'links': links}
         )
 
     def _page(self, call, project_id, limit):
-        """The groups of a page, and one more if there is a next page."""
+        """The groups of a page, and the marker of the next page; None if it is the last one."""
         query, groups = call.query, []
-        name, status, marker = query.get('name'), query.get('status'), query.get('marker')
+        status, marker = query.get('status'), query.get('marker')
         marker = marker and marker.lower()
-        while True:
+        reads, size = (1, limit + 1) if status is None else (MAX_READS, self._max_limit)
+        for _ in range(reads):
             try:
                 more = self._backend.list(
                     project_id=project_id,
-                    name=name,
+                    name=query.get('name'),
                     marker=marker,
-                    limit=limit + 1,
+                    limit=size,
                     context=call.context,
                 )
             except errors.NotFound:
                 raise errors.InvalidRequest('marker', f'there is no group {marker}') from None
             groups += [group for group in more if status in (None, group.status)]
-            if len(groups) > limit or len(more) <= limit:
-                return groups
+            if len(groups) > limit:
+                return groups[:limit], groups[limit - 1].uuid
+            if len(more) < size:
+                return groups, None
             marker = more[-1].uuid
+        return groups, marker
 
     def validate_group(self, call):
         self._policy.demand(call.context, 'groups:validate')

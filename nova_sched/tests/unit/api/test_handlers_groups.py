@@ -235,6 +235,21 @@ def test_pages(http, backend, query, pages):
     assert found == [page.split() for page in pages]
 
 
+def test_a_page_of_a_rare_status_ends_after_a_few_reads(http, backend):
+    backend.groups = {
+        uuid_of(name): group(name, status='built' if name == 'g15' else 'planned')
+        for name in map('g{}'.format, range(17))
+    }
+    found, following = [], '/v1/groups?limit=1&status=built'
+    while following:
+        backend.calls.clear()
+        answer = http.get(following, headers=RED)
+        assert [name for name, *_ in backend.calls] in (['list'] * 3, ['list'] * 2)
+        found.append(names(answer))
+        following = next((link['href'] for link in answer.json['links']), None)
+    assert found == [[], ['g15']]
+
+
 # Change.
 
 
