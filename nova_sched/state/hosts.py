@@ -37,6 +37,7 @@ from nova_sched.state.places import Places
 from nova_sched.state.vocab import RowVerdicts
 
 TEXTS = frozenset(['cpu_info', 'host_ip', 'hypervisor_type'])
+VERSION = 'hypervisor_version'
 
 
 class Hosts(Columns):
@@ -327,7 +328,9 @@ class Hosts(Columns):
         def verdict(value):
             return value is not None and judge(value)
 
-        if name in NUMBERS or name in RATIOS:
+        # Of these only the version may be unreported; it is 0 then, which may also be reported.
+        is_number = name in NUMBERS or name in RATIOS
+        if is_number or (name == VERSION and self.hypervisor_version.all()):
             values, places = np.unique(getattr(self, name), return_inverse=True)
             return np.array([judge(value) for value in values.tolist()], dtype=bool)[places]
         if name in TEXTS and name not in self.stat_names:

@@ -104,21 +104,16 @@ def test_columns_say_what_host_states_say(name):
 
 
 def test_a_column_is_judged_once_for_each_value():
-    seen, asked = hosts(1000, vcpus=[1, 2] * 500, cpu_info=['{}', None] * 500), []
-    assert (
-        seen.map_capability(
-            'vcpus_total', 'two?', lambda value: asked.append(value) or value == 2
-        ).sum()
-        == 500
-    )
-    for _ in range(2):
-        assert (
-            seen.map_capability(
-                'cpu_info', 'any?', lambda value: asked.append(value) or True
-            ).sum()
-            == 500
-        )
-    assert asked == [1, 2, '{}']
+    columns = {'vcpus': [1, 2], 'hypervisor_version': [3, 4], 'cpu_info': ['{}', None]}
+    seen, asked = hosts(1000, **{name: both * 500 for name, both in columns.items()}), []
+
+    def judge(value):
+        asked.append(value)
+        return value in (2, 4, '{}')
+
+    for name in ('vcpus_total', 'hypervisor_version', 'cpu_info', 'cpu_info'):
+        assert seen.map_capability(name, name, judge).sum() == 500
+    assert asked == [1, 2, 3, 4, '{}']
     assert np.all(seen.has_capability('cpu_info'))
 
 
