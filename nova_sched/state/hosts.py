@@ -30,6 +30,7 @@ from nova_sched.state.host_state import (
     OF_REPORT,
     RATIOS,
     HostState,
+    attribute,
     capability,
     fact,
 )
@@ -343,6 +344,22 @@ class Hosts(Columns):
             question,
             lambda hosts, row: verdict(capability(hosts.state(row), name)),
         )
+
+    # For plug-ins, which may ask for any attribute of a host state.
+
+    def has_attribute(self, name):
+        """Return the rows whose host state has the attribute, or whose stats have the entry."""
+        return self.everywhere(True) if name in ATTRIBUTES else self.has_capability(name)
+
+    def map_attribute(self, name, judge):
+        """Return ``judge(value)`` of each row's attribute or, where that is None, of its stats'
+        entry; False for a row without either."""
+
+        def verdict(state):
+            value = attribute(state, name)
+            return value is not None and judge(value)
+
+        return self.map_rows(range(self.rows), verdict)
 
     def values(self, name):
         """Returns the values of an attribute, not of stats, and for each row the index of its

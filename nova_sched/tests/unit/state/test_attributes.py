@@ -170,3 +170,12 @@ def test_values_are_those_of_host_states(name):
     ]
     if name == 'vcpus_total':
         assert found == [1, 2]
+
+
+def test_a_plug_in_may_ask_for_any_attribute():
+    made = hosts(stats=[{'rack': '1'}, {'host': 'no'}])
+    assert made.has_attribute('aggregates').tolist() == [True, True]
+    assert made.has_attribute('rack').tolist() == [True, False]
+    assert made.map_attribute('host', lambda name: name == 'host-0').tolist() == [True, False]
+    assert made.map_attribute('rack', lambda rack: rack == '1').tolist() == [True, False]
+    assert made.map_attribute('nothing', lambda value: True).tolist() == [False, False]
