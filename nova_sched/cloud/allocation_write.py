@@ -33,6 +33,7 @@ import json
 import logging
 
 from nova_sched import errors
+from nova_sched.claim import Claim
 from nova_sched.cloud.placement import ConsumerAllocations
 from nova_sched.engine.writer import WriteOutcome
 
@@ -50,22 +51,34 @@ WON = WriteOutcome(won=True)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """What one instance is to have: ``allocations`` on a node, for a claim.
+    """What one instance is to have: ``allocations`` on the node of a ``claim``.
 
-    ``avoided`` are the hosts that it has to leave, in lower case.
+    ``stored`` is what the store has made of this claim: the same, or one that the instance had
+    there before, and that the call has resized or taken over. ``avoided`` are the hosts that it
+    has to leave, in lower case.
     """
 
-    uuid: str
-    claim_uuid: str
-    node_uuid: str
+    claim: Claim
+    stored: Claim
     allocations: ConsumerAllocations
     avoided: frozenset[str] = frozenset()
 
+    @property
+    def uuid(self):
+        return self.claim.consumer_uuid
+
+    @property
+    def node_uuid(self):
+        return self.claim.node_uuid
+
     def is_of_another(self, claim):
-        """Whether a claim keeps allocations on the node: it is not that of this call, nor resized
-        by it. A claim of this call that a read has confirmed was confirmed by the allocations that
-        this call has written."""
-        return claim.node_uuid == self.node_uuid and claim.name != self.claim_uuid
+        """Return whether a claim keeps allocations on the node: it is not that of this call, nor
+        resized by it, nor still as this call has taken it over. A claim of this call that a read
+        has confirmed was confirmed by the allocations that this call has written."""
+        is_own = claim.name == self.claim.uuid or (
+            (claim.name, claim.changed_at) == (self.stored.name, self.stored.changed_at)
+        )
+        return claim.node_uuid == self.node_uuid and not is_own
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,17 +106,18 @@ class Sent:
         )
 
 
-def servers(decision, answer, context):
-    """A Server for each instance of a decision that has claims."""
+def servers(decision, stored, answer, context):
+    """Return a Server for each instance of a decision that has claims; ``stored`` are these as the
+    store has them."""
+    of_instances = zip(decision.requests, decision.claims, stored, answer, strict=True)
     return [
         Server(
-            request.instance_uuid,
-            claim.uuid,
-            chosen[0].node_uuid,
+            claim,
+            row,
             _allocations(json.loads(chosen[0].allocation_request), request, context),
             request.ignore_hosts,
         )
-        for request, claim, chosen in zip(decision.requests, decision.claims, answer, strict=True)
+        for request, claim, row, chosen in of_instances
         if chosen[0].allocation_version is not None
     ]
 

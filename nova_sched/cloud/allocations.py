@@ -102,9 +102,9 @@ class AllocationWriter:
         self._pool = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-write')
         self._checks = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-verify')
 
-    def write(self, decision, answer, message):
+    def write(self, decision, claims, answer, message):
         """See Writer. Rebuilds, and orders without claims, have nothing to write."""
-        servers = allocation_write.servers(decision, answer, message.work.context)
+        servers = allocation_write.servers(decision, claims, answer, message.work.context)
         if not servers:
             return None
         future = Future[WriteOutcome]()

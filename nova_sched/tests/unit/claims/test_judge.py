@@ -228,6 +228,28 @@ def test_generations_and_changes():
     assert [outcome.used for outcome in outcomes] == [{}, {}, {}, {'p': {VCPU: 0}}]
 
 
+@pytest.mark.parametrize('amounts', [{'vcpus': 1}, {'vcpus': 3}], ids=['fits', 'above capacity'])
+def test_a_claim_of_the_same_size_is_stamped(amounts):
+    """The consumer comes back: data of the node from before must not end the claim."""
+    there = claim(A, 'm', **amounts, state=CONFIRMED, changed_at=3)
+    held, usages = ConsumerClaims([there]), {'m': usage(2, used=amounts['vcpus'])}
+    wanted = claim(A, 'm', **amounts)
+    (outcome,) = judged([Placement((wanted,), runs={there.uuid: 'm'})], usages, held)
+    (after,) = outcome.claims
+    assert (outcome.won, after.uuid, after.changed_at) == (True, there.uuid, 6)
+    assert (outcome.generations, usages['m'].used) == ({'m': (5, 6)}, {VCPU: amounts['vcpus']})
+
+
+@pytest.mark.parametrize('state', [PENDING, CONFIRMED])
+def test_a_repeated_commit_changes_nothing(state):
+    """Its answer was lost, and its claim may be confirmed by now."""
+    made = claim(A, 'm', state=state, changed_at=3)
+    held, usages = ConsumerClaims([made]), {'m': usage(2, used=1)}
+    wanted = dataclasses.replace(made, state=PENDING)
+    (outcome,) = judged([Placement((wanted,))], usages, held)
+    assert (outcome.won, held.added, usages['m'].changed) == (True, {}, False)
+
+
 # The search.
 
 NODES, CONSUMERS = ['m', 'n', 'unknown'], ['a', 'b', 'c']

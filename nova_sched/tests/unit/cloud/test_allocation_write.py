@@ -11,6 +11,7 @@
 # under the License.
 """The requests for one decision: each answer of Placement, and what follows."""
 
+import dataclasses
 import random
 import re
 import types
@@ -18,7 +19,7 @@ import types
 import pytest
 
 from nova_sched import errors
-from nova_sched.claim import Claim
+from nova_sched.claim import CONFIRMED, Claim
 from nova_sched.cloud.allocation_write import (
     ATTEMPTS,
     WON,
@@ -76,7 +77,8 @@ def fake():
 def wants(uuid=A, node=ONE, vcpus=1, avoided=(), **providers):
     amounts = {node: {'VCPU': vcpus}, **providers}
     wanted = ConsumerAllocations(amounts, None, 'p', 'u', {'': [node]})
-    return Server(uuid, f'claim of {uuid}', node, wanted, frozenset(avoided))
+    claim = Claim(uuid, node, {'VCPU': vcpus}, request_id='req-1')
+    return Server(claim, claim, wanted, frozenset(avoided))
 
 
 def is_evacuating(server):
@@ -358,10 +360,11 @@ def test_the_servers_of_a_decision(spec_user, user):
     decision = types.SimpleNamespace(requests=asked, claims=claims)
     answer = [[selected(ONE)], [selected(TWO), selected(THREE)]]
     context = types.SimpleNamespace(user_id='caller', project_id='other')
-    found = servers(decision, answer, context)
-    assert [(one.uuid, one.node_uuid, one.claim_uuid) for one in found] == [
-        (A, ONE, claims[0].uuid),
-        (B, TWO, claims[1].uuid),
+    stored = [claims[0], dataclasses.replace(claims[1], state=CONFIRMED, uuid='earlier')]
+    found = servers(decision, stored, answer, context)
+    assert [(one.uuid, one.node_uuid, one.claim, one.stored) for one in found] == [
+        (A, ONE, claims[0], stored[0]),
+        (B, TWO, claims[1], stored[1]),
     ]
     assert found[0].allocations == ConsumerAllocations(
         {ONE: {'VCPU': 1}}, None, 'p', user, {'': [ONE]}
@@ -393,4 +396,4 @@ def test_a_check_has_nothing_to_write():
     decision = types.SimpleNamespace(
         requests=[request(instance_uuid=A)], claims=[Claim(A, ONE, {'VCPU': 1})]
     )
-    assert servers(decision, [[selected(ONE, version=None)]], None) == []
+    assert servers(decision, decision.claims, [[selected(ONE, version=None)]], None) == []

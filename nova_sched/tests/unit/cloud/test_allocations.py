@@ -88,7 +88,7 @@ class Cloud:
         order = types.SimpleNamespace(context=None)
         message = Message('place', order, Received(is_over=is_over))
         message.since_s -= age_s
-        return self.writer.write(decision, answer, message)
+        return self.writer.write(decision, decision.claims, answer, message)
 
 
 @pytest.fixture

@@ -30,14 +30,16 @@ from nova_sched.tests.rows import each
 A, ONE, TWO = uuid_of('a'), uuid_of('one'), uuid_of('two')
 NOTHING = ConsumerAllocations()
 OURS = Claim(A, ONE, {'VCPU': 1})
+BEFORE = Claim(A, ONE, {'VCPU': 1}, CONFIRMED, changed_at=7)
 
 
 def some(generation=None, node=ONE, **more):
     return ConsumerAllocations({node: {'VCPU': 1}, **more}, generation, 'p', 'u')
 
 
-def sent(before=NOTHING, after=None, server=A):
-    return Sent(Server(server, OURS.uuid, ONE, some()), before, after or some())
+def sent(before=NOTHING, after=None, server=A, stored=None):
+    claim = dataclasses.replace(OURS, consumer_uuid=server)
+    return Sent(Server(claim, stored or claim, some()), before, after or some())
 
 
 def resized_by(uuid):
@@ -96,6 +98,16 @@ def world():
         ),
         pytest.param(
             (1, some()), sent(), [Claim(A, ONE, {'VCPU': 1}, CONFIRMED)], 1, id='the server runs'
+        ),
+        pytest.param(
+            (1, some()), sent(stored=BEFORE), [BEFORE], None, id='the claim that it has taken over'
+        ),
+        pytest.param(
+            (1, some()),
+            sent(stored=BEFORE),
+            [dataclasses.replace(BEFORE, changed_at=8)],
+            1,
+            id='a later call has taken that over',
         ),
     ],
 )

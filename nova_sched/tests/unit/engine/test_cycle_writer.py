@@ -31,8 +31,8 @@ class Slow:
     def __init__(self):
         self.writing = []
 
-    def write(self, decision, answer, message):
-        self.writing.append((decision, answer, Future()))
+    def write(self, decision, claims, answer, message):
+        self.writing.append((decision, answer, claims, Future()))
         return self.writing[-1][-1]
 
     def end(self, result):
@@ -71,7 +71,7 @@ def held(world):
 
 def test_the_caller_waits_for_the_writer_and_the_loop_does_not(world):
     first = begin(world, asks(A))
-    ((decision, answer, _),) = world.writer.writing
+    ((decision, answer, *_),) = world.writer.writing
     assert [claim.key for claim in decision.claims] == held(world)
     second = begin(world, asks(B), claim=False)
     assert (first.done(), second.done()) == (False, True)
@@ -131,16 +131,62 @@ def test_a_resize_that_is_not_written_is_left_to_the_node(world, taken_back):
     assert (again.name, again.expires_s >= resized.expires_s) == (resized.name, True)
 
 
-def test_a_confirmed_claim_that_was_there_before_is_no_answer(world):
-    """A server comes back soon after it left, to a host that was not read since: a read that has
-    begun before the allocations were written ends the claim."""
+def test_a_server_goes_back_to_a_host_that_was_not_read_since(world):
+    """Its claim there is awaited until its allocations are written."""
     for host in ('host-0', 'host-1', 'host-0'):
         found = begin(world, request(instance_uuid=A, force_hosts=[host]))
+        before = world.store.claims()
         end(world, True)
-        world.store.allocated(world.store.claims(A))
         world.state_sync.refresh()
-    with pytest.raises(errors.Superseded):
-        found.result(timeout=0)
+    assert found.result(timeout=0)[0][0].host == 'host-0'
+    assert sorted(one.awaited for one in before) == [False, True]
+    assert not any(one.awaited for one in world.store.claims())
+
+
+class TestConfirmedBefore:
+    """A server whose claim on the chosen host is confirmed: it may have left since, as one that is
+    offloaded and unshelved at once, or its migration may be repeated."""
+
+    @pytest.fixture
+    def before(self, world):
+        begin(world, asks(A))
+        end(world, True)
+        (claim,) = world.store.claims()
+        return claim
+
+    @pytest.fixture
+    def found(self, world, before):
+        host = world.cluster.node(before.node_uuid).host
+        return begin(world, asks(A, force_hosts=[host]))
+
+    def test_the_claim_is_the_answer(self, world, before, found):
+        ((*_, claims, _),) = world.writer.writing
+        end(world, True)
+        (after,) = world.store.claims()
+        assert found.result(timeout=0)[0][0].node_uuid == after.node_uuid
+        assert ([after], after.uuid) == (claims, before.uuid)
+        # Who has read the node before has not seen that the server is to be there.
+        assert after.changed_at > before.changed_at
+
+    @pytest.mark.parametrize('taken_back', [True, False])
+    def test_it_is_not_written(self, world, before, found, taken_back):
+        """The claim may still be that of the server: the next read of the node tells."""
+        end(world, WriteOutcome(False, refusal='No.', taken_back=taken_back))
+        with pytest.raises(errors.NoValidHost):
+            found.result(timeout=0)
+        assert [one.uuid for one in world.store.claims()] == [before.uuid]
+
+    def test_a_read_from_before_the_write_has_ended_the_claim(self, world, before, found):
+        world.store.release([before.key])
+        world.state_sync.refresh()
+        ends = []
+        end(world, WriteOutcome(True, end=ends.append))
+        assert (found.done(), ends) == (False, [False])
+        world.loop.turn()
+        end(world, True)
+        (after,) = world.store.claims()
+        assert found.result(timeout=0)[0][0].node_uuid == after.node_uuid
+        assert (after.is_confirmed, after.uuid != before.uuid) == (True, True)
 
 
 def test_what_is_never_written_is_refused(world):
@@ -200,16 +246,17 @@ def test_a_later_claim_of_the_instance_stays(world):
 
 
 def test_a_server_that_runs_by_now_keeps_its_claim(world):
-    """The writer fails late: the compute node has confirmed the claim before."""
+    """The writer fails late: a read has confirmed the claim before. The order is decided again,
+    and the claim is its answer."""
     found = begin(world, asks(A))
     (claim,) = world.store.claims()
     world.store.confirm([A], [claim.node_uuid])
     end(world, False)
     world.state_sync.refresh()
     world.loop.turn()
+    end(world, True)
     assert [one.uuid for one in world.store.claims()] == [claim.uuid]
-    with pytest.raises(errors.AlreadyRunning):
-        found.result(timeout=0)
+    assert found.result(timeout=0)[0][0].node_uuid == claim.node_uuid
 
 
 def test_a_claim_that_was_replaced_meanwhile_is_told_to_no_caller(world):
