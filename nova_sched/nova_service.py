@@ -170,8 +170,8 @@ class NovaSource(NovaReader):
         self.writer = AllocationWriter(
             self.placement,
             store.claims,
-            lambda uuid: self._scheduler.nova_hosts.host_of(uuid),
-            lambda server: any(cell.is_evacuating(server) for cell in self.cells),
+            lambda uuid: self.mirror.host_of(uuid),
+            self.cells.is_moving,
             lambda nodes: self.mirror.read_nodes(nodes),
             in_flight=conf.placement.in_flight,
             timeout_s=self._timeout_s,

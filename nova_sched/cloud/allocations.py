@@ -67,8 +67,8 @@ class AllocationWriter:
     one before is answered.
 
     ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
-    compute node by its UUID, None if it is not a compute node; ``is_evacuating`` tells whether
-    Nova evacuates a server. ``not_up`` is called with the UUIDs of the chosen nodes and of the
+    compute node by its UUID, None if it is not a compute node; ``is_moving`` returns whether Nova
+    moves a server now. ``not_up`` is called with the UUIDs of the chosen nodes and of the
     alternates while Placement writes, and returns those whose hosts take no servers; then the
     writer takes back its allocations, and the order is decided again. ``reread`` is called with
     the UUIDs of nodes that Placement has refused, before their order is decided again: it reads
@@ -82,7 +82,7 @@ class AllocationWriter:
         client,
         claims,
         host_of,
-        is_evacuating,
+        is_moving,
         reread,
         in_flight=8,
         timeout_s=60.0,
@@ -91,7 +91,7 @@ class AllocationWriter:
         not_up=lambda _: (),
     ):
         self._new_write = functools.partial(
-            AllocationWrite, client, host_of, is_evacuating, random or Random()
+            AllocationWrite, client, claims, host_of, is_moving, random or Random()
         )
         self._reread, self._not_up, self._timeout_s = reread, not_up, timeout_s
         self._queue = WriteQueue()

@@ -80,6 +80,20 @@ class Cells:
             for row in self._api.aggregates()
         ]
 
+    def is_moving(self, server):
+        """Return whether Nova moves, resizes or evacuates a server now. Raises StoreUnavailable if
+        no cell says so, and one does not answer."""
+        problem = None
+        for cell in self:
+            try:
+                if cell.is_moving(server):
+                    return True
+            except errors.StoreUnavailable as error:
+                problem = error
+        if problem is not None:
+            raise problem
+        return False
+
     def _url(self, mapping):
         """The URL of a cell's database. Raises BadConfig, without any part of the URL."""
         url, where = mapping.database_connection or '', _where(mapping)

@@ -171,8 +171,10 @@ EVACUATED = sa.select(MIGRATIONS.c.instance_uuid).where(
     MIGRATIONS.c.migration_type == 'evacuation',
     MIGRATIONS.c.status.not_in(['completed', 'failed', 'error', 'cancelled']),
 )
-EVACUATING = EVACUATED.where(
-    MIGRATIONS.c.instance_uuid == sa.bindparam('uuid'), MIGRATIONS.c.status != 'done'
+# Statuses of migrations that are not done yet: then they are settled, or wait for that.
+UNDER_WAY = ('accepted', 'queued', 'preparing', 'pre-migrating', 'running', 'migrating')
+MOVES_OF_ONE = sa.select(MIGRATIONS.c.uuid).where(
+    MIGRATIONS.c.instance_uuid == sa.bindparam('uuid'), MIGRATIONS.c.status.in_(UNDER_WAY)
 )
 OF_INSTANCE = [column for column in INSTANCES.c if column.name != 'id']
 ANY_INSTANCES = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(KEYS))
@@ -392,10 +394,10 @@ class NovaCell:
         since."""
         return {row.instance_uuid for row in self._rows(EVACUATED)}
 
-    def is_evacuating(self, uuid):
-        """Whether an instance is being evacuated: Nova's API notes that before it asks for a
-        host."""
-        return bool(self._rows(EVACUATING, uuid=uuid))
+    def is_moving(self, uuid):
+        """Return whether Nova moves, resizes or evacuates an instance now: it notes that before it
+        asks for a host."""
+        return bool(self._rows(MOVES_OF_ONE, uuid=uuid))
 
     def migrations(self, uuids):
         """Migration UUID -> UUID of its instance, for those of these UUIDs that are migrations.

@@ -376,7 +376,7 @@ class NovaMember(Member):
             client,
             context.store.claims,
             lambda uuid: scheduler.nova_hosts.host_of(uuid),
-            lambda server: any(cell.is_evacuating(server) for cell in self._nova),
+            lambda server: any(cell.is_moving(server) for cell in self._nova),
             lambda nodes: self.mirror.read_nodes(nodes),
             timeout_s=ANSWER_S,
             late_s=READ_S,

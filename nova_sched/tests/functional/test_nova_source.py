@@ -376,6 +376,33 @@ def test_a_service_that_has_just_changed(cloud, change):
         assert boot(scheduler, 'd') == ['cmp1']
 
 
+def test_an_evacuation_while_another_cell_is_away(cloud):
+    away = 'mysql+pymysql://nova@127.0.0.1:1/nova'
+    cloud.write('api', nova.CELLS, nova.mapping(1, away))
+    cloud.change(nova.SERVICES, 'cmp1', forced_down=True)
+    cloud.fake.consumers[uuid_of('a')] = [1, {node('cmp1'): {'VCPU': 1}}, 'p', 'u']
+    evacuation = {
+        'uuid': uuid_of('evacuation'),
+        'instance_uuid': uuid_of('a'),
+        'migration_type': 'evacuation',
+        'status': 'accepted',
+    }
+    cloud.write('cell1', nova.MIGRATIONS, evacuation)
+    with cloud.scheduler() as scheduler:
+        assert boot(scheduler, 'a', vcpus=1, ignore_hosts=['cmp1']) == ['cmp2']
+        assert cloud.fake.allocated()[uuid_of('a')].keys() == {node('cmp1'), node('cmp2')}
+
+
+def test_a_server_on_a_host_that_is_left_out(cloud, caplog):
+    """The log has where it is, although no server can be placed there now."""
+    cloud.change(nova.NODES, 'cmp1', stats='{')
+    cloud.fake.consumers[uuid_of('a')] = [1, {node('cmp1'): {'VCPU': 1}}, 'p', 'u']
+    with cloud.scheduler() as scheduler, pytest.raises(errors.NoValidHost):
+        boot(scheduler, 'a')
+    elsewhere = {uuid_of('a'): node('cmp1')}
+    assert f'Instances are on other nodes by an earlier call: {elsewhere}' in caplog.text
+
+
 def test_several_servers_are_claimed_together_or_not_at_all(cloud):
     with cloud.scheduler() as scheduler:
         assert sorted(boot(scheduler, 'a', 'b', vcpus=3)) == ['cmp1', 'cmp2']

@@ -81,8 +81,12 @@ def wants(uuid=A, node=ONE, vcpus=1, avoided=(), **providers):
     return Server(claim, claim, wanted, frozenset(avoided))
 
 
-def is_evacuating(server):
-    return server == A
+def moves(server):
+    return True
+
+
+def stays(server):
+    return False
 
 
 def unreadable(server):
@@ -90,13 +94,20 @@ def unreadable(server):
 
 
 def written(
-    fake, *wanted, limits=None, timeouts_s=(1.0, 5.0), is_repeat=False, evacuates=is_evacuating
+    fake,
+    *wanted,
+    limits=None,
+    timeouts_s=(1.0, 5.0),
+    is_repeat=False,
+    is_moving=stays,
+    claims=(),
 ):
     """The write, after it has ended, and its outcome."""
     made = AllocationWrite(
         client_of(fake, timeouts_s),
+        lambda uuid: claims,
         HOSTS.get,
-        evacuates,
+        is_moving,
         random.Random(1),
         wanted,
         limits or Limits(),
@@ -289,34 +300,6 @@ def test_a_second_attempt_uses_the_consumer_that_the_first_one_has_left(fake):
             id='on a child of another node',
         ),
         pytest.param(
-            {ONE: {'VCPU': 1}},
-            wants(node=TWO, avoided=['one']),
-            WON,
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-            id='evacuation',
-        ),
-        pytest.param(
-            {ONE: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
-            wants(node=TWO, avoided=['one'], **{DISKS: {'DISK_GB': 8}}),
-            WON,
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
-            id='evacuation with a sharing provider',
-        ),
-        pytest.param(
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-            wants(node=TWO, avoided=['one']),
-            WON,
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-            id='evacuation, done by a call before',
-        ),
-        pytest.param(
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-            wants(node=THREE, avoided=['one']),
-            WriteOutcome(False, elsewhere={A: TWO}),
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-            id='evacuation, to another node before',
-        ),
-        pytest.param(
             {ONE: {'VCPU': 2}},
             wants(),
             'other allocations',
@@ -341,6 +324,70 @@ def test_a_server_that_has_allocations(fake, held, wanted, outcome, after):
         assert found == outcome
     # What is won has a generation of its own: a late request of another call loses.
     assert fake.consumers[A][:2] == [6 if found.won else 5, after]
+
+
+@pytest.mark.parametrize(
+    'held, wanted, after',
+    [
+        pytest.param(
+            {ONE: {'VCPU': 1}},
+            wants(node=TWO, avoided=['one']),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            id='evacuation',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
+            wants(node=TWO, avoided=['one'], **{DISKS: {'DISK_GB': 8}}),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
+            id='with a sharing provider',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            wants(node=TWO, avoided=['one']),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            id='done by a call before',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            wants(node=THREE, avoided=['one']),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}, THREE: {'VCPU': 1}},
+            id='the conductor of the first one died',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            wants(node=THREE, avoided=['two']),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}, THREE: {'VCPU': 1}},
+            id='from the second lost host',
+        ),
+        pytest.param(
+            {TWO: {'VCPU': 1}},
+            wants(node=THREE, avoided=['one']),
+            {TWO: {'VCPU': 1}, THREE: {'VCPU': 1}},
+            id='migration whose conductor died',
+        ),
+    ],
+)
+def test_a_server_that_nova_moves_has_both(fake, held, wanted, after):
+    holds(fake, A, generation=5, held=held)
+    _, found = written(fake, wanted, is_moving=moves)
+    assert (found, fake.consumers[A][:2]) == (WON, [6, after])
+
+
+@pytest.mark.parametrize(
+    'request_id, avoided, outcome',
+    [
+        pytest.param('req-1', ['one'], WriteOutcome(False, elsewhere={A: TWO}), id='a copy'),
+        pytest.param('req-2', ['one'], WON, id='another call'),
+        pytest.param(None, ['one'], WON, id='a call without an id'),
+        pytest.param('req-1', ['two'], WON, id='the same call, which leaves the host by now'),
+    ],
+)
+def test_where_a_copy_of_the_call_has_a_claim(fake, request_id, avoided, outcome):
+    holds(fake, A, held={ONE: {'VCPU': 1}, TWO: {'VCPU': 1}})
+    claims = [Claim(A, TWO, {'VCPU': 1}, CONFIRMED, request_id=request_id)]
+    wanted = wants(node=THREE, avoided=avoided)
+    _, found = written(fake, wanted, is_moving=moves, claims=[wanted.claim, *claims])
+    assert found == outcome
 
 
 def test_one_of_several_was_done_before(fake):
@@ -373,16 +420,16 @@ def test_the_servers_of_a_decision(spec_user, user):
 
 
 @pytest.mark.parametrize(
-    'evacuates, why',
+    'is_moving, why',
     [
-        pytest.param(lambda server: False, 'other allocations', id='a late copy of a resize'),
+        pytest.param(stays, 'other allocations', id='a late copy of a move'),
         pytest.param(unreadable, 'it is away', id='the cell does not answer'),
     ],
 )
-def test_a_server_that_may_have_come_back(fake, evacuates, why):
+def test_a_server_that_may_have_come_back(fake, is_moving, why):
     """A move that was taken back has given the server its allocations on the source again."""
     holds(fake, A, generation=5, held={ONE: {'VCPU': 2}})
-    _, found = written(fake, wants(node=TWO, avoided=['one']), evacuates=evacuates)
+    _, found = written(fake, wants(node=TWO, avoided=['one']), is_moving=is_moving)
     assert (found.won, why in found.refusal) == (False, True)
     assert fake.allocated() == {A: {ONE: {'VCPU': 2}}}
 

@@ -43,15 +43,16 @@ HOSTS = {ONE: 'one', TWO: 'two'}
 
 
 class Cloud:
-    """A writer and its Placement. ``reread`` has the nodes that it has asked to read again."""
+    """A writer and its Placement. ``reread`` has the nodes that it has asked to read again,
+    ``moving`` the servers that Nova moves."""
 
     def __init__(self, fake, **words):
-        self.fake, self.reread, self.claims = fake, [], []
+        self.fake, self.reread, self.claims, self.moving = fake, [], [], set()
         self.writer = AllocationWriter(
             client_of(fake),
             lambda uuid: self.claims,
             HOSTS.get,
-            lambda server: True,
+            lambda server: server in self.moving,
             self.reread.append,
             random=random.Random(1),
             **{'timeout_s': 5.0, 'late_s': 0.05, **words},
@@ -390,6 +391,7 @@ def test_a_server_to_evacuate_keeps_what_it_had(fake, make):
     """Until another host is chosen, it has the allocations of the host that is gone only."""
     fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
     cloud = make(not_up=lambda nodes: [TWO])
+    cloud.moving = {A}
     outcome = cloud.write(A, node=TWO, ignored=['one']).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, None)
     assert fake.allocated()[A] == {ONE: {'VCPU': 1}}

@@ -375,7 +375,18 @@ class TestNovaCell:
         ]
         fill(writer, tables.MIGRATIONS, *rows)
         assert cell.evacuated() == {uuid_of('accepted'), uuid_of('done')}
-        assert [one for one in states if cell.is_evacuating(uuid_of(one))] == ['accepted']
+
+    def test_servers_that_nova_moves_now(self, writer, cell):
+        under_way = {'accepted', 'queued', 'preparing', 'pre-migrating', 'running', 'migrating'}
+        over = {'done', 'finished', 'confirmed', 'reverted', 'completed', 'failed', 'error'}
+        rows = [
+            {'instance_uuid': uuid_of(status), 'migration_type': kind, 'status': status}
+            for kind in ('resize', 'live-migration', 'evacuation')
+            for status in under_way | over
+        ]
+        fill(writer, tables.MIGRATIONS, *rows)
+        assert {one for one in under_way | over if cell.is_moving(uuid_of(one))} == under_way
+        assert not cell.is_moving(uuid_of('none'))
 
     def test_schedulers_that_are_up(self, writer, cell):
         seen = {'up': 5.0, 'silent': 70.0}
