@@ -180,6 +180,11 @@ class Claim:
         """Return whether a UUID identifies this claim or its open resize."""
         return uuid in (self.uuid, self.name)
 
+    def is_of(self, request_id):
+        """Return whether a request has asked for the claim, or for its open resize."""
+        own = self.request_id, self.resizing and self.resizing.request_id
+        return request_id is not None and request_id in own
+
     @property
     def keeps_source(self):
         """Return whether the source node keeps its claim regardless of its reports."""

@@ -83,8 +83,7 @@ class Server:
 
     def is_by_a_copy(self, claim):
         """Return whether a claim on another node is that of an earlier copy of this call."""
-        is_of_call = claim.request_id == self.claim.request_id is not None
-        return is_of_call and claim.node_uuid != self.node_uuid
+        return claim.node_uuid != self.node_uuid and claim.is_of(self.claim.request_id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from nova_sched.engine.decide import settings_for
 from nova_sched.engine.groups.member_resolver import ReplanRequired, member_of
 from nova_sched.engine.loop import Message, WorkRequired
 from nova_sched.engine.measuring import Watch
-from nova_sched.engine.place import Decision
+from nova_sched.engine.place import Decision, allows
 from nova_sched.engine.time_slice import TimeSlice
 from nova_sched.engine.writer import outcome_of
 from nova_sched.measures import catalogue
@@ -201,6 +201,8 @@ class Cycle:
             hosts.asked_s = message.since_s
             for watch in self._watching:
                 watch.hold()
+            if self._writer is not None:
+                requests = [self._repeated(request, order.request_id) for request in requests]
             decision = self._placer.decide(
                 requests,
                 settings,
@@ -244,6 +246,15 @@ class Cycle:
                 watch.record_hold(PLACE)
                 watch.decided(attempt, begin_s, end_s)
         return attempt
+
+    def _repeated(self, request, request_id):
+        """Return the request, restricted to the node of the confirmed claim that an earlier copy
+        of its call has: one call gets one host."""
+        for claim in self._cluster.claims_of(request.instance_uuid):
+            is_copy = claim.is_confirmed and claim.is_of(request_id)
+            if is_copy and allows(request, self._cluster.node(claim.node_uuid)):
+                return self._directed(request, claim.node_uuid)
+        return request
 
     def _judge_rest(self, messages):
         """Judge what the first paused decision among the messages has left, until the slice ends,

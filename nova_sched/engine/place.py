@@ -115,21 +115,27 @@ def _is_free(placement, candidates):
 
 
 def _is_move(request, claim, node):
-    """Whether a request moves an instance away from the node of its claim, or changes its size.
+    """Return whether a request moves an instance away from the node of its claim, or changes its
+    size.
 
     Nova requests a move in one of three ways. It ignores the source host of a resize, a migration
     or an evacuation; it names another host; or it names a flavor of another size. In the last case
     the host may stay the same.
     """
+    size, amounts = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
+    is_other = any(size.get(name, 0) != amount for name, amount in amounts.items())
+    return is_other or not allows(request, node)
+
+
+def allows(request, node):
+    """Return whether a request neither ignores the host of a node nor names another one."""
     avoided = {*request.ignore_hosts, *(name for name, _ in request.retry_hosts)}
     wanted = set(request.force_hosts)
     if request.destination is not None and request.destination.host is not None:
         wanted.add(request.destination.host)
     avoided, wanted = ({name.lower() for name in names} for names in (avoided, wanted))
-    size, amounts = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
-    is_other = any(size.get(name, 0) != amount for name, amount in amounts.items())
     host = node.host.lower()
-    return host in avoided or bool(wanted and host not in wanted) or is_other
+    return host not in avoided and (not wanted or host in wanted)
 
 
 def is_made_by(request, marks, claim, node):

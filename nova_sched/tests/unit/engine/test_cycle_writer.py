@@ -189,6 +189,22 @@ class TestConfirmedBefore:
         assert (after.is_confirmed, after.uuid != before.uuid) == (True, True)
 
 
+@pytest.mark.parametrize(
+    'request_id, words, host',
+    [
+        pytest.param('req-1', {}, 'host-0', id='a copy'),
+        pytest.param('req-1', {'ignore_hosts': ['host-0']}, 'host-1', id='it leaves the host'),
+        pytest.param('req-2', {}, 'host-1', id='another call'),
+    ],
+)
+def test_a_late_copy_of_a_call_gets_the_same_host(world, request_id, words, host):
+    begin(world, asks(A, force_hosts=['host-0']), request_id='req-1')
+    end(world, True)
+    found = begin(world, asks(A, **words), request_id=request_id)
+    end(world, True)
+    assert found.result(timeout=0)[0][0].host == host
+
+
 def test_what_is_never_written_is_refused(world):
     found = world.send_place(asks(A))
     for _ in range(2):
