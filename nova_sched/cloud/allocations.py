@@ -28,14 +28,13 @@ from nova_sched.cloud.allocation_write import AllocationWrite
 from nova_sched.cloud.uncertain_writes import UncertainWrites, WriteQueue
 from nova_sched.engine.clock import Received
 from nova_sched.engine.measuring import PLACEMENT
-from nova_sched.engine.writer import WriteOutcome
+from nova_sched.engine.writer import GONE, WriteOutcome
 from nova_sched.logs import Problems
 from nova_sched.measures.catalogue import CALL_SECONDS
 
 LOG = logging.getLogger(__name__)
 
 STOPPING = 'The scheduler stops.'
-GONE = 'The caller has stopped waiting.'
 NOT_TAKEN_BACK = 'A chosen host is not up, and its allocations cannot be taken back'
 
 

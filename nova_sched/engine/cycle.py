@@ -28,7 +28,7 @@ from nova_sched.engine.loop import Message, WorkRequired
 from nova_sched.engine.measuring import Watch
 from nova_sched.engine.place import Decision, allows
 from nova_sched.engine.time_slice import TimeSlice
-from nova_sched.engine.writer import outcome_of
+from nova_sched.engine.writer import GONE, outcome_of
 from nova_sched.measures import catalogue
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.request import RequestedDestination
@@ -376,7 +376,8 @@ class Cycle:
     def written(self, messages):
         """Answer the decisions that the writer has written, and end the claims of the other ones.
 
-        A decision that came back late, after its claims were replaced, is refused.
+        A decision that came back late, after its claims were replaced or its caller left, is
+        refused.
 
         Returns the messages to decide again.
         """
@@ -412,19 +413,21 @@ class Cycle:
         return again
 
     def _answer_written(self, attempt, outcome, settings):
-        """Answer a decision that was written, if its claims are still there. Return whether it
-        did; else the writer takes back what it has written.
+        """Answer a decision that was written, if its claims are still there, and its caller too.
+        Return whether it did; else the writer takes back what it has written.
 
-        Raises Superseded and StoreUnavailable.
+        Raises NoValidHost and StoreUnavailable.
         """
         message, future = attempt.message, attempt.message.future
         try:
             has_claims = self._has_claims(attempt)
+            if message.received.is_over():  # the store may have been away
+                raise errors.NoValidHost(GONE, attempt.decision.steps, for_tenants=GONE)
             if has_claims:
                 self._answers.placed(message, attempt.decision, attempt.answer, settings)
             return has_claims
-        except errors.Superseded:
-            self._end_claims(attempt)  # those of its other instances
+        except errors.NoValidHost:
+            self._end_claims(attempt)
             raise
         finally:
             # Its caller has the answer even if the log or the record of it fails.

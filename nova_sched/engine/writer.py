@@ -24,6 +24,8 @@ from nova_sched.engine.place import Decision
 
 LOG = logging.getLogger(__name__)
 
+GONE = 'The caller has stopped waiting.'
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WriteOutcome:
@@ -36,7 +38,8 @@ class WriteOutcome:
     claims, which end all the same.
 
     Of one that was won, ``end`` is called with whether its caller got the answer. If it did not,
-    because its claims have ended, the writer takes back what it has written.
+    because its claims have ended or its caller has left, the writer takes back what it has
+    written.
     """
 
     won: bool

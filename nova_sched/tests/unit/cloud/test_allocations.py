@@ -25,12 +25,12 @@ from hypothesis import strategies as st
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, Claim, Resizing
 from nova_sched.cloud.allocation_write import AllocationWrite
-from nova_sched.cloud.allocations import GONE, STOPPING, AllocationWriter
+from nova_sched.cloud.allocations import STOPPING, AllocationWriter
 from nova_sched.cloud.uncertain_writes import UncertainWrites
 from nova_sched.engine.answer import Selected, allocation_request
 from nova_sched.engine.clock import Received
 from nova_sched.engine.loop import Message
-from nova_sched.engine.writer import WriteOutcome
+from nova_sched.engine.writer import GONE, WriteOutcome
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.fake_placement import CONCURRENT, FakePlacement, Fault, client_of, served

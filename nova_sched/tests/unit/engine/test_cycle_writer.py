@@ -12,6 +12,7 @@
 """Decisions that are written elsewhere after the store has committed them, before their callers
 are answered."""
 
+import threading
 from concurrent.futures import Future
 
 import pytest
@@ -19,6 +20,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.engine.answer import Answers
+from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.tests.builders import report, request
 from nova_sched.tests.unit.engine.stores import Unsteady
@@ -203,6 +205,20 @@ def test_a_late_copy_of_a_call_gets_the_same_host(world, request_id, words, host
     found = begin(world, asks(A, **words), request_id=request_id)
     end(world, True)
     assert found.result(timeout=0)[0][0].host == host
+
+
+def test_the_caller_leaves_while_the_store_is_away(world):
+    """The database of claims does not answer until then."""
+    over, ends = threading.Event(), []
+    with handling(Received(is_over=over.is_set)):
+        found = world.send_place(request(instance_uuid=A))
+    world.loop.turn()
+    over.set()
+    world.writer.end(WriteOutcome(True, end=ends.append))
+    world.loop.turn()
+    with pytest.raises(errors.NoValidHost, match='has stopped waiting'):
+        found.result(timeout=0)
+    assert (ends, held(world)) == ([False], [])
 
 
 def test_what_is_never_written_is_refused(world):
