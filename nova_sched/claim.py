@@ -215,8 +215,10 @@ class Claim:
                 until_s += now_s - self.changed_s  # the decision may be older than its commit
                 if self.name == before.name:
                     until_s = max(until_s, before.expires_s or 0.0)
-            times = {'changed_s': now_s, 'changed_at': generation, 'expires_s': until_s}
-            return dataclasses.replace(self, **times)
+            changes = {'changed_s': now_s, 'changed_at': generation, 'expires_s': until_s}
+            if self.move and not before.move:  # it is the claim of the latest move now
+                changes['number'] = number
+            return dataclasses.replace(self, **changes)
         left_s = None if self.expires_s is None else now_s + self.expires_s - self.created_s
         # Runs for each new claim: this takes half as long as dataclasses.replace.
         values = [*_VALUES(self)]
@@ -339,7 +341,7 @@ class Claim:
         """Return the claim on a node that the consumer may have left, if a later claim is to bring
         it back in the size that it had: it is awaited as long as that would be pending."""
         back = self.returning(later.expires_s)
-        return dataclasses.replace(back, changed_s=later.created_s)
+        return dataclasses.replace(back, changed_s=later.created_s, move=later.move)
 
     @property
     def awaited(self):

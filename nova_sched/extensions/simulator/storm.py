@@ -685,9 +685,6 @@ class Life:
         self.cloud, self.server, self.process = cloud, server, process
         self._chance = random.Random(f'{cloud.seed} {server.name}')
         self._requests = 0  # of users
-        self._changes = [
-            self._resize, self._resize, self._move, self._move_live, self._move_selected
-        ]  # fmt: skip
 
     def run(self) -> None:
         cloud, server, chance = self.cloud, self.server, self._chance
@@ -699,7 +696,7 @@ class Life:
                         break
                     self._wait_until_confirmed()
                     self._requests += 1
-                    chance.choice(self._changes)()
+                    chance.choice([self._resize, self._resize, self._move, self._move_live])()
                 wait(cloud.timeline, chance.expovariate(0.5 / self.PACE_S))
                 if not (cloud.is_over and chance.random() < 0.7):
                     self._delete()
@@ -932,11 +929,7 @@ class Life:
     def _move_live(self) -> None:
         self._move_by(LIVE_MIGRATION)
 
-    def _move_selected(self) -> None:
-        """As a stock conductor does, which names no kind of move."""
-        self._move_by(None)
-
-    def _move_by(self, move: str | None) -> None:
+    def _move_by(self, move: str) -> None:
         """To another host."""
         server, source, chance = self.server, self.server.host, self._chance
         cloud = self.cloud
@@ -947,22 +940,18 @@ class Life:
             return
         host = hosts[0]
         try:
-            claim = self._claim_on(host, until_s) if move is None else self._call(
-                'claims', 'resize_claim', spec_obj=spec, instance_uuid=server.uuid,
-                host=host.name, nodename=host.name, move=move,
-            )  # fmt: skip
+            claim = self._call('claims', 'resize_claim', spec_obj=spec, instance_uuid=server.uuid,
+                               host=host.name, nodename=host.name, move=move)  # fmt: skip
         except (errors.ComputeResourcesUnavailable, errors.NoAnswer):
-            claim = None
-        if claim is None:
             self._abandon()
             return
         self.cloud.ledger.promise(server.name, claim.uuid)
         amounts, parts = flavor.amounts, self._told(claim, flavor)
         if not self._tell(host, lambda: host.build(
                 server.name, amounts, until_s, chance.random() < 0.1, parts)):  # fmt: skip
-            self._end('abort_claim' if move is None else 'revert_claim', claim.uuid)
+            self._end('revert_claim', claim.uuid)
             return
-        if move in (LIVE_MIGRATION, None):
+        if move == LIVE_MIGRATION:
             self._tell(source, lambda: source.drop(server.name))
         else:
             self._tell(source, lambda: source.keep_room(server.name))
