@@ -173,10 +173,11 @@ class ClaimTransactions(StoreTransactions):
         store's clock.
 
         With ``unwatched_s``, only time counts that schedulers have watched. They have not if the
-        store's clock has advanced by more than that since the last such call, or was set back: no
-        scheduler ran, or the clock jumped, as at a failover. Then no claim ends; each gets the
-        time again that it had when it was last changed. A caller that stood still in between
-        does not matter: one transaction reads the clock, and ends what is overdue by it.
+        store's clock differs from that of the last such call by more than this: no scheduler ran,
+        or the clock jumped, as at a failover. Each claim of before gets the time again that it had
+        when it was last changed, as soon as its time is up. A smaller step back is none: the
+        clocks of a database's servers differ. A caller that stood still in between does not
+        matter: one transaction reads the clock, and ends what is overdue by it.
         """
 
     @abc.abstractmethod

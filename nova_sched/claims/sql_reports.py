@@ -240,8 +240,14 @@ def _moving(connection, reports, known, claims):
             reports[uuid], {claim.consumer_uuid: claim for claim in claims.get(uuid, ())}, before
         )
     }
-    remaining = sql.read_claims(connection, sql.CLAIMS_OF, {consumer for consumer, _ in gone})
-    return {key for key in gone if any(keeps_source(claim, *key) for claim in remaining)}
+    consumers = {consumer for consumer, _ in gone}
+    remaining, odd = sql.sound(sql.CLAIMS_OF.run(connection, consumers))
+    # One that has a claim elsewhere that cannot be read may have.
+    return {
+        (consumer, uuid)
+        for consumer, uuid in gone
+        if consumer in odd or any(keeps_source(claim, consumer, uuid) for claim in remaining)
+    }
 
 
 def _meet_twins(connection, reports, rows):

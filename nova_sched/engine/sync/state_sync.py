@@ -278,10 +278,11 @@ class StateSync:
         return True
 
     def expire(self):
-        """End the claims that were not confirmed in time. Time in which no scheduler looked for
-        them does not count."""
-        while ended := self._store.expire(unwatched_s=UNWATCHED_S):
-            self.dropped(ended, 'were never confirmed')
+        """End some of the claims that were not confirmed in time. Time in which no scheduler
+        looked for them does not count. Returns whether there may be more."""
+        ended = self._store.expire(unwatched_s=UNWATCHED_S)
+        self.dropped(ended, 'were never confirmed')
+        return bool(ended)
 
     def dropped(self, claims, why):
         """Remove claims that the store has ended from the host state."""

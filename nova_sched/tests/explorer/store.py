@@ -165,7 +165,9 @@ class ExplorerStore(ChangeFeed):
         now_s, watched_s = self.now_s() if now_s is None else now_s, None
         if unwatched_s is not None:
             watched_s, self._watched_s = self._watched_s, now_s
-        if watched_s is not None and not 0 <= now_s - watched_s <= unwatched_s:
+        if watched_s is not None and abs(now_s - watched_s) <= unwatched_s:
+            self._watched_s = max(now_s, watched_s)
+        elif watched_s is not None:
             latest_s = max(now_s, watched_s)
             waiting = [one for one in self._every if one.expires_s and one.changed_s < latest_s]
             self._amend(waiting, lambda claim: claim.spared(watched_s, now_s))
