@@ -205,9 +205,7 @@ def sound(rows):
                 _usage(*row[COLUMNS:])
             claims.append(claim(row[:COLUMNS]))
         except ODD as error:
-            LOG.error(
-                'Claim %s, or its node, cannot be read, and stays as it is: %r', row[0], error
-            )
+            LOG.error('Claim %s or its node cannot be read, and stays as it is: %r', row[0], error)
             odd.add(row[1])
     return claims, odd
 
