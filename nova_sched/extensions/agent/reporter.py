@@ -30,7 +30,7 @@ from nova_sched.extensions.agent.difference import SETTLE_S, DifferenceLog
 from nova_sched.extensions.agent.service import Agent, Facts
 from nova_sched.logs import Problems, first_line
 from nova_sched.measures.catalogue import REPORT_SECONDS, REPORTS
-from nova_sched.state.report import unsettled
+from nova_sched.state.report import MAX_BOOT, unsettled
 
 LOG = logging.getLogger(__name__)
 
@@ -69,15 +69,23 @@ class ReportCount:
     def pass_by(self, boot: int) -> None:
         """Continue after a start that the scheduler knows and this file does not, for a file from
         a backup."""
-        if boot >= self.boot:
-            self.boot, self.sequence = boot + 1, 0
-            self._write()
+        if self.boot <= boot < MAX_BOOT:
+            self._begin(boot + 1)
+
+    def begin_anew(self) -> None:
+        """Continue from 1: the scheduler knows no start of this node that the file follows. If it
+        knows another one, its answer to the next report tells it."""
+        self._begin(1)
+
+    def _begin(self, boot: int) -> None:
+        self.boot, self.sequence = boot, 0
+        self._write()
 
     def _read(self) -> int:
         if not self._path.exists():
             return 0
         try:
-            return words.whole(sysfs.text(self._path))
+            return words.whole(sysfs.text(self._path), most=MAX_BOOT - 1)
         except ValueError as error:
             why = f'{error}; remove the file'
             raise errors.BadMachineFacts(str(self._path), why) from None
@@ -232,6 +240,9 @@ class Reporter:
             self._problems.end(AWAY, 'The scheduler answers again')
             why = first_line(refusal)
             self._problems.begin(REFUSED, 'The scheduler refuses: %s', why, reason=why)
+            if self._count is not None and getattr(refusal, 'field', None) == 'boot':
+                self._count.begin_anew()
+                pause = min(pause, RETRY_S)
         except Exception as error:
             LOG.debug('Reporting failed', exc_info=True)
             # An older scheduler refuses what it does not know.

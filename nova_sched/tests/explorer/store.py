@@ -23,6 +23,7 @@ from nova_sched.claims.guards import Guards, ServerGroupMembers
 from nova_sched.claims.judge import ConsumerClaims, NodeUsage, judge, only_short, stale
 from nova_sched.claims.lifecycle import amend, expiring, finishing, leaving, reverting
 from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, newest, settle
+from nova_sched.state.report import check_boot
 
 
 class ExplorerStore(ChangeFeed):
@@ -193,6 +194,8 @@ class ExplorerStore(ChangeFeed):
     def _report(self, uuid, report, now_s):
         """Returns the node's data after the report."""
         last = self._nodes.get(uuid)
+        before = last or self._nodes.get(self._names.get((report.host, report.nodename)))
+        check_boot(report, before and before.report.order.boot)
         if last is not None and not report.order.is_after(
             last.report.order, self._reported_at[uuid]
         ):

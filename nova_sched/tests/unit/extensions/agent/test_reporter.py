@@ -22,6 +22,7 @@ from nova_sched import errors
 from nova_sched.extensions.agent.difference import SETTLE_S
 from nova_sched.extensions.agent.reporter import READ_S, RETRY_S, ReportCount, Reporter
 from nova_sched.extensions.agent.service import Facts
+from nova_sched.state.report import MAX_BOOT
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.builders import NODE, SERVER, Clock, guest, node
@@ -620,3 +621,29 @@ def test_a_late_report_is_no_trouble_once(said, tmp_path):
     stage.client.answers = [told(6, stale=True), told(7, stale=True), told(8)]
     stage.run(20)
     assert [level for level, _ in said()] == ['ERROR', 'INFO']
+
+
+def test_a_start_number_that_follows_nothing_begins_anew(tmp_path):
+    """As of a node that was removed after somebody else had reported it."""
+    path = tmp_path / 'boot'
+    path.write_text(f'{2**40}\n')
+    stage = Stage()
+    stage.reporter = stage.made(count=ReportCount(path))
+    stage.reporter.listens()
+    stage.client.trouble = errors.BadReport('cmp1', 'boot', f'{2**40 + 1} is more than {2**32}')
+    stage.reporter.step()
+    stage.client.trouble = None
+    stage.client.answers = [told(3, stale=True, boot=9), told(4)]
+    stage.run(RETRY_S + 1)
+    assert [one['boot'] for one in stage.client.orders] == [2**40 + 1, 1, 10]
+    assert path.read_text() == '10\n'
+
+
+def test_a_start_number_that_none_can_follow(tmp_path):
+    count = ReportCount(tmp_path / 'boot')
+    count.pass_by(MAX_BOOT)
+    assert count.boot == 1
+    count.pass_by(MAX_BOOT - 1)
+    assert count.boot == MAX_BOOT
+    with pytest.raises(errors.BadMachineFacts, match='remove the file'):
+        ReportCount(tmp_path / 'boot')

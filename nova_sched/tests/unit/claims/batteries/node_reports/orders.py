@@ -15,9 +15,10 @@ import dataclasses
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING, RESIZE, Claim
 from nova_sched.claims import ClaimSelector, Placement
-from nova_sched.state.report import ReportOrder
+from nova_sched.state.report import MAX_AMOUNT, MAX_BOOT, MAX_BOOT_STEP, ReportOrder
 from nova_sched.tests.builders import NOW, claim, report
 from nova_sched.tests.unit.claims.batteries.steps import (
     DAY,
@@ -47,6 +48,11 @@ LIFETIME_S = 100.0  # of a claim that waits
 
 def counted(boot, sequence, seen=None):
     return ReportOrder(seen, boot, sequence)
+
+
+def known_generation(store):
+    """The highest generation of any node; 0 without one."""
+    return max((head[0] for head in store.heads().values()), default=0)
 
 
 def knows(seen):
@@ -369,6 +375,32 @@ class ReportOrders:
         (again,) = store.report([dataclasses.replace(new, order=order)], NOW)
         assert not again.stale
         assert store.heads().keys() == {node('new')}
+
+    @pytest.mark.parametrize(
+        'last', [None, NONE, counted(1, 5), counted(7, 1)], ids=['none', 'NONE', '1', '7']
+    )
+    @pytest.mark.parametrize('uuid', [node(), node('new')], ids=['the node', 'its successor'])
+    def test_a_start_number_that_no_sender_reaches(self, store, last, uuid):
+        """It would make each later report a late one, for good."""
+        if last is not None:
+            ready(store, order=last)
+        known, before = (last and last.boot) or 0, store.changes({}).nodes
+        for boot in (known + MAX_BOOT_STEP + 1, MAX_BOOT):
+            far = counted(boot, MAX_AMOUNT, known_generation(store))
+            with pytest.raises(errors.BadReport, match=f'boot: {boot} is more than'):
+                store.report([report(node_uuid=uuid, order=far)], NOW)
+        assert store.changes({}).nodes == before
+        for boot in (known + MAX_BOOT_STEP, known + MAX_BOOT_STEP + 1):
+            order = counted(boot, MAX_AMOUNT, known_generation(store))
+            assert not store.report([report(node_uuid=uuid, order=order)], NOW)[0].stale
+
+    def test_a_node_that_was_removed_begins_anew(self, store):
+        ready(store, order=counted(MAX_BOOT_STEP, 1))
+        ready(store, order=counted(2 * MAX_BOOT_STEP, 1))
+        assert remove(store)
+        with pytest.raises(errors.BadReport, match='boot'):
+            ready(store, order=counted(2 * MAX_BOOT_STEP, 2))
+        assert not ready(store, order=counted(1, 1))[0].stale
 
     @pytest.mark.parametrize('knew', [None, 2], ids=['', 'with what it had seen'])
     def test_the_late_last_report_of_a_former_node(self, store, knew):
