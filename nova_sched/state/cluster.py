@@ -218,8 +218,10 @@ class Cluster:
         moved = hosts.nodes[-1]
         if moved is not node:
             self._move(moved, node.row)
+        node.count_names(frozenset(), frozenset())
         hosts.remove(node.row)
         hosts.nodes.pop()
+        hosts.drop_unused(node.classes)
 
     def _move(self, node, row):
         """Update the indexes when a node's row becomes another one."""
@@ -239,18 +241,15 @@ class Cluster:
         hosts.hypervisor_version[row] = report.hypervisor_version or 0
         for name in ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip'):
             hosts.intern(name, row, getattr(report, name))
-        hosts.stat_names.update(report.stats)
-        hosts.trait_sets.put(row, [hosts.traits.id(trait) for trait in report.traits])
-        hosts.child_classes.update(
-            node.reported_providers.classes if node.reported_providers else ()
-        )
+        tree = node.reported_providers
+        node.count_names(frozenset(report.stats), tree.classes if tree else frozenset())
+        hosts.set_traits(row, report.traits)
         node.metrics = metrics.values(metrics.read(report.metrics))
         hosts.metric_columns.put(row, node.metrics)
         self._show_service(node)
-        for name in report.inventories:
-            hosts.resource(name)
-        for name, resource in hosts.resources.items():
-            resource.put(row, report.inventories.get(name))
+        node.classes.update(report.inventories)
+        for name in node.classes:
+            hosts.resource(name).put(row, report.inventories.get(name))
 
     def _set_use(self, node, claims, foreign, foreign_instances):
         hosts, row = self.hosts, node.row
@@ -265,10 +264,13 @@ class Cluster:
         used = collections.Counter(foreign)
         for claim in claims:
             used.update(claim.resources)
-        for name in used:
-            hosts.resource(name)
-        for name, resource in hosts.resources.items():
+        node.classes.update(used)
+        for name in node.classes:
+            resource = hosts.resource(name)
             resource.take(row, used[name] - int(resource.used[row]))
+        kept = node.report.inventories.keys() | +used
+        hosts.drop_unused(node.classes - kept)
+        node.classes = kept
         node.foreign, node.foreign_instances = foreign, foreign_instances
         node.claims = same
         hosts.num_instances[row] = foreign_instances + len(same)

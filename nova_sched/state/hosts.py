@@ -35,7 +35,7 @@ from nova_sched.state.host_state import (
     fact,
 )
 from nova_sched.state.places import Places
-from nova_sched.state.vocab import RowVerdicts
+from nova_sched.state.vocab import NamesInUse, RowVerdicts
 
 TEXTS = frozenset(['cpu_info', 'host_ip', 'hypervisor_type'])
 VERSION = 'hypervisor_version'
@@ -64,8 +64,8 @@ class Hosts(Columns):
         self.rows_of_host = {}  # host name -> list of rows
         self.spellings = {}  # host name in lower case -> set of host names
         self.places = Places()  # instance UUID -> set of rows that hold it
-        self.child_classes = set()  # every resource class that any child provider ever had
-        self.stat_names = set()  # every name that any node's stats ever had
+        self.child_classes = NamesInUse()  # resource classes that child providers have
+        self.stat_names = NamesInUse()  # of the nodes' stats
         # Names of stats that describe a rack or the like.
         self.lasting_stats: frozenset[str] = frozenset()
         self.aggregates = Aggregates()
@@ -215,7 +215,8 @@ class Hosts(Columns):
 
     def trait_names(self):
         """Names of the traits that a host, or a child provider, has."""
-        names = {trait for trait in self.traits.words if self.has_trait(trait).any()}
+        known = (trait for trait in self.traits.values if trait is not None)
+        names = {trait for trait in known if self.has_trait(trait).any()}
         trees = [tree for tree in self.interned['shape'].values if tree is not None]
         return names.union(*(provider.traits for tree in trees for provider in tree.children))
 

@@ -94,3 +94,31 @@ def test_the_cell(own, found):
     node = compute_node_object()
     report = compute_node.report(node, SIZE, cell_uuid=own, default_cell_uuid=uuid_of('default'))
     assert report.cell_uuid == found
+
+
+@pytest.mark.parametrize(
+    'inventories, traits, what',
+    [
+        (compute_node.MAX_CLASSES, 0, None),
+        (compute_node.MAX_CLASSES + 1, 0, '201 resource classes; at most 200'),
+        (0, compute_node.MAX_TRAITS, None),
+        (0, compute_node.MAX_TRAITS + 1, '2001 traits; at most 2000'),
+    ],
+)
+def test_no_node_has_any_number_of_classes_and_traits(inventories, traits, what):
+    """Each class is a column, and each trait a bit, of all hosts. Half of them are of a child."""
+    tree = {NODE: {}, CHILD: {'parent_provider_uuid': NODE}}
+    for place, provider in enumerate(tree.values()):
+        provider['inventories'] = {
+            f'CUSTOM_{number}': {'total': 1} for number in range(place, inventories, 2)
+        }
+        provider['traits'] = [f'CUSTOM_{number}' for number in range(place, traits, 2)]
+
+    def read():
+        return compute_node.report(compute_node_object(), 10**6, inventories=tree)
+
+    if what is None:
+        read()
+    else:
+        with pytest.raises(errors.BadReport, match=f'inventories: they have {what}'):
+            read()
