@@ -296,7 +296,7 @@ class SqlClaimStore(ClaimStore):
             sql.write_changes(connection, usages)
         return bool(renewed)
 
-    def expire(self, now_s=None, unwatched_s=None):
+    def expire_some(self, now_s=None, unwatched_s=None):
         unwatched = None  # the last time that does not count
 
         def first(connection):
@@ -331,7 +331,8 @@ class SqlClaimStore(ClaimStore):
             return expiring(now_s)(claim)
 
         edit = self._amend(changed_claims.TIMEOUT, waiting, lambda _: change, first)
-        return [claim for claim in edit.changed if change(claim) is None]
+        ended = [claim for claim in edit.changed if change(claim) is None]
+        return ended, len(edit.changed) >= sql.CHUNK
 
     def _amend_of(self, cause, consumers, changing):
         """Change claims of these consumers, see ``_amend``."""

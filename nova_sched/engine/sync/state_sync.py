@@ -280,9 +280,9 @@ class StateSync:
     def expire(self):
         """End some of the claims that were not confirmed in time. Time in which no scheduler
         looked for them does not count. Returns whether there may be more."""
-        ended = self._store.expire(unwatched_s=UNWATCHED_S)
+        ended, is_more = self._store.expire_some(unwatched_s=UNWATCHED_S)
         self.dropped(ended, 'were never confirmed')
-        return bool(ended)
+        return is_more
 
     def dropped(self, claims, why):
         """Remove claims that the store has ended from the host state."""

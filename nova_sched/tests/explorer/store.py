@@ -162,7 +162,7 @@ class ExplorerStore(ChangeFeed):
         self._touch([claim.node_uuid])
         return True
 
-    def expire(self, now_s=None, unwatched_s=None):
+    def expire_some(self, now_s=None, unwatched_s=None):
         now_s, watched_s = self.now_s() if now_s is None else now_s, None
         if unwatched_s is not None:
             watched_s, self._watched_s = self._watched_s, now_s
@@ -172,12 +172,12 @@ class ExplorerStore(ChangeFeed):
             latest_s = max(now_s, watched_s)
             waiting = [one for one in self._every if one.expires_s and one.changed_s < latest_s]
             self._amend(waiting, lambda claim: claim.spared(watched_s, now_s))
-            return []
+            return [], False
         overdue = [one for one in self._every if one.overdue(now_s)]
         moving = {claim.consumer_uuid for claim in overdue if claim.keeps_source}
         kept = [one for one in self._of(moving) if one.is_confirmed]
         changed = self._amend(overdue + kept, expiring(now_s)).changed
-        return [one for one in changed if not one.is_confirmed]
+        return [one for one in changed if not one.is_confirmed], False
 
     def claims(self, consumer_uuid=None):
         found = self._every if consumer_uuid is None else self._of([consumer_uuid])

@@ -243,7 +243,7 @@ def test_an_outage_writes_no_claim_whose_time_is_not_up(database):
     store.expire(unwatched_s=60.0)
     (_, generation), before = store.digest(), store.claims()
     late = SqlClaimStore(database, lambda: NOW + 1000)
-    assert late.expire(unwatched_s=60.0) == []
+    assert late.expire_some(unwatched_s=60.0) == ([], False)
     assert late.digest() == (1, generation + 1)
     changed = [one for one, was in zip(late.claims(), before, strict=True) if one != was]
     assert [one.expires_s for one in changed] == [NOW + 1100]
@@ -324,3 +324,30 @@ def test_the_end_of_a_move_whose_source_cannot_be_read(database, store, table):
     (facts,) = store.report([empty(store, 'host-1')])
     # That of the source may be the later one, and keep this one.
     assert consumers_of(facts.claims) == ({A} if table == 'claim' else set())
+
+
+def test_claims_end_some_at_a_time(database, monkeypatch):
+    """After an outage, and as ever."""
+    monkeypatch.setattr(sql, 'CHUNK', 3)
+    monkeypatch.setattr(sql, 'OVERDUE', sql.OVERDUE.limit(3))
+    store = SqlClaimStore(database, lambda: NOW)
+    store.report([report(vcpus=10)], NOW)
+    made = [
+        claim(uuid_of(f'{number}'), NODE, 1, created_s=NOW, expires_s=NOW + 100)
+        for number in range(7)
+    ]
+    assert all(one.won for one in store.commit([Placement((one,)) for one in made]))
+    store.expire(unwatched_s=60.0)
+
+    def numbers(now_s):
+        store.clock = lambda: now_s
+        while True:
+            ended, is_more = store.expire_some(unwatched_s=60.0)
+            yield len(ended), is_more
+            if not is_more:
+                return
+
+    assert [*numbers(NOW + 1000)] == [(0, True), (0, True), (0, False)]
+    assert {one.expires_s for one in store.claims()} == {NOW + 1100}
+    assert [*numbers(NOW + 1050)] == [(0, False)]
+    assert [*numbers(NOW + 1100)] == [(3, True), (3, True), (1, False)]
