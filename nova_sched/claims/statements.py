@@ -202,7 +202,8 @@ def sound(rows):
     for row in rows:
         try:
             if len(row) > COLUMNS:
-                _usage(*row[COLUMNS:])
+                inventories, used, *_, fences, _ = row[COLUMNS:]
+                _inventories(inventories), dict(json.loads(used)), tokens(fences)
             claims.append(claim(row[:COLUMNS]))
         except ODD as error:
             LOG.error('Claim %s or its node cannot be read, and stays as it is: %r', row[0], error)
@@ -281,21 +282,16 @@ def lock_nodes(connection, nodes, clock=None):
     """Lock nodes until this transaction ends. Returns (UUID -> NodeUsage, the time in seconds when
     the last of them was locked): by the database, 0 without nodes, or by ``clock``."""
     usages, now_s = {}, 0.0
-    for uuid, *judged, read_s in LOCK_USAGES.run(connection, nodes):
-        usages[uuid] = _usage(*judged)
+    for row in LOCK_USAGES.run(connection, nodes):
+        uuid, inventories, used, generation, host, pieces_at, fences, foreign, read_s = row
+        usages[uuid] = NodeUsage(
+            _inventories(inventories), json.loads(used), generation, host, pieces_at
+        )
+        usages[uuid].foreign_instances = foreign
+        if fences:
+            usages[uuid].fences = tokens(fences)
         now_s = max(now_s, read_s)
     return usages, now_s if clock is None else clock()
-
-
-def _usage(inventories, used, generation, host, pieces_at, fences, foreign_instances):
-    """The NodeUsage of the columns JUDGED_BY."""
-    usage = NodeUsage(
-        _inventories(inventories), dict(json.loads(used)), generation, host, pieces_at
-    )
-    usage.foreign_instances = foreign_instances
-    if fences:
-        usage.fences = tokens(fences)
-    return usage
 
 
 def write_changes(connection, usages, consumer_claims=None):
