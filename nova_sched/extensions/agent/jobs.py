@@ -45,7 +45,7 @@ class AgentNodeApi:
     def __init__(self, agent, nodename, cell_uuid=None):
         self.host, self.nodename = agent.host, nodename
         self.begin = agent.begin
-        self.built = agent.built
+        self.built, self.claim_name = agent.built, agent.claim_name
         self.keep = agent.keep
         self.undo = agent.undo
         self.destroy, self.watch = agent.destroy, agent.watch

@@ -244,7 +244,10 @@ class Agent:
             self._untold -= facts.instances
             self._there = counted
 
-    def build(self, request: Request, finished: bool = True) -> None:
+    # ``claim`` is the name of the claim that a call is about. The instance keeps the name with
+    # which it came. A call that names another one is late, and changes nothing. None names none.
+
+    def build(self, request: Request, finished: bool = True, claim: str | None = None) -> None:
         """Check again that there is capacity for a request, and add its instance.
 
         With ``finished`` False, the build continues until ``finish`` is called. A repeated
@@ -253,7 +256,7 @@ class Agent:
         """
         with self._lock, self._explained(request):
             try:
-                self._take(request, ACTIVE if finished else BUILDING)
+                self._take(request, ACTIVE if finished else BUILDING, claim_uuid=claim)
             except errors.ComputeResourcesUnavailable:
                 self._failed_builds += 1
                 self.news.set()
@@ -262,7 +265,7 @@ class Agent:
                 self._failed_builds = 0
         self._changed()
 
-    def resize(self, request: Request) -> None:
+    def resize(self, request: Request, claim: str | None = None) -> None:
         """Add an instance that moves here in another size, or give another size to one that is
         here.
 
@@ -272,9 +275,9 @@ class Agent:
         with self._lock, self._explained(request):
             here = self._instances.get(request.instance_uuid)
             if here is None or here.move:
-                self._take(request, RESIZED, RESIZE)
+                self._take(request, RESIZED, RESIZE, claim_uuid=claim)
             else:
-                self._enlarge(here, request)
+                self._enlarge(here, request, claim)
         self._changed()
 
     def begin(self, request: Request, move: str | None = None) -> LocalInstance:
@@ -307,7 +310,12 @@ class Agent:
         return self._take(request, RESIZED, move) if here.move else self._enlarge(here, request)
 
     def _take(
-        self, request: Request, vm_state: str, move: str | None = None, hidden: bool = False
+        self,
+        request: Request,
+        vm_state: str,
+        move: str | None = None,
+        hidden: bool = False,
+        claim_uuid: str | None = None,
     ) -> LocalInstance:
         others = self._beside(request.instance_uuid)
         node = self._node(others)
@@ -322,6 +330,7 @@ class Agent:
             devices=self._addresses(claim.parts, others),
             move=claim.move,
             hidden=hidden,
+            claim_uuid=claim_uuid,
         )
         self._put(taken)
         self._built -= {taken.uuid}
@@ -329,7 +338,9 @@ class Agent:
             self._untold.add(taken.uuid)
         return taken
 
-    def _enlarge(self, here: LocalInstance, request: Request) -> LocalInstance:
+    def _enlarge(
+        self, here: LocalInstance, request: Request, claim_uuid: str | None = None
+    ) -> LocalInstance:
         """Return the instance with the requested size added to its own; the new size may be
         smaller."""
         others = self._beside(here.uuid)
@@ -340,6 +351,7 @@ class Agent:
         claim = node.resize_claim(request, held)
         # A flavor of the same size adds nothing, but its resize is to be settled like any other.
         resizing = claim.resizing or Resizing(here.resources, here.resources, here.parts)
+        resizing = dataclasses.replace(resizing, uuid=claim_uuid)
         fields = {'resources': claim.resources, 'resizing': resizing, 'vm_state': RESIZED}
         devices = self._addresses(resizing.parts, others)
         larger = dataclasses.replace(here, **fields, new_devices=devices)
@@ -393,20 +405,22 @@ class Agent:
             LOG.warning('Instance %s is refused: %s. %s', uuid, short.shortages, theirs)
             raise
 
-    def built(self, instance_uuid: str) -> None:
-        """Include a hidden instance in reports; its claim is about to be confirmed.
+    def built(self, instance_uuid: str, claim: str) -> None:
+        """Include a hidden instance in reports, and keep the name of its claim, which is about to
+        be confirmed.
 
         A report that is already under way when the claim is confirmed may lack the instance. The
         scheduler would take the instance for gone after the next report without it, and ``keep``
-        might be too late. Raise NotFound. The mark is lost when the agent restarts: the instance
-        is hidden again.
+        might be too late. Raise as ``finish`` does. The mark is lost when the agent restarts: the
+        instance is hidden again.
 
         Of an instance that is resized here, reports tell the CPUs, pages and devices of both sizes
         until that is settled: the scheduler takes those of its claim for reported, and the claim
         has the new ones as soon as it is confirmed.
         """
         with self._lock:
-            self._built |= {self._get(instance_uuid).uuid}
+            self._instances.put(self._get(instance_uuid).named(claim))
+            self._built |= {instance_uuid}
 
     def keep(self, instance_uuid: str) -> None:
         """Keep a hidden instance permanently, in its new size. Raise as ``finish`` does."""
@@ -446,19 +460,19 @@ class Agent:
             raise errors.NotFound(f'Instance {instance_uuid} on host {self.host}')
         return instance
 
-    def confirm_resize(self, instance_uuid: str) -> None:
+    def confirm_resize(self, instance_uuid: str, claim: str | None = None) -> None:
         """Keep the instance here, in its new size. Raise as ``finish`` does."""
         with self._lock:
-            here = self._open(instance_uuid)
+            here = self._open(instance_uuid, claim)
             self._instances.put(here.finished(self._machine.uuid))
             self._built -= {instance_uuid}
         self._changed()
 
-    def revert_resize(self, instance_uuid: str) -> None:
+    def revert_resize(self, instance_uuid: str, claim: str | None = None) -> None:
         """Restore the old size, or remove an instance that returns to its source. Raise as
         ``finish`` does."""
         with self._lock:
-            before = self._open(instance_uuid).reverted(self._machine.uuid)
+            before = self._open(instance_uuid, claim).reverted(self._machine.uuid)
             self._drop_or_put(instance_uuid, before)
         self._changed()
 
@@ -469,9 +483,9 @@ class Agent:
             self._instances.put(instance)
         self._built -= {instance_uuid}
 
-    def _open(self, instance_uuid: str) -> LocalInstance:
+    def _open(self, instance_uuid: str, claim: str | None) -> LocalInstance:
         instance = self._instances.get(instance_uuid)
-        if instance is None or not instance.is_open:
+        if instance is None or not instance.may_settle(claim):
             raise errors.NotFound(f'Resize of instance {instance_uuid} on host {self.host}')
         return instance
 
@@ -483,18 +497,25 @@ class Agent:
             self._failed_builds = 0
         self._changed()
 
-    def destroy(self, instance_uuid: str) -> bool:
-        """Remove an instance. Return whether it was here.
+    def destroy(self, instance_uuid: str, claim: str | None = None) -> bool:
+        """Remove an instance. Return whether it was here, by this claim.
 
         Raise BadMachineFacts if the list cannot be written.
         """
         with self._lock:
-            here = instance_uuid in self._instances
-            if here:
+            here = self._instances.get(instance_uuid)
+            is_meant = here is not None and here.may_be(claim)
+            if is_meant:
                 self._drop_or_put(instance_uuid, None)
-        if here:
+        if is_meant:
             self._changed()
-        return here
+        return is_meant
+
+    def claim_name(self, instance_uuid: str) -> str | None:
+        """Return the name of the claim by which an instance is here; None if it is not known, or
+        not here."""
+        here = self._instances.get(instance_uuid)
+        return here and here.claim_name
 
     def instances(self) -> list[dict[str, Any]]:
         """Return the instances as plain values, by the names of their fields; ``parts`` as JSON

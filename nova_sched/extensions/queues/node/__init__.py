@@ -46,9 +46,12 @@ class NodeApi(Protocol):
         An instance that is hidden already is replaced. Raises ComputeResourcesUnavailable.
         """
 
-    def built(self, instance_uuid: str) -> None:
-        """Mark a hidden instance as built, or one with two sizes as resized; its claim is about to
-        be confirmed. Raises NotFound."""
+    def built(self, instance_uuid: str, claim: str) -> None:
+        """Mark a hidden instance as built, or one with two sizes as resized; this claim of it is
+        about to be confirmed. Raises NotFound."""
+
+    def claim_name(self, instance_uuid: str) -> str | None:
+        """Return the name of the claim by which an instance is here; None if it is not known."""
 
     def keep(self, instance_uuid: str) -> None:
         """Keep a hidden instance permanently. Raises NotFound."""

@@ -179,7 +179,6 @@ class JobSteps:
                 self._drive(driver.create, job, job.spec)
             else:
                 self._drive(driver.migrate, job, job.spec, job.source)
-            self._node_api.built(task.uuid)
             return self._confirm(task)
         except Exception as raised:
             error = raised
@@ -267,7 +266,6 @@ class JobSteps:
                 resized = self._ask_claims(lambda: self._claims.resize_claim(*wanted))
                 task.claim = resized.name
             self._drive(self._driver.resize, job, job.spec)
-            self._node_api.built(task.uuid)
             claims = self._confirm(task)
         except NO_ROOM as short:
             self._node_api.revert_resize(task.uuid)
@@ -376,6 +374,7 @@ class JobSteps:
         Raises ClaimNotFound and Outdated.
         """
         name = task.claim or self._claim_here(task).name
+        self._node_api.built(task.uuid, name)
         confirm = self._claims.confirm_claim
         return self._ask_claims(lambda: confirm(task.uuid, self._node_api.host, claim=name))
 

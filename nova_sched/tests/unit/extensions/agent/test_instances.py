@@ -160,6 +160,7 @@ def test_a_draft_that_a_crash_left_is_no_list(tmp_path):
         pytest.param(written(resources={'VCPU': 1.5}), id='half a CPU'),
         pytest.param(written(vm_state='strange'), id='unknown state'),
         pytest.param(written(hidden=1), id='hidden by a number'),
+        pytest.param(written(claim_uuid='x'), id='no UUID of a claim'),
         pytest.param(written(colour='red'), id='unknown field'),
         pytest.param(written(parts='{}'), id='parts that are none'),
         pytest.param(written(parts=5), id='a number of parts'),

@@ -63,6 +63,7 @@ def test_an_instance_is_taken_and_reported(make):
             'resizing': None,
             'new_devices': [],
             'hidden': False,
+            'claim_uuid': None,
         }
     ]
     facts = agent.read()

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.tests.builders import request, uuid_of
-from nova_sched.tests.unit.extensions.agent.builders import SERVER, agent_of
+from nova_sched.tests.unit.extensions.agent.builders import CLAIM, SERVER, agent_of
 from nova_sched.tests.unit.extensions.agent.fake_machine import network_card, two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -153,18 +153,20 @@ def test_what_is_built_is_listed_before_it_is_kept(make):
     """Its claim is confirmed in between, and two reports without it would end that."""
     agent = make()
     agent.begin(size())
-    agent.built(SERVER)
+    agent.built(SERVER, CLAIM)
     assert told(agent) == IT
     assert [one.uuid for one in agent.hidden()] == [SERVER]
     assert told(make()) == NOTHING, 'who is started anew has to ask for its claim first'
+    assert make().claim_name(SERVER) == CLAIM
     agent.keep(SERVER)
+    assert make().claim_name(SERVER) == CLAIM
     assert told(agent) == IT
 
 
 @pytest.mark.parametrize('end', ['undo', 'destroy'])
 def test_what_was_built_and_has_gone_is_not_listed(agent, end):
     agent.begin(size())
-    agent.built(SERVER)
+    agent.built(SERVER, CLAIM)
     assert getattr(agent, end)(SERVER)
     assert told(agent) == NOTHING
     agent.begin(size())
@@ -173,7 +175,7 @@ def test_what_was_built_and_has_gone_is_not_listed(agent, end):
 
 def test_an_instance_that_is_built_again_is_hidden_again(agent):
     agent.begin(size())
-    agent.built(SERVER)
+    agent.built(SERVER, CLAIM)
     agent.begin(size(1))
     assert told(agent) == NOTHING
     assert agent.facts_with_hidden().node.vcpus_used == 1
@@ -251,10 +253,10 @@ def test_other_cpus_are_another_size(agent):
     assert agent.begin(pinned(2), 'resize').is_open
 
 
-@pytest.mark.parametrize('method', ['keep', 'built'])
-def test_what_is_not_here(agent, method):
+@pytest.mark.parametrize('method, args', [('keep', ()), ('built', (CLAIM,))])
+def test_what_is_not_here(agent, method, args):
     with pytest.raises(errors.NotFound, match=f'Instance {SERVER} on host cmp1'):
-        getattr(agent, method)(SERVER)
+        getattr(agent, method)(SERVER, *args)
 
 
 def test_what_does_not_fit_is_refused_and_explained(agent, caplog):

@@ -15,7 +15,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.tests.builders import request, uuid_of
-from nova_sched.tests.unit.extensions.agent.builders import SERVER, agent_of
+from nova_sched.tests.unit.extensions.agent.builders import CLAIM, LATER, SERVER, agent_of
 from nova_sched.tests.unit.extensions.agent.fake_machine import network_card, two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -87,6 +87,51 @@ def test_in_place(make, old, new, both, settle, stays):
         zip(('VCPU', 'DISK_GB'), {'old': old, 'new': new}[stays], strict=True)
     )
     assert one(agent)['vm_state'] == 'active'
+
+
+@pytest.mark.parametrize('call', ['confirm_resize', 'revert_resize', 'destroy'])
+@pytest.mark.parametrize('is_here', [True, False], ids=['in place', 'from another host'])
+def test_a_late_call_that_names_another_claim_changes_nothing(make, call, is_here):
+    agent = make()
+    if is_here:
+        agent.build(size(2), claim=CLAIM)
+        agent.resize(size(3), CLAIM)
+        agent.confirm_resize(SERVER, CLAIM)
+        late = uuid_of('the resize before')
+    else:
+        late = CLAIM
+    agent.resize(size(4), LATER)
+    before = make().instances()
+    if call == 'destroy':
+        assert not agent.destroy(SERVER, late)
+    else:
+        with pytest.raises(errors.NotFound):
+            getattr(agent, call)(SERVER, late)
+    assert (agent.instances(), make().instances()) == (before, before)
+    getattr(agent, call)(SERVER, LATER)
+    assert agent.instances() != before
+
+
+@pytest.mark.parametrize('known, named', [(None, CLAIM), (CLAIM, None)])
+def test_a_name_that_one_of_both_does_not_know_contradicts_nothing(make, known, named):
+    agent = make()
+    agent.build(size(2), claim=known)
+    agent.resize(size(4), known)
+    agent.revert_resize(SERVER, named)
+    assert held(agent)['VCPU'] == 2
+    assert agent.destroy(SERVER, named)
+
+
+def test_a_resize_gives_its_name(make):
+    """As it does in the store, and a claim is named by its open resize."""
+    agent = make()
+    agent.build(size(2), claim=CLAIM)
+    agent.resize(size(4), LATER)
+    assert (one(agent)['claim_uuid'], agent.claim_name(SERVER)) == (CLAIM, LATER)
+    agent.confirm_resize(SERVER, LATER)
+    assert one(agent)['claim_uuid'] == make().claim_name(SERVER) == LATER
+    agent.resize(size(1), CLAIM)
+    assert agent.destroy(SERVER, LATER)
 
 
 def test_what_both_sizes_need_is_not_for_others(make):
@@ -172,7 +217,7 @@ def test_both_sizes_are_reported_while_the_claim_is_confirmed(make, end, cpus, d
     agent.build(pinned(1))
     agent.resize(pinned(2, requests=[device(1, GPU)]))
     assert left() == ([5, 6, 7], 1)
-    agent.built(SERVER)
+    agent.built(SERVER, CLAIM)
     assert left() == ([6, 7], 0)
     getattr(agent, end)(SERVER)
     assert left() == (cpus, devices)

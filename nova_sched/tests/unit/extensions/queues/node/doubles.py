@@ -97,6 +97,7 @@ class Node:
         self.failed_builds = 0
         self.listed = []  # whatever was said to be built
         self._kept, self._hidden, self._resizing = {}, {}, {}
+        self._claim_names = {}
         self._watchers = []
 
     @property
@@ -119,8 +120,12 @@ class Node:
     def is_resizing(self, name):
         return uuid_of(name) in self._resizing
 
-    def put(self, name, vcpus=1, hidden=False):
+    def claim_name(self, instance_uuid):
+        return self._claim_names.get(instance_uuid)
+
+    def put(self, name, vcpus=1, hidden=False, claim=None):
         (self._hidden if hidden else self._kept)[uuid_of(name)] = vcpus
+        self._claim_names[uuid_of(name)] = claim
         self._tell()
 
     def watch(self, callback):
@@ -143,8 +148,9 @@ class Node:
         self._hidden[request.instance_uuid] = _of(request)
         self._tell()
 
-    def built(self, instance_uuid):
+    def built(self, instance_uuid, claim):
         self.listed.append(instance_uuid)
+        self._claim_names[instance_uuid] = claim
 
     def keep(self, instance_uuid):
         self.script.follow('keep')
