@@ -318,7 +318,8 @@ class Endings:
         )
         uuid = jobs.follow_up(job.uuid, follow_up.host, number)
         source = follow_up.host if follow_up.keeps_quota else None
-        return jobs.new(DELETE, uuid, job.instance_uuid, caller, self._clock(), source=source)
+        fields = {'source': source, 'claimed': job.kind == CREATE}
+        return jobs.new(DELETE, uuid, job.instance_uuid, caller, self._clock(), **fields)
 
     def _send_delete(self, job: QueueJob, follow_up: FollowUp, again: bool = False) -> None:
         """Send the delete that follows an ended job, unless it was done.

@@ -196,10 +196,11 @@ class Claims:
         self.vcpus = {}  # by host
         self.script = Script()
         self.calls = []
+        self.meanwhile = {}  # by method: what is done before the next call of it
         self._claims = {}  # (instance, host): ClaimInfo
 
     def put(self, name, host, state=PENDING, vcpus=1, move=None):
-        self._put(uuid_of(name), host, state, vcpus, move)
+        return self._put(uuid_of(name), host, state, vcpus, move)
 
     def _put(self, uuid, host, state, vcpus, move=None):
         self._claims[uuid, host] = objects.ClaimInfo(
@@ -212,6 +213,9 @@ class Claims:
             resources={'VCPU': vcpus},
         )
         return self._claims[uuid, host]
+
+    def end(self, name, host):
+        del self._claims[uuid_of(name), host]
 
     def rename(self, name, host):
         """Another call has claimed there meanwhile."""
@@ -229,6 +233,8 @@ class Claims:
     def _begin(self, method, *args):
         self._rest(CLAIM_S)
         self.calls.append((method, *args))
+        if (call := self.meanwhile.pop(method, None)) is not None:
+            call()
         self.script.follow(method)
 
     def _claim(self, spec, uuid, host, move=None):

@@ -162,16 +162,18 @@ def test_a_job_that_another_worker_has_done_is_not_built_again(cloud):
 
 
 @pytest.mark.parametrize(
-    'elsewhere', [pytest.param(['b'], id='moved'), pytest.param([], id='deleted')]
+    'elsewhere, dropped', [pytest.param(['b'], 1, id='moved'), pytest.param([], 0, id='ended')]
 )
-def test_a_claimed_job_without_a_claim_here_is_not_built(cloud, elsewhere):
+def test_a_claimed_job_without_a_claim_here_is_not_built(cloud, elsewhere, dropped):
+    """Unless it is claimed elsewhere, a manager sees by its row whether it is still wanted."""
     a = cloud.start('a')
     for host in elsewhere:
         cloud.claims.put('server', host, CONFIRMED)
     cloud.send(job(claimed=True), HERE)
     cloud.run()
     assert (cloud.kinds(), cloud.results(), a.node_api.used) == ([], [], 0)
-    assert (a.figures.dropped, cloud.ready(HERE)) == (1, 0)
+    assert (a.figures.dropped, cloud.ready(HERE)) == (dropped, 0)
+    assert [one.claimed for one in cloud.fallen()] == [False] * (1 - dropped)
 
 
 class Shaky:

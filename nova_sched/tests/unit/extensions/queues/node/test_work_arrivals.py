@@ -202,6 +202,62 @@ def test_a_job_whose_instance_is_here_without_a_claim_is_dropped(cloud):
     assert (cloud.results(), a.figures.dropped, cloud.kinds()) == ([], 1, [])
 
 
+REMAINS = pytest.mark.parametrize(
+    'state',
+    [PENDING, pytest.param(CONFIRMED, id='a report has listed the remains')],
+)
+
+
+@REMAINS
+def test_what_is_left_of_an_older_stay_is_no_build_of_this_job(cloud, state):
+    a = cloud.start('a')
+    a.node_api.put('server', claim=uuid_of('an earlier claim'))
+    cloud.claims.put('server', 'b', CONFIRMED)
+    claim = cloud.claims.put('server', 'a', state, move='migration')
+    cloud.send(job(kind='migrate', source='b', claimed=True), of_host('a'))
+    cloud.run()
+    assert cloud.kinds() == [('destroy', 'a'), ('migrate', 'a')]
+    assert cloud.results() == [('migrate', 'done', 'a')]
+    assert cloud.claims.states('server') == {'a': CONFIRMED}
+    assert a.node_api.claim_name(uuid_of('server')) == claim.uuid
+
+
+def test_remains_that_cannot_be_removed_send_the_job_elsewhere(cloud):
+    a = cloud.start('a')
+    a.node_api.put('server', claim=uuid_of('an earlier claim'))
+    a.driver.script.add('destroy', errors.BuildFailed('a', 'the disk is busy'))
+    cloud.claims.put('server', 'b', CONFIRMED)
+    cloud.claims.put('server', 'a', PENDING, move='migration')
+    cloud.send(job(kind='migrate', source='b', claimed=True), of_host('a'))
+    cloud.run()
+    assert [one.tried for one in cloud.fallen()] == [['a']]
+    assert (a.node_api.size('server'), cloud.kinds()) == (1, [])
+    assert cloud.claims.states('server') == {'b': CONFIRMED}
+
+
+def test_what_this_job_has_brought_here_is_confirmed(cloud):
+    """The process ended before its answer came."""
+    a = cloud.start('a')
+    cloud.claims.put('server', 'b', CONFIRMED)
+    claim = cloud.claims.put('server', 'a', CONFIRMED, move='migration')
+    a.node_api.put('server', claim=claim.name)
+    cloud.send(job(kind='migrate', source='b', claimed=True), of_host('a'))
+    cloud.run()
+    assert (cloud.kinds(), cloud.results()) == ([], [('migrate', 'done', 'a')])
+    assert cloud.claims.states('server') == {'a': CONFIRMED}
+
+
+def test_a_late_create_settles_no_resize(cloud):
+    a = cloud.start('a')
+    a.node_api.put('server')
+    claim = cloud.claims.put('server', 'a', CONFIRMED)
+    claim.resize_uuid = uuid_of('a resize')
+    cloud.send(job())
+    cloud.run()
+    assert cloud.results() == [('create', 'done', 'a')]
+    assert [call[0] for call in cloud.claims.calls] == ['show']
+
+
 def test_a_worker_confirms_the_claim_that_it_has_made(cloud):
     """Another one was made in its place while it built."""
     a = cloud.start('a')
@@ -450,6 +506,19 @@ def test_a_claimed_migration_to_its_own_source_goes_to_the_scheduler(cloud):
     cloud.send(moving(claimed=True), of_host('a'))
     cloud.run()
     assert [one.tried for one in cloud.fallen()] == [['a']]
+
+
+def test_a_claimed_migration_whose_claim_ends_meanwhile_goes_to_the_scheduler(cloud):
+    b = cloud.start('b')
+    cloud.claims.put('server', 'a', CONFIRMED)
+    cloud.claims.put('server', 'b', PENDING, move='migration')
+    cloud.claims.script.add('confirm_claim', errors.ClaimNotFound('server'))
+    cloud.claims.meanwhile['confirm_claim'] = lambda: cloud.claims.end('server', 'b')
+    cloud.send(moving(claimed=True), of_host('b'))
+    cloud.run()
+    assert [(one.tried, one.claimed) for one in cloud.fallen()] == [(['b'], False)]
+    assert cloud.kinds() == [('migrate', 'b'), ('destroy', 'b')]
+    assert (b.figures.dropped, b.node_api.used) == (0, 0)
 
 
 def test_a_migration_that_another_host_has_done_is_answered_for_it(cloud):

@@ -110,9 +110,61 @@ def test_a_delete_ends_no_claim_of_the_next_server_of_that_uuid(cloud, a):
 
 def test_a_delete_ends_the_claim_on_its_own_node_only(cloud, a):
     cloud.claims.put('server', 'b', CONFIRMED)
-    cloud.send(delete(source='a'), HERE)
+    cloud.send(delete(), HERE)
     cloud.run()
     assert cloud.claims.states('server') == {'b': CONFIRMED}
+
+
+@pytest.mark.parametrize(
+    'claims, are_remains',
+    [
+        pytest.param({'b': (CONFIRMED, None)}, True, id='it has moved'),
+        pytest.param({'b': (PENDING, 'migration')}, False, id='it is to move'),
+        pytest.param({}, False, id='nobody knows where it is'),
+        pytest.param({'a': (CONFIRMED, None)}, False, id='it is here'),
+        pytest.param(
+            {'a': (CONFIRMED, None), 'b': (CONFIRMED, 'resize')}, False, id='it may come back'
+        ),
+        pytest.param(
+            {'b': (CONFIRMED, None), 'a': (PENDING, 'migration')}, True, id='it is to come back'
+        ),
+        pytest.param(
+            {'b': (CONFIRMED, None), 'a': (CONFIRMED, 'migration')},
+            True,
+            id='what was left here was taken for it',
+        ),
+    ],
+)
+def test_only_what_a_move_has_left_is_removed_with_its_remains(cloud, claims, are_remains):
+    a = cloud.start('a')
+    a.node_api.put('server', claim=uuid_of('the claim before the move'))
+    for host, (state, move) in claims.items():
+        cloud.claims.put('server', host, state, move=move)
+    cloud.send(delete(source='a'), HERE)
+    cloud.run()
+    assert cloud.results() == [('delete', 'done' if are_remains else 'failed', 'a')]
+    assert (cloud.kinds(), a.node_api.size('server')) == (
+        ([('destroy', 'a')], None) if are_remains else ([], 1)
+    )
+    assert cloud.claims.states('server') == {host: state for host, (state, _) in claims.items()}
+
+
+def test_a_server_that_has_come_back_is_not_removed_with_the_remains(cloud):
+    a = cloud.start('a')
+    cloud.claims.put('server', 'b', CONFIRMED)
+    claim = cloud.claims.put('server', 'a', CONFIRMED, move='migration')
+    a.node_api.put('server', claim=claim.name)
+    cloud.send(delete(source='a'), HERE)
+    cloud.run()
+    assert (cloud.results(), cloud.kinds()) == ([('delete', 'failed', 'a')], [])
+
+
+def test_a_server_that_was_built_in_vain_is_deleted_with_its_claim(cloud, a):
+    """Its job was given up before that; nobody else has it."""
+    cloud.send(delete(source='a', claimed=True), HERE)
+    cloud.run()
+    assert (cloud.results(), cloud.kinds()) == ([('delete', 'done', 'a')], [('destroy', 'a')])
+    assert cloud.claims.states('server') == {}
 
 
 @pytest.mark.parametrize('slots', [1, 2])
