@@ -316,7 +316,6 @@ class JobSteps:
                 resized = self._ask_claims(lambda: self._claims.resize_claim(*wanted))
                 task.claim = resized.name
             self._drive(self._driver.resize, job, job.spec)
-            claims = self._confirm(task)
         except NO_ROOM as short:
             self._node_api.revert_resize(task.uuid)
             return self._away(task, short)
@@ -332,8 +331,13 @@ class JobSteps:
                     LOG.debug('Instance %s has no claim of two sizes: %s', task.uuid, gone)
             _keep(task, error)
             return self._failed(task, error.why)
+        try:
+            ending = self._done(task, self._confirm(task))
+        except (errors.ClaimNotFound, errors.Outdated) as error:
+            ending = self._failed(task, str(error))
+        # It has its new size, whatever has become of its claim.
         self._node_api.confirm_resize(task.uuid)
-        return self._done(task, claims)
+        return ending
 
     def _away(self, task: Task, short: Exception) -> Ending:
         """The new size does not fit here: another host gets the instance and moves it

@@ -251,12 +251,19 @@ def test_a_resize_that_the_driver_cannot_do_leaves_the_old_size(cloud, a):
     assert ('revert_claim',) in cloud.claims.calls
 
 
-def test_a_resize_whose_claim_is_gone_leaves_the_old_size(cloud, a):
-    cloud.claims.script.add('confirm_claim', errors.ClaimNotFound('server'))
+@pytest.mark.parametrize('method, size', [('resize_claim', 1), ('confirm_claim', 2)])
+@pytest.mark.parametrize(
+    'error', [errors.ClaimNotFound('server'), errors.Outdated('server', 'there is another one')]
+)
+def test_a_resize_whose_claim_is_gone_has_failed_and_the_node_tells_what_runs(
+    cloud, a, method, size, error
+):
+    cloud.claims.script.add(method, error)
     cloud.send(resize(), HERE)
     cloud.run()
     assert cloud.results() == [('resize', 'failed', 'a')]
-    assert (a.node_api.size('server'), a.node_api.is_resizing('server')) == (1, False)
+    assert (a.node_api.size('server'), a.node_api.is_resizing('server')) == (size, False)
+    assert cloud.kinds() == ([('resize', 'a')] if size == 2 else [])
 
 
 @pytest.mark.parametrize('hidden', [False, True])
