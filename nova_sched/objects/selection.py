@@ -100,12 +100,13 @@ class ClaimInfo(base.NovaSchedObject):
 
     ``allocation_request`` is JSON text in Placement's form; ``expires_at`` null never expires.
     ``move`` (since 1.1) is the reason why the instance comes from another node. ``resize_uuid``
-    (since 1.2) identifies the open resize; null if there is none. ``numa_topology`` has the
+    (since 1.2) identifies the open resize; null if there is none. ``request_id`` (since 1.3) is
+    the request that made the claim; null if several have asked for it. ``numa_topology`` has the
     instance's cells with the CPUs and pages of the host that it holds. ``pci_device_pools`` has
     its devices; null if it holds none.
     """
 
-    VERSION = '1.2'
+    VERSION = '1.3'
 
     fields = {
         'uuid': fields.UUIDField(),
@@ -116,6 +117,7 @@ class ClaimInfo(base.NovaSchedObject):
         'state': ClaimStateField(),
         'move': MoveField(nullable=True),
         'resize_uuid': fields.UUIDField(nullable=True),
+        'request_id': fields.StringField(nullable=True),
         'resources': fields.DictOfIntegersField(),
         'numa_topology': fields.ObjectField('InstanceNUMATopology', nullable=True),
         'pci_device_pools': fields.ObjectField('PciDevicePoolList', nullable=True),

@@ -500,6 +500,7 @@ def claim_info(claim, node):
         state=claim.state,
         move=claim.move,
         resize_uuid=claim.resizing and claim.resizing.uuid,
+        request_id=claim.request_id,
         resources=dict(claim.resources),
         numa_topology=objects.from_primitive(cells),
         pci_device_pools=objects.PciDevicePoolList(objects=pools) if pools else None,

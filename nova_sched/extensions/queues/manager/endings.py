@@ -227,7 +227,7 @@ class Endings:
         if entry.kind == DELETE:
             return result, ()
         if entry.kind in jobs.MOVES:
-            messages.take_back(self._claims, job.instance_uuid)
+            messages.take_back(self._claims, job, entry.kind)
         claims = self._claims.show(job.instance_uuid)
         claim = arrived(job, claims)
         if claim is None and entry.kind == RESIZE and result.host is None:

@@ -101,6 +101,7 @@ class NodeClaims(Protocol):
         host: str,
         nodename: str,
         *,
+        context: Any = None,
         claim: str | None = None,
     ) -> Any:
         """Raises ComputeResourcesUnavailable, NodeNotFound, ClaimNotFound, Outdated."""

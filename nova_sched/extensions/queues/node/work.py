@@ -278,15 +278,15 @@ class JobSteps:
         host = self._node_api.host
         job.tried = [*job.tried, host]
         left = _alternates(job) if job.claimed else []
+        context = messages.context(job)
         if left and task.claim is None:
             task.claim = self._claim_name(task)
         while left:
             (other, nodename), *left = left
             moved = job.spec, task.uuid, host, other, nodename
             try:
-                self._ask_claims(
-                    functools.partial(self._claims.claim_alternate, *moved, claim=task.claim)
-                )
+                call = functools.partial(self._claims.claim_alternate, *moved, context=context)
+                self._ask_claims(functools.partial(call, claim=task.claim))
             except NO_ROOM as short:
                 LOG.info('Job %s is not for host %s: %s', job.uuid, other, short)
                 continue

@@ -22,7 +22,7 @@ PINNED = {
     'AggregateList': '1.3-15ecf022a68ddbb8c2a6739cfc9f8f5e',
     'Candidate': '1.0-666e90942a4aa8745a08d4c3dda6ecf7',
     'CellMapping': '1.1-2314bbc9f0b268f7cfb993c2c0f5f773',
-    'ClaimInfo': '1.2-0d820d0ef159d80d165ee5b5aca9deb2',
+    'ClaimInfo': '1.3-851019f2b3987e04934833997b9e7352',
     'ComputeNode': '1.19-03e741b2faf4fda329531469327a8a0d',
     'ComputeNodeList': '1.17-15ecf022a68ddbb8c2a6739cfc9f8f5e',
     'Destination': '1.4-3b440d29459e2c98987ad5b25ad1cb2c',

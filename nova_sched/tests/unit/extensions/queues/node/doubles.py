@@ -273,7 +273,9 @@ class Claims:
         if found is None or found.name != claim:
             raise errors.ClaimNotFound(uuid)
 
-    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, claim=None):
+    def claim_alternate(
+        self, spec_obj, instance_uuid, failed_host, host, nodename, context=None, claim=None
+    ):
         self._begin('claim_alternate', failed_host, host)
         if claim is not None or (instance_uuid, failed_host) in self._claims:
             self._check(instance_uuid, failed_host, claim)
