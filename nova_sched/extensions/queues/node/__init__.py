@@ -40,6 +40,9 @@ class NodeApi(Protocol):
     def holds(self, instance_uuid: str) -> bool:
         """Whether the instance is here permanently, that is not hidden."""
 
+    def has_two_sizes(self, instance_uuid: str) -> bool:
+        """Return whether a resize of the instance is neither confirmed nor reverted."""
+
     def begin(self, request: Request, move: str | None = None) -> None:
         """Add a hidden instance; ``move`` is the kind of move that brings it from another host.
 

@@ -305,6 +305,8 @@ class JobSteps:
         if not self._node_api.holds(task.uuid):
             return self._failed(task, f'the instance is not on host {self._node_api.host}')
         job = task.job
+        # An earlier process was cut off in a resize: either size may run.
+        is_doubtful = self._node_api.has_two_sizes(task.uuid)
         try:
             self._node_api.resize(self._read(job.spec, task.uuid))
         except errors.ComputeResourcesUnavailable as short:
@@ -316,21 +318,10 @@ class JobSteps:
                 resized = self._ask_claims(lambda: self._claims.resize_claim(*wanted))
                 task.claim = resized.name
             self._drive(self._driver.resize, job, job.spec)
-        except NO_ROOM as short:
-            self._node_api.revert_resize(task.uuid)
-            return self._away(task, short)
-        except (errors.ClaimNotFound, errors.Outdated) as error:
-            self._node_api.revert_resize(task.uuid)
-            return self._failed(task, str(error))
-        except errors.BuildFailed as error:
-            self._node_api.revert_resize(task.uuid)
-            if (name := self._claim_name(task)) is not None:
-                try:
-                    self._ask_claims(lambda: self._claims.revert_claim(task.uuid, claim=name))
-                except (errors.ClaimNotFound, errors.Outdated) as gone:
-                    LOG.debug('Instance %s has no claim of two sizes: %s', task.uuid, gone)
-            _keep(task, error)
-            return self._failed(task, error.why)
+        except (*NO_ROOM, errors.ClaimNotFound, errors.Outdated, errors.BuildFailed) as error:
+            if not is_doubtful:
+                self._node_api.revert_resize(task.uuid)
+            return self._not_resized(task, error)
         try:
             ending = self._done(task, self._confirm(task))
         except (errors.ClaimNotFound, errors.Outdated) as error:
@@ -338,6 +329,21 @@ class JobSteps:
         # It has its new size, whatever has become of its claim.
         self._node_api.confirm_resize(task.uuid)
         return ending
+
+    def _not_resized(self, task: Task, error: errors.SchedError) -> Ending:
+        """Return the action for a job whose instance the driver has not resized."""
+        match error:
+            case errors.ClaimNotFound() | errors.Outdated():
+                return self._failed(task, str(error))
+            case errors.BuildFailed():
+                if (name := self._claim_name(task)) is not None:
+                    try:
+                        self._ask_claims(lambda: self._claims.revert_claim(task.uuid, claim=name))
+                    except (errors.ClaimNotFound, errors.Outdated) as gone:
+                        LOG.debug('Instance %s has no claim of two sizes: %s', task.uuid, gone)
+                _keep(task, error)
+                return self._failed(task, error.why)
+        return self._away(task, error)
 
     def _away(self, task: Task, short: Exception) -> Ending:
         """The new size does not fit here: another host gets the instance and moves it

@@ -117,8 +117,11 @@ class Node:
     def size(self, name):
         return self._kept.get(uuid_of(name))
 
+    def has_two_sizes(self, instance_uuid):
+        return instance_uuid in self._resizing
+
     def is_resizing(self, name):
-        return uuid_of(name) in self._resizing
+        return self.has_two_sizes(uuid_of(name))
 
     def claim_name(self, instance_uuid):
         return self._claim_names.get(instance_uuid)

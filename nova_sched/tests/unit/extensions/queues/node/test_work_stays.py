@@ -266,6 +266,27 @@ def test_a_resize_whose_claim_is_gone_has_failed_and_the_node_tells_what_runs(
     assert cloud.kinds() == ([('resize', 'a')] if size == 2 else [])
 
 
+@pytest.mark.parametrize(
+    'method, error',
+    [
+        ('resize_claim', errors.Outdated('server', 'there is another one')),
+        ('resize_claim', errors.ComputeResourcesUnavailable('a', 'VCPU')),
+        ('resize', errors.BuildFailed('a', 'no space')),
+    ],
+)
+def test_a_resize_that_was_cut_off_and_is_refused_leaves_both_sizes(cloud, a, method, error):
+    """The driver of the last process may have done it."""
+    cloud.send(resize(), HERE)
+    cloud.run(BUILD_S / 2)
+    a.worker.stop()
+    again = cloud.start('a', node_api=a.node_api, run=False)
+    script = again.driver.script if method == 'resize' else cloud.claims.script
+    script.add(method, error)
+    cloud.run()
+    assert a.node_api.is_resizing('server')
+    assert (a.node_api.used, cloud.kinds()) == (2, [])
+
+
 @pytest.mark.parametrize('hidden', [False, True])
 def test_an_instance_that_is_not_here_cannot_be_resized(cloud, hidden):
     a = cloud.start('a')
