@@ -121,7 +121,12 @@ def judge(placements, usages, consumer_claims, now_s, guards=None):
         is_won = _apply(placement, changes, usages, consumer_claims, guards, not_freed)
         won.append(is_won)
         if is_won:
-            _take_over(placement, consumer_claims)
+            for claim in placement.claims:
+                stored = consumer_claims.of(claim.consumer_uuid).get(claim.node_uuid)
+                if stored is not None and stored.is_confirmed and not stored.has_uuid(claim.uuid):
+                    # It was there before, and is the result. It is stamped: who read its node
+                    # before has not seen that its consumer is to be there.
+                    consumer_claims.put(claim.key, stored)
         else:
             # Later placements may have picked the CPUs or devices that it would have freed.
             not_freed |= {
@@ -198,15 +203,6 @@ def _consume(changes, usages, consumer_claims):
     for key, (_, new) in changes.items():
         consumer_claims.put(key, new)
     return True
-
-
-def _take_over(placement, consumer_claims):
-    """Have the confirmed claims stamped that are the placement's result as they were: who read
-    their nodes before has not seen that their consumers are to be there."""
-    for claim in placement.claims:
-        stored = consumer_claims.of(claim.consumer_uuid).get(claim.node_uuid)
-        if stored is not None and stored.is_confirmed and not stored.has_uuid(claim.uuid):
-            consumer_claims.put(claim.key, stored)
 
 
 def _outcome(placement, won, usages, consumer_claims, tokens, guards):

@@ -111,8 +111,9 @@ class Reconciler:
         try:
             self._placement.write({claim.consumer_uuid: wanted})
         except (errors.PlacementConflict, errors.PlacementRefused) as error:
-            text = 'Instance %s runs on node %s without allocations, and gets none: %s'
-            LOG.warning(text, *what, error)
+            LOG.warning(
+                'Instance %s runs on node %s without allocations, and gets none: %s', *what, error
+            )
         else:
             LOG.warning(
                 'Instance %s ran on node %s without allocations: it has those of its claim', *what
