@@ -17,7 +17,15 @@ product, without groups of templates and small tables.
 
 import dataclasses
 
-from nova_sched.claims import ANY, ChangeFeed, Changes, ClaimEdit, NodeFacts, NodeReports
+from nova_sched.claims import (
+    ANY,
+    ChangeFeed,
+    Changes,
+    ClaimEdit,
+    ClaimStore,
+    NodeFacts,
+    NodeReports,
+)
 from nova_sched.claims.exclusive_domains import ExclusiveDomains
 from nova_sched.claims.guards import Guards, ServerGroupMembers
 from nova_sched.claims.judge import ConsumerClaims, NodeUsage, judge, only_short, stale
@@ -161,6 +169,8 @@ class ExplorerStore(ChangeFeed):
         self._put(renewed)
         self._touch([claim.node_uuid])
         return True
+
+    expire = ClaimStore.expire
 
     def expire_some(self, now_s=None, unwatched_s=None):
         now_s, watched_s = self.now_s() if now_s is None else now_s, None
