@@ -23,10 +23,13 @@ that was placed again meanwhile: see `claims.nova_node`. Its claim says what the
 """
 
 import dataclasses
+import json
 import logging
 import time
 
 from nova_sched import errors
+from nova_sched.engine.answer import allocation_request
+from nova_sched.logs import Problems
 
 LOG = logging.getLogger(__name__)
 
@@ -47,6 +50,7 @@ class Reconciler:
         self._scheduler, self._cells, self._api = scheduler, cells, api
         self._placement, self._mirror, self._age_s = placement, mirror, age_s
         self._monotonic, self._due_s = monotonic, float('-inf')
+        self._problems = Problems(LOG)
 
     def settle(self):
         """Check the oldest of these claims, if the last check is EVERY_S old. Raises a SchedError
@@ -69,7 +73,7 @@ class Reconciler:
         """End a claim that no server will use. Returns False if its node has to be read first."""
         allocations = self._placement.allocations_of(claim.consumer_uuid)
         is_there = self._mirror.has_any(claim.node_uuid, allocations.providers)
-        if claim.is_confirmed and not is_there and self._rests_on(claim):
+        if claim.is_confirmed and not (is_there or claim.resizing) and self._rests_on(claim):
             self._restore(claim, allocations)
             return False
         if self._is_needed(claim.consumer_uuid) if is_there else claim.is_confirmed:
@@ -88,19 +92,22 @@ class Reconciler:
         return True
 
     def _rests_on(self, claim):
-        """Whether the server of a claim runs on its node, and Nova does nothing with it."""
-        host = self._mirror.host_of(claim.node_uuid)
-        return any(
-            row.host == host and row.task_state is None
-            for cell in self._cells
-            if (row := cell.server(claim.consumer_uuid)) and row.host is not None
-        )
+        """Return whether the server of a claim is on its node, one of several that its host may
+        have, and Nova does nothing with it."""
+        for cell in self._cells:
+            row = cell.server(claim.consumer_uuid)
+            if row and row.task_state is None:
+                nodes = cell.nodes([claim.node_uuid], [claim.node_uuid])
+                return any(claim.consumer_uuid in node.instances for node in nodes)
+        return False
 
     def _restore(self, claim, allocations):
         """Add what a claim has of its node to the allocations of its server."""
-        providers = {claim.node_uuid: claim.resources}
-        for provider in claim.parts.providers if claim.parts else ():
-            providers[provider.provider_uuid] = provider.resources
+        resources = {name: units for name, units in claim.resources.items() if units}
+        allotted = claim.parts.providers if claim.parts else ()
+        text = allocation_request(claim.node_uuid, json.dumps(resources), allotted)
+        held = json.loads(text)['allocations'].items()
+        providers = {uuid: part['resources'] for uuid, part in held if part['resources']}
         wanted = dataclasses.replace(
             allocations,
             providers={**allocations.providers, **providers},
@@ -110,9 +117,12 @@ class Reconciler:
         what = claim.consumer_uuid, claim.node_uuid
         try:
             self._placement.write({claim.consumer_uuid: wanted})
-        except (errors.PlacementConflict, errors.PlacementRefused) as error:
-            LOG.warning(
-                'Instance %s runs on node %s without allocations, and gets none: %s', *what, error
+        except errors.PlacementRefused as error:
+            self._problems.begin(
+                claim.uuid,
+                'Instance %s runs on node %s without allocations, and gets none: %s',
+                *what,
+                error,
             )
         else:
             LOG.warning(
