@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 
 from nova_sched import errors
 from nova_sched.claims import ServiceFacts
+from nova_sched.cloud.cells import any_yes
 from nova_sched.cloud.node_reader import CellView, NodeReader
 from nova_sched.logs import Problems
 from nova_sched.measures.catalogue import CELL_AGE, HOSTS_LEFT_OUT, MEASURES
@@ -232,18 +233,9 @@ class Mirror:
         Nova makes the server in its cell before it deletes the build request, so the build request
         is read first.
         """
-        problem = None
         cells = (functools.partial(_has_task, view.cell) for view in [*self._views.values()])
         questions = [self._api.has_build_request, *cells]
-        for uuid, is_waiting in itertools.product(instance_uuids, questions):
-            try:
-                if is_waiting(uuid):
-                    return True
-            except errors.StoreUnavailable as error:
-                problem = error
-        if problem is not None:
-            raise problem
-        return False
+        return any_yes((ask, uuid) for uuid, ask in itertools.product(instance_uuids, questions))
 
     def host_of(self, node_uuid):
         """The host of a compute node that this scheduler has read, also of one that is left out,
