@@ -179,3 +179,7 @@ def test_a_plug_in_may_ask_for_any_attribute():
     assert made.map_attribute('host', lambda name: name == 'host-0').tolist() == [True, False]
     assert made.map_attribute('rack', lambda rack: rack == '1').tolist() == [True, False]
     assert made.map_attribute('nothing', lambda value: True).tolist() == [False, False]
+    one = OneHost(host(stats={'rack': '1'}))
+    assert [one.has_attribute(name)[0] for name in ('aggregates', 'rack', 'nothing')] == [1, 1, 0]
+    assert one.map_attribute('host', lambda name: name == 'host-0').all()
+    assert not one.map_attribute('nothing', lambda value: True).any()
