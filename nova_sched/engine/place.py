@@ -293,7 +293,8 @@ class Placer:
                 if has_arrived or (claim.is_on_its_way(claims) and not is_own):
                     raise errors.Superseded(request.instance_uuid)
                 resizing = claim.resizing
-                if resizing and not claim.is_given_up and resizing.request_id != request_id:
+                is_copy = resizing and resizing.request_id == request_id is not None
+                if resizing and not (claim.is_given_up or is_copy):
                     raise errors.Superseded(request.instance_uuid)
             nodes = [self.cluster.node(claim.node_uuid) for claim in confirmed]
             if confirmed and not any(map(functools.partial(_is_move, request), confirmed, nodes)):
