@@ -12,7 +12,6 @@
 """Reports this node to the scheduler: at each interval and at once after a change. Errors never
 end the reporter."""
 
-import dataclasses
 import logging
 import math
 import os
@@ -280,11 +279,11 @@ class Reporter:
 
         A claim that has changed since ``seen`` may be left to the next report, which then has its
         change in what it has seen: it is made at once, but only once, since each report may
-        change the node. An instance that was not confirmed is listed once more.
+        change the node.
         """
         claims = answer.get('claims', {}) if isinstance(answer, dict) else {}
         left = unsettled(claims, facts.instances)
-        self._agent.told(dataclasses.replace(facts, instances=facts.instances - left), counted)
+        self._agent.told(counted)
         again_s = self._compare(facts, counted)
         self._is_again = bool(left) and self._seen > seen and not self._is_again
         return 0.0 if self._is_again else again_s
@@ -296,7 +295,7 @@ class Reporter:
         """
         if counted is None:
             return math.inf
-        differences = difference.differences(facts.counted, counted, facts.instances)
+        differences = difference.differences(facts.counted, counted)
         again = self._difference_log.update(
             facts.node.hypervisor_hostname, differences, self._clock()
         )
@@ -310,13 +309,12 @@ class Reporter:
         timer.daemon = True
         timer.start()
         which = {} if self._count is None else self._count.next()
-        # An older scheduler would take the hardware of an instance that is gone for reported.
         is_new, self._is_sending = self._is_new, True
         try:
             return self._client.update_resource_stats(
                 node.host,
                 node,
-                facts.amounts if is_new else sorted(facts.held),
+                facts.held if is_new else sorted(facts.held),
                 facts.inventories,
                 self._cell_uuid,
                 **which,

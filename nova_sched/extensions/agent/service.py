@@ -43,19 +43,16 @@ LOG = logging.getLogger(__name__)
 class Facts:
     """The content of a report: the node, its provider tree in Placement's form, its instances.
 
-    ``held`` are the amounts that these instances hold, by resource class. An instance that is gone
-    and is listed for the last time is not in it.
+    ``held`` are the amounts that these instances hold, by resource class.
     """
 
     node: objects.ComputeNode
     inventories: Mapping[str, Mapping[str, Any]]
-    instances: frozenset[str]
-    held: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    held: Mapping[str, Mapping[str, int]]
 
     @property
-    def amounts(self) -> dict[str, dict[str, int]]:
-        """Return the amounts of all instances that are listed."""
-        return {uuid: dict(self.held.get(uuid, {})) for uuid in sorted(self.instances)}
+    def instances(self) -> frozenset[str]:
+        return frozenset(self.held)
 
     @property
     def provider(self) -> Mapping[str, Any]:
@@ -163,9 +160,8 @@ class ClaimableNode(ClaimableMixin):
 class Agent:
     """One compute node. Its methods may be called from any thread.
 
-    ``news`` is an event that is set after each change to report. An instance that starts and ends
-    between two reports is still listed once. Its claim ends with the first report that no longer
-    lists it; the claim of an instance that was never listed would not end.
+    ``news`` is an event that is set after each change to report. The claim of an instance that
+    starts and ends between two reports ends when its time to be confirmed is over.
 
     The instance of a job from a queue is hidden at first. It holds its resources on the node, and
     reports omit it, because a report must not confirm its claim before it is built::
@@ -182,7 +178,6 @@ class Agent:
         self._instances = instances
         self._machine = machine.read(settings)
         self._failed_builds = 0  # since the last successful one
-        self._untold = {instance.uuid for instance in instances if not instance.hidden}
         self._built: frozenset[str] = (
             frozenset()
         )  # hidden instances that reports list nevertheless, and those that tell both sizes
@@ -233,15 +228,12 @@ class Agent:
             [instance.guest(instance.uuid in built) for instance in here], self._failed_builds
         )
         node = machine.describe(self._machine, self._settings, used)
-        listed = frozenset(instance.uuid for instance in here) | self._untold
-        held = {instance.uuid: instance.resources for instance in here}
-        return Facts(node, machine.inventories(node, self._settings), listed, held)
+        held = {instance.uuid: dict(instance.resources) for instance in here}
+        return Facts(node, machine.inventories(node, self._settings), held)
 
-    def told(self, facts: Facts, counted: difference.Counted | None = None) -> None:
-        """Note that the scheduler has accepted this report. ``counted`` is its count of the
-        node."""
+    def told(self, counted: difference.Counted | None) -> None:
+        """Note the scheduler's count of the node, of its answer to a report."""
         with self._lock:
-            self._untold -= facts.instances
             self._there = counted
 
     # ``claim`` is the name of the claim that a call is about. The instance keeps the name with
@@ -334,8 +326,6 @@ class Agent:
         )
         self._put(taken)
         self._built -= {taken.uuid}
-        if not hidden:
-            self._untold.add(taken.uuid)
         return taken
 
     def _enlarge(
@@ -429,7 +419,6 @@ class Agent:
             kept = dataclasses.replace(here.finished(self._machine.uuid), hidden=False)
             if kept != here:
                 self._instances.put(kept)
-                self._untold.add(instance_uuid)
             self._built -= {instance_uuid}
             self._failed_builds = 0
         self._changed()

@@ -779,6 +779,7 @@ class NovaLife(Life):
         super().__init__(cloud, server, process)
         self._cell: CellDatabase | None = None
         self._migrations: list[str] = []
+        self._changes = [self._resize, self._resize, self._move, self._move_live]
 
     @property
     def _client(self) -> NovaClient:

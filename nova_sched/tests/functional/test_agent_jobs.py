@@ -44,7 +44,6 @@ class Worker:
         self.told = self._daemon.stats.update_resource_stats(
             node.host, node, listed, facts.inventories, seen=seen
         )
-        self.agent.told(facts)
         return self.told
 
     def begin(self, move=None):

@@ -414,11 +414,16 @@ def test_the_source_of_a_move_stays(moving, ends):
     assert (A not in settled.claims) == ends
 
 
+def test_an_instance_that_has_gone_confirms_nothing():
+    told = report(instances=frozenset([A]), held={A: {}}, order=KNOWS_ALL)
+    assert settle(told, claims(**{A: PENDING})).claims[A].state == PENDING
+
+
 @pytest.mark.parametrize(
     'held, counted',
     [
         pytest.param({A: {VCPU: 2}}, True, id='with amounts'),
-        pytest.param({A: {}}, False, id='without: it has gone, and is listed once more'),
+        pytest.param({A: {}}, False, id='without: it has gone'),
         pytest.param(None, True, id='of no instance are amounts told'),
     ],
 )

@@ -23,7 +23,6 @@ from nova_sched.extensions.agent.difference import SETTLE_S
 from nova_sched.extensions.agent.reporter import READ_S, RETRY_S, ReportCount, Reporter
 from nova_sched.extensions.agent.service import Facts
 from nova_sched.state.report import MAX_BOOT
-from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.builders import NODE, SERVER, Clock, guest, node
 
@@ -50,8 +49,8 @@ class FakeAgent:
             raise self.says
         return self.says
 
-    def told(self, what, there):
-        self.accepted.append(what)
+    def told(self, there):
+        self.accepted.append(self.says)
         self.there = there
 
 
@@ -75,9 +74,8 @@ class FakeClient:
 
 
 def facts(**words):
-    there = words.get('instances', frozenset())
-    held = {one: {} for one in there}
-    return Facts(**{'node': node(), 'inventories': TREE, 'instances': there, 'held': held} | words)
+    held = {one: {} for one in words.pop('instances', ())}
+    return Facts(**{'node': node(), 'inventories': TREE, 'held': held} | words)
 
 
 class Stage:
@@ -217,21 +215,20 @@ def test_news_is_told_at_once_and_once(news, times):
 def test_amounts_are_for_a_scheduler_that_takes_them(answer, takes):
     """A scheduler is taken for a new one until it tells that it is not."""
     stage = Stage()
-    gone, amounts = uuid_of('gone'), {SERVER: {'VCPU': 2}}
-    stage.agent.says = facts(instances=frozenset([SERVER, gone]), held=amounts)
+    stage.agent.says = facts(held={SERVER: {'VCPU': 2}})
     stage.client.answer = answer
     for trouble in (None, None, OSError('gone'), None):
         stage.client.trouble = trouble
         stage.reporter.step()
         stage.clock.now_s += INTERVAL_S
     sent = [instances for _, _, instances, *_ in stage.client.reports]
-    new = {SERVER: {'VCPU': 2}, gone: {}}
+    new = {SERVER: {'VCPU': 2}}
     assert sent == [new, *[new if takes else [SERVER]] * 3]
 
 
 def test_a_scheduler_that_refuses_amounts_gets_a_list():
     stage = Stage()
-    stage.agent.says = facts(instances=frozenset([SERVER]), held={SERVER: {'VCPU': 2}})
+    stage.agent.says = facts(held={SERVER: {'VCPU': 2}})
     stage.client.trouble = RuntimeError('the version is not known')
     stage.reporter.step()
     stage.client.trouble, stage.client.answer = None, told(4)
@@ -596,14 +593,6 @@ def test_what_is_seen_while_the_machine_is_read_does_not_count():
     stage.clock.now_s += INTERVAL_S
     stage.reporter.step()
     assert stage.client.orders == [{'seen': 0}, {'seen': 4}]
-
-
-def test_an_instance_that_was_not_confirmed_is_listed_once_more():
-    stage = Stage()
-    stage.agent.says = facts(instances=frozenset({SERVER, 'other'}))
-    stage.client.answer = told(4, {SERVER: 'pending'})
-    stage.reporter.step()
-    assert [one.instances for one in stage.agent.accepted] == [{'other'}]
 
 
 def test_a_late_report_is_no_trouble_once(said, tmp_path):
