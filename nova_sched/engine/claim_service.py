@@ -194,6 +194,11 @@ class ClaimService:
                 self._undo(consumption, ended)
                 return self._renewed(before, node)
             if before is not None and before.name != selector.claim_uuid:
+                is_resized = before.is_confirmed and consumption.held.name != before.name
+                claims = self._cluster.claims_of(request.instance_uuid)
+                if is_resized and before.may_be_left(claims):
+                    why = 'the instance may have left it in another size: it has not told yet'
+                    raise errors.ComputeResourcesUnavailable(node.uuid, why)
                 if before.resizing:  # the instance may have its new size already
                     raise errors.Outdated(
                         f'A resize of instance {before.consumer_uuid}',

@@ -122,9 +122,12 @@ def _is_move(request, claim, node):
     or an evacuation; it names another host; or it names a flavor of another size. In the last case
     the host may stay the same.
     """
+    return _is_of_another_size(request, claim, node) or not allows(request, node)
+
+
+def _is_of_another_size(request, claim, node):
     size, amounts = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
-    is_other = any(size.get(name, 0) != amount for name, amount in amounts.items())
-    return is_other or not allows(request, node)
+    return any(size.get(name, 0) != amount for name, amount in amounts.items())
 
 
 def allows(request, node):
@@ -222,6 +225,7 @@ class Placer:
                 # Where a claim is written elsewhere, that which takes it judges moves.
                 if decision.claiming and decision.repeatable:
                     self._check_moves(requests, decision.marks['request_id'])
+                    requests = [*map(self._without_left, requests)]
                 self._remove_unconfirmed(decision, requests)
             for index, request in enumerate(requests):
                 if request.group is not None or request.groups:
@@ -299,6 +303,19 @@ class Placer:
             nodes = [self.cluster.node(claim.node_uuid) for claim in confirmed]
             if confirmed and not any(map(functools.partial(_is_move, request), confirmed, nodes)):
                 raise errors.AlreadyRunning(request.instance_uuid, nodes[0].host)
+
+    def _without_left(self, request):
+        """The request without the hosts that its instance may have left in another size: what
+        such a host says next is of that size."""
+        claims = [*self.cluster.claims_of(request.instance_uuid)]
+        left = [claim for claim in claims if claim.may_be_left(claims)]
+        nodes = [(claim, self.cluster.node(claim.node_uuid)) for claim in left]
+        hosts = {
+            node.host.lower() for claim, node in nodes if _is_of_another_size(request, claim, node)
+        }
+        if not hosts:
+            return request
+        return dataclasses.replace(request, ignore_hosts=request.ignore_hosts | hosts)
 
     def _is_kept(self, decision, request, index):
         """Whether the decision is made by a kind of request.

@@ -140,6 +140,33 @@ def test_a_move_back_before_the_host_has_told_that_the_server_was_gone(cloud, mo
     assert claim.expires_s is None
 
 
+def select_smaller(cloud):
+    destination = RequestedDestination(host='host-0')
+    asked = asks(A, vcpus=2, ignore_hosts=frozenset(['host-1']), destination=destination)
+    cloud.world.place(asked, request_id='back')
+
+
+def claim_smaller(cloud):
+    asked = asks(A, vcpus=2), 'host-0', 'host-0', 'back', None, MIGRATION
+    cloud.world.call(cloud.world.claim_service.claim, *asked)
+
+
+@pytest.mark.parametrize('back', [select_smaller, claim_smaller])
+def test_a_move_back_in_another_size_waits_for_what_the_host_tells(cloud, back):
+    cloud.select('host-0', 'host-1', 'there')
+    cloud.arrive('host-1', 'host-0', silent=['host-0'])
+    before = cloud.world.store.claims(A)
+    with pytest.raises((errors.NoValidHost, errors.ComputeResourcesUnavailable)):
+        back(cloud)
+    assert cloud.world.store.claims(A) == before
+    cloud.agents['host-0'].report()
+    back(cloud)
+    assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
+    for _ in range(2):
+        cloud.agents['host-0'].report()
+    assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
+
+
 def test_a_move_back_that_never_comes(cloud):
     cloud.claim('host-1', 'there', LIVE_MIGRATION)
     cloud.arrive('host-1', 'host-0', silent=['host-0'])
