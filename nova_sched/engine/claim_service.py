@@ -197,7 +197,7 @@ class ClaimService:
                 is_resized = before.is_confirmed and consumption.held.name != before.name
                 claims = self._cluster.claims_of(request.instance_uuid)
                 if is_resized and before.may_be_left(claims):
-                    why = 'the instance may have left it in another size: it has not told yet'
+                    why = 'the instance may have left it in another size, and it has not told yet'
                     raise errors.ComputeResourcesUnavailable(node.uuid, why)
                 if before.resizing:  # the instance may have its new size already
                     raise errors.Outdated(

@@ -122,12 +122,18 @@ def _is_move(request, claim, node):
     or an evacuation; it names another host; or it names a flavor of another size. In the last case
     the host may stay the same.
     """
-    return _is_of_another_size(request, claim, node) or not allows(request, node)
-
-
-def _is_of_another_size(request, claim, node):
     size, amounts = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
-    return any(size.get(name, 0) != amount for name, amount in amounts.items())
+    is_other = any(size.get(name, 0) != amount for name, amount in amounts.items())
+    return is_other or not allows(request, node)
+
+
+def _has_for(request, claim, node):
+    """Return whether a claim on the node has all that a request asks for, and no more."""
+    if claim.resizing or claim.parts or request.pieces:
+        return False
+    with contextlib.suppress(Overdrawn):
+        return node.demand(request) == (claim.resources, ())
+    return False
 
 
 def allows(request, node):
@@ -305,14 +311,12 @@ class Placer:
                 raise errors.AlreadyRunning(request.instance_uuid, nodes[0].host)
 
     def _without_left(self, request):
-        """The request without the hosts that its instance may have left in another size: what
-        such a host says next is of that size."""
+        """The request without the hosts that its instance may have left in another size, or with
+        CPUs or devices: what such a host says next is of those."""
         claims = [*self.cluster.claims_of(request.instance_uuid)]
         left = [claim for claim in claims if claim.may_be_left(claims)]
         nodes = [(claim, self.cluster.node(claim.node_uuid)) for claim in left]
-        hosts = {
-            node.host.lower() for claim, node in nodes if _is_of_another_size(request, claim, node)
-        }
+        hosts = {node.host.lower() for claim, node in nodes if not _has_for(request, claim, node)}
         if not hosts:
             return request
         return dataclasses.replace(request, ignore_hosts=request.ignore_hosts | hosts)

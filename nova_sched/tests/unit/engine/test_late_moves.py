@@ -167,6 +167,24 @@ def test_a_move_back_in_another_size_waits_for_what_the_host_tells(cloud, back):
     assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
 
 
+def test_a_move_back_with_dedicated_cpus_waits_for_what_the_host_tells():
+    """It may get other CPUs than it had."""
+    world = World(chain=strict())
+    for host in HOSTS[:2]:
+        world.report(report(host, memory_mb=4096, **told(machine(cell(0, [0], range(1, 9))))))
+    asked = request(instance_uuid=A, pieces=wanted(dedicated(2)))
+    world.place(dataclasses.replace(asked, force_hosts=('host-0',)), request_id='boot')
+    world.call(world.claim_service.confirm_claim, A, 'host-0')
+    away = dataclasses.replace(asked, ignore_hosts=frozenset(['host-0']))
+    world.place(away, request_id='there')
+    world.call(world.claim_service.confirm_claim, A, 'host-1')
+    before = world.store.claims(A)
+    back = dataclasses.replace(asked, ignore_hosts=frozenset(['host-1']))
+    with pytest.raises(errors.NoValidHost):
+        world.place(back, request_id='back')
+    assert world.store.claims(A) == before
+
+
 def test_a_move_back_that_never_comes(cloud):
     cloud.claim('host-1', 'there', LIVE_MIGRATION)
     cloud.arrive('host-1', 'host-0', silent=['host-0'])
