@@ -75,8 +75,9 @@ class Server:
     def is_of_another(self, claim):
         """Return whether a claim keeps allocations on the node: it is not that of this call, nor
         resized by it, nor still as this call has taken it over. A claim of this call that a read
-        has confirmed was confirmed by the allocations that this call has written."""
-        is_own = claim.name == self.claim.uuid or (
+        has confirmed was confirmed by the allocations that this call has written. One that a later
+        call has taken over has another number."""
+        is_own = (claim.name, claim.number) == (self.claim.uuid, self.stored.number) or (
             (claim.name, claim.changed_at) == (self.stored.name, self.stored.changed_at)
         )
         return claim.node_uuid == self.node_uuid and not is_own

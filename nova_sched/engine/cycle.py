@@ -467,21 +467,31 @@ class Cycle:
         return dataclasses.replace(request, destination=destination)
 
     def _has_claims(self, attempt):
-        """Return whether the store still has the claims of a decision: a read from before the
-        write may have ended one that it had taken over.
+        """Return whether the store still has the claims of a decision.
 
         While the writer wrote, a later call may have replaced a claim that the decision made, or
         this may have expired. Then raises Superseded: the store decides which answer is the last
-        one.
+        one. A claim that it has taken over is taken over once more: a read from before the write
+        may have ended it, and must not end it from now on.
         """
-        has_all = True
-        for made, claim in zip(attempt.decision.claims, _stored(attempt), strict=True):
+        decision, taken = attempt.decision, []
+        for request, made, claim in zip(
+            decision.requests, decision.claims, _stored(attempt), strict=True
+        ):
+            if claim.name != made.uuid:
+                taken.append((made, request))
+                continue
             stored = self._until_done(self._context.store.claims, claim.consumer_uuid)
             if not any(current.has_uuid(claim.name) for current in stored):
-                if claim.name == made.uuid:
-                    raise errors.Superseded(claim.consumer_uuid)
-                has_all = False
-        return has_all
+                raise errors.Superseded(claim.consumer_uuid)
+        if not taken:
+            return True
+        if any(self._cluster.node(made.node_uuid) is None for made, _ in taken):
+            return False
+        placement = self._state_sync.placement(*zip(*taken, strict=True))
+        (outcome,) = self._until_done(self._context.store.commit, [placement])
+        self._state_sync.committed(*([[outcome]] if outcome.won else [[], [outcome]]))
+        return outcome.won
 
     def _end_claims(self, attempt, is_gone=False):
         """End the claims of a decision in the store. Those that were confirmed in the meantime

@@ -237,6 +237,7 @@ def test_a_claim_of_the_same_size_is_stamped(amounts):
     (outcome,) = judged([Placement((wanted,), runs={there.uuid: 'm'})], usages, held)
     (after,) = outcome.claims
     assert (outcome.won, after.uuid, after.changed_at) == (True, there.uuid, 6)
+    assert after.number > there.number  # which tells who took it last
     assert (outcome.generations, usages['m'].used) == ({'m': (5, 6)}, {VCPU: amounts['vcpus']})
 
 

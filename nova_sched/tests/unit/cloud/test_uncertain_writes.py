@@ -86,9 +86,16 @@ def world():
         pytest.param(
             (1, some()),
             sent(),
-            [dataclasses.replace(OURS, state=CONFIRMED)],
+            [dataclasses.replace(OURS, state=CONFIRMED, changed_at=8)],
             None,
             id='a read has confirmed our claim by it',
+        ),
+        pytest.param(
+            (1, some()),
+            sent(),
+            [dataclasses.replace(OURS, state=CONFIRMED, changed_at=8, number=2)],
+            1,
+            id='a later call has taken ours over',
         ),
         pytest.param(
             (1, some()), sent(), [resized_by(OURS.uuid)], None, id='our resize has not ended yet'

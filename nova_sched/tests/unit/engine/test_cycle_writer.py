@@ -178,9 +178,22 @@ class TestConfirmedBefore:
             found.result(timeout=0)
         assert [one.uuid for one in world.store.claims()] == [before.uuid]
 
+    def test_a_read_from_before_the_write_ends_it_no_more(self, world, before, found):
+        (taken,) = world.store.claims()
+        end(world, True)
+        (after,) = world.store.claims()
+        assert (after.uuid, after.changed_at > taken.changed_at) == (before.uuid, True)
+
     def test_a_read_from_before_the_write_has_ended_the_claim(self, world, before, found):
         world.store.release([before.key])
         world.state_sync.refresh()
+        ends = []
+        end(world, WriteOutcome(True, end=ends.append))
+        (after,) = world.store.claims()
+        assert (found.done(), ends, after.uuid != before.uuid) == (True, [True], True)
+
+    def test_one_that_this_scheduler_has_not_heard_of_has(self, world, before, found):
+        world.store.release([before.key])
         ends = []
         end(world, WriteOutcome(True, end=ends.append))
         assert (found.done(), ends) == (False, [False])
