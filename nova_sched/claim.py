@@ -45,14 +45,15 @@ class Resizing:
     """The old and new size of a consumer that is resized on its node: amounts by class, and the
     new ``parts``.
 
-    ``uuid`` identifies the resize: the UUID of the claim that asked for it. None: written by an
-    older release.
+    ``uuid`` identifies the resize: the UUID of the claim that asked for it, whose request was
+    ``request_id``. None: written by an older release.
     """
 
     old: Mapping[str, int]
     new: Mapping[str, int]
     parts: HardwareAllocation | None = None
     uuid: str | None = None
+    request_id: str | None = None
 
     @property
     def together(self):
@@ -67,14 +68,16 @@ class Resizing:
     def to_json(self):
         parts = self.parts and self.parts.to_json()
         sizes = {'old': dict(self.old), 'new': dict(self.new)}
-        return json.dumps({**sizes, 'parts': parts, 'uuid': self.uuid}, sort_keys=True)
+        names = {'uuid': self.uuid, 'request_id': self.request_id}
+        return json.dumps({**sizes, 'parts': parts, **names}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text):
         """Read the text that ``to_json`` wrote."""
         plain = json.loads(text)
         parts = plain['parts'] and HardwareAllocation.from_json(plain['parts'])
-        return cls(plain['old'], plain['new'], parts, plain.get('uuid'))
+        names = plain.get('uuid'), plain.get('request_id')
+        return cls(plain['old'], plain['new'], parts, *names)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -141,6 +144,23 @@ class Claim:
         """Return whether it may be taken back: it is not confirmed, or a resize of it is open."""
         return self.resizing is not None or self.state != CONFIRMED
 
+    def is_on_its_way(self, claims):
+        """Return whether it is pending for a move, given all claims of its consumer: another one
+        says where the consumer runs. Nobody tells which of two moves is the later one, so that it
+        gives way to its own request alone."""
+        return not self.is_confirmed and bool(
+            self.move
+            or any(other.is_confirmed and other.node_uuid != self.node_uuid for other in claims)
+        )
+
+    def may_be_left(self, claims):
+        """Return whether its consumer may have left the node, given all claims of the consumer: a
+        later one elsewhere is confirmed, too. Which of both nodes it has left is for them to
+        say."""
+        return self.is_confirmed and any(
+            other.is_confirmed and other.order() > self.order() for other in claims
+        )
+
     @property
     def is_open(self):
         """Return whether it is of a move or a resize that is not settled."""
@@ -159,6 +179,11 @@ class Claim:
     def has_uuid(self, uuid):
         """Return whether a UUID identifies this claim or its open resize."""
         return uuid in (self.uuid, self.name)
+
+    def is_of(self, request_id):
+        """Return whether a request has asked for the claim, or for its open resize."""
+        own = self.request_id, self.resizing and self.resizing.request_id
+        return request_id is not None and request_id in own
 
     @property
     def keeps_source(self):
@@ -186,10 +211,14 @@ class Claim:
         gets this number."""
         if before is not None and before.has_uuid(self.uuid):
             until_s = self.expires_s
-            if self.resizing and self.name != before.name and until_s is not None:
-                until_s += now_s - self.changed_s
-            times = {'changed_s': now_s, 'changed_at': generation, 'expires_s': until_s}
-            return dataclasses.replace(self, **times)
+            if until_s and self.changed_s != before.changed_s:
+                until_s += now_s - self.changed_s  # the decision may be older than its commit
+                if self.name == before.name:
+                    until_s = max(until_s, before.expires_s or 0.0)
+            changes = {'changed_s': now_s, 'changed_at': generation, 'expires_s': until_s}
+            if self.move and not before.move:  # it is the claim of the latest move now
+                changes['number'] = number
+            return dataclasses.replace(self, **changes)
         left_s = None if self.expires_s is None else now_s + self.expires_s - self.created_s
         # Runs for each new claim: this takes half as long as dataclasses.replace.
         values = [*_VALUES(self)]
@@ -218,13 +247,13 @@ class Claim:
         if not self.is_confirmed:
             return later if later.top_group else later.in_group_of(self)
         sizes = self.resizing or Resizing(self.resources, self.resources, self.parts)
-        if (sizes.new, sizes.parts) == (later.resources, later.parts):
-            if self.resizing:
-                return dataclasses.replace(regrouped, expires_s=later.expires_s)
-            return regrouped
-        resizing = Resizing(sizes.old, later.resources, later.parts, later.uuid)
-        both = self.resources_while(later.resources)
         times = {'changed_s': later.created_s, 'expires_s': later.expires_s}
+        # A copy of the request that has opened the resize may have picked other CPUs or devices.
+        is_copy = bool(self.resizing) and sizes.request_id == later.request_id is not None
+        if sizes.new == later.resources and (is_copy or sizes.parts == later.parts):
+            return dataclasses.replace(regrouped, **times) if self.resizing else regrouped
+        resizing = Resizing(sizes.old, later.resources, later.parts, later.uuid, later.request_id)
+        both = self.resources_while(later.resources)
         return dataclasses.replace(regrouped, resources=both, resizing=resizing, **times)
 
     def resources_while(self, new):
@@ -307,6 +336,12 @@ class Claim:
         """Return the claim on the source of a move when the other node does not have the consumer
         any more: it may be on its way back."""
         return self if self.is_provisional else dataclasses.replace(self, expires_s=until_s)
+
+    def asked_back(self, later):
+        """Return the claim on a node that the consumer may have left, if a later claim is to bring
+        it back in the size that it had: it is awaited as long as that would be pending."""
+        back = self.returning(later.expires_s)
+        return dataclasses.replace(back, changed_s=later.created_s, move=later.move)
 
     @property
     def awaited(self):

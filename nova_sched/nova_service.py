@@ -107,7 +107,8 @@ class NovaReader:
         requests as they are to be decided again."""
         if self.mirror is None:
             return requests
-        self.mirror.poll_now()
+        suspects = self._scheduler.nova_hosts.nodes_of_claims
+        self.mirror.poll_now(self._scheduler.call(suspects, requests))
         return self._candidates.requests_after(requests, refusal)
 
     def flavors(self):
@@ -128,6 +129,7 @@ class NovaReader:
             ),
             conf.cluster.readers,
             MirrorHooks(self._steps()).run,
+            checks=max(1, conf.placement.in_flight // 2),  # of the threads that write
         )
         self._candidates = CandidateReader(scheduler, self.placement, self.mirror)
         self.mirror.start()
@@ -168,8 +170,8 @@ class NovaSource(NovaReader):
         self.writer = AllocationWriter(
             self.placement,
             store.claims,
-            lambda uuid: self._scheduler.nova_hosts.host_of(uuid),
-            lambda server: any(cell.is_evacuating(server) for cell in self.cells),
+            lambda uuid: self.mirror.host_of(uuid),
+            self.cells.is_moving,
             lambda nodes: self.mirror.read_nodes(nodes),
             in_flight=conf.placement.in_flight,
             timeout_s=self._timeout_s,

@@ -9,8 +9,10 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""URLs with passwords, which must not be shown."""
+"""URLs with passwords, which must not be shown; and hosts that are this machine."""
 
+import contextlib
+import ipaddress
 import re
 
 from nova_sched import errors
@@ -38,6 +40,13 @@ def check(url: str, where: str) -> None:
     authority = re.split('[/?#]', rest, maxsplit=1)[0]
     if '@' in (rest[len(authority) :] if mark else url):
         raise errors.BadConfig(where, f'it cannot be understood; {ADVICE}')
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is that of this machine for itself."""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == 'localhost'
 
 
 ADVICE = 'in user and password, write / as %2F, ? as %3F, # as %23, : as %3A and @ as %40'

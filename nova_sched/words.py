@@ -44,6 +44,12 @@ INTERNAL = {
     IMAGE_PROPERTY: re.compile(rf'{OF_NODES}|traits_required|nova_object\..*', re.DOTALL),
 }
 
+# Extra specs that are compared with facts of hosts or with the metadata of their aggregates: those
+# of these scopes, and those without a scope. Only `group_policy` is for Placement.
+OF_OPERATORS = re.compile(
+    r'(?:capabilities|aggregate_instance_extra_specs)(?::.*)?|(?!group_policy\Z)[^:]*', re.DOTALL
+)
+
 
 def is_uuid(value):
     """Whether the value is the text of a UUID, as Nova writes it."""
@@ -117,6 +123,17 @@ def why_internal(kind, name):
     """
     if INTERNAL[kind].fullmatch(name):
         return f'the {kind} {short(name)} is for internal use'
+    return None
+
+
+def why_of_operators(name):
+    """Return why a tenant may not write this extra spec, or None if he may.
+
+    In Nova, operators alone write extra specs. By these ones a tenant could read what hosts and
+    aggregates are, and choose the host of a server.
+    """
+    if OF_OPERATORS.fullmatch(name):
+        return f'the extra spec {short(name)} is for operators, and for the flavors of the cloud'
     return None
 
 

@@ -27,6 +27,7 @@ from nova_sched.groups import template
 
 SCHEMA = 'application/schema+json'
 UPDATED = '2026-11-21T00:00:00Z'
+MAX_READS = 3  # of `[api] max_limit` groups, to find those of a status for one page
 
 
 class VersionHandlers:
@@ -91,11 +92,11 @@ class GroupHandlers:
     def create_group(self, call):
         context = call.context
         self._policy.demand(context, 'groups:create')
-        levels = self._levels(context)
+        rights = self._rights(context)
         named = {'name': call.body.get('name') or call.query.get('name')}
         with self._refusals(context):
             group = self._backend.create(
-                **{**call.body, **named, **levels}, dry_run=call.dry_run, context=context
+                **{**call.body, **named, **rights}, dry_run=call.dry_run, context=context
             )
         if call.dry_run:
             return self._shown(call, group)
@@ -111,38 +112,41 @@ class GroupHandlers:
             owner = Owner(wanted or own, call.context.user_id)
             self._policy.demand(call.context, 'groups:list:all_projects', owner)
         limit = min(query.get('limit', self._max_limit), self._max_limit)
-        groups = self._page(call, wanted, limit)
-        links = []
-        if len(groups) > limit:
-            links.append(call.following(groups[limit - 1].uuid, limit))
+        groups, marker = self._page(call, wanted, limit)
+        links = [] if marker is None else [call.following(marker, limit)]
         return reply(
-            {'groups': [views.brief(group, call.root) for group in groups[:limit]], 'links': links}
+            {'groups': [views.brief(group, call.root) for group in groups], 'links': links}
         )
 
     def _page(self, call, project_id, limit):
-        """The groups of a page, and one more if there is a next page."""
+        """The groups of a page, and the marker of the next page; None if it is the last one."""
         query, groups = call.query, []
-        name, status, marker = query.get('name'), query.get('status'), query.get('marker')
+        status, marker = query.get('status'), query.get('marker')
         marker = marker and marker.lower()
-        while True:
+        reads, size = (1, limit + 1) if status is None else (MAX_READS, self._max_limit)
+        for _ in range(reads):
             try:
                 more = self._backend.list(
                     project_id=project_id,
-                    name=name,
+                    name=query.get('name'),
                     marker=marker,
-                    limit=limit + 1,
+                    limit=size,
                     context=call.context,
                 )
             except errors.NotFound:
                 raise errors.InvalidRequest('marker', f'there is no group {marker}') from None
             groups += [group for group in more if status in (None, group.status)]
-            if len(groups) > limit or len(more) <= limit:
-                return groups
+            if len(groups) > limit:
+                return groups[:limit], groups[limit - 1].uuid
+            if len(more) < size:
+                return groups, None
             marker = more[-1].uuid
+        return groups, marker
 
     def validate_group(self, call):
         self._policy.demand(call.context, 'groups:validate')
-        return reply(dict(self._backend.validate(**call.body, context=call.context)))
+        specs = self._operator_specs(call.context)
+        return reply(dict(self._backend.validate(**call.body, **specs, context=call.context)))
 
     def show_group(self, call):
         return self._shown(call, self._known(call))
@@ -162,7 +166,7 @@ class GroupHandlers:
                 project_id=group.project_id,
                 context=call.context,
                 renew=self._policy.allows(call.context, 'groups:renew', group),
-                **self._levels(call.context, group),
+                **self._rights(call.context, group),
             )
         return self._shown(call, changed)
 
@@ -216,12 +220,17 @@ class GroupHandlers:
                 raise
             raise views.without_capacity(error) from None
 
-    def _levels(self, context, owner=None):
-        """The levels at which the caller may use `exclusive`, as an argument; none for all."""
+    def _rights(self, context, owner=None):
+        """What the caller may write in a template, as arguments; none for everything."""
+        specs = self._operator_specs(context, owner)
         if self._policy.allows(context, 'groups:exclusive:domain', owner):
-            return {}
+            return specs
         is_allowed = self._policy.allows(context, 'groups:exclusive:host', owner)
-        return {'exclusive_levels': ['host'] if is_allowed else []}
+        return {**specs, 'exclusive_levels': ['host'] if is_allowed else []}
+
+    def _operator_specs(self, context, owner=None):
+        is_allowed = self._policy.allows(context, 'groups:operator_specs', owner)
+        return {} if is_allowed else {'operator_specs': False}
 
     def _known(self, call, name=None):
         """The group of the address, if the caller may see it and may do this operation.

@@ -73,7 +73,7 @@ class KeystoneAuth:
         self._app, self._keystone = app, keystone
         try:
             self._middleware = auth_token.AuthProtocol(
-                _admit, {'oslo_config_config': conf, **_short_waits(conf)}
+                admit, {'oslo_config_config': conf, **_short_waits(conf)}
             )
         except ClientException as error:
             raise errors.BadConfig('[keystone_authtoken]', str(error)) from None
@@ -105,7 +105,7 @@ class KeystoneAuth:
         return _refusal(*answer, environ)(environ, start_response)
 
 
-def _admit(environ, start_response):
+def admit(environ, start_response):
     """The application behind the middleware: the request goes on when Keystone is not waited for
     any more."""
     environ[ADMITTED] = True

@@ -137,6 +137,15 @@ RULES = [
         'update_group',
     ),
     rule(
+        'groups:operator_specs',
+        'rule:admin',
+        'Write extra specs of the scopes `capabilities` and `aggregate_instance_extra_specs`, and '
+        'those without a scope, into the flavors of a template.',
+        'create_group',
+        'validate_group',
+        'update_group',
+    ),
+    rule(
         'groups:any_rate',
         'rule:admin',
         'Ask for plans more often than `[api] plan_rate`.',
@@ -213,10 +222,7 @@ class AccessPolicy:
         """Whether the caller may do this to a resource of that Owner; None: to its own."""
         owner = context if owner is None else owner
         target = {'project_id': owner.project_id, 'user_id': owner.user_id}
-        try:
-            return bool(self._enforcer.enforce(f'{SERVICE}:{name}', target, context))
-        except policy.InvalidScope:
-            return False
+        return bool(self._enforcer.enforce(f'{SERVICE}:{name}', target, context))
 
     def demand(self, context, name, owner=None):
         """Raise Forbidden if ``allows`` returns False."""

@@ -164,19 +164,30 @@ class ClaimTransactions(StoreTransactions):
         renewed, and only if it has not ended.
         """
 
-    @abc.abstractmethod
     def expire(self, now_s: float | None = None, unwatched_s: float | None = None) -> list[Claim]:
+        """Do ``expire_some`` until nothing is left. Returns the ended claims."""
+        ended, is_more = self.expire_some(now_s, unwatched_s)
+        while is_more:
+            more, is_more = self.expire_some(now_s, unwatched_s)
+            ended += more
+        return ended
+
+    @abc.abstractmethod
+    def expire_some(
+        self, now_s: float | None = None, unwatched_s: float | None = None
+    ) -> tuple[list[Claim], bool]:
         """End claims that were not confirmed in time, a limited number per call.
 
         Of a confirmed claim it is noted that its time is over: its resize in place was not settled
-        in time, or it is no longer ``awaited``. Returns the ended claims. ``now_s`` replaces the
-        store's clock.
+        in time, or it is no longer ``awaited``. Returns the ended claims, and whether there may be
+        more to do. ``now_s`` replaces the store's clock.
 
         With ``unwatched_s``, only time counts that schedulers have watched. They have not if the
-        store's clock has advanced by more than that since the last such call, or was set back: no
-        scheduler ran, or the clock jumped, as at a failover. Then no claim ends; each gets the
-        time again that it had when it was last changed. A caller that stood still in between
-        does not matter: one transaction reads the clock, and ends what is overdue by it.
+        store's clock differs from that of the last such call by more than this: no scheduler ran,
+        or the clock jumped, as at a failover. Each claim of before gets the time again that it had
+        when it was last changed, as soon as its time is up. A smaller step back is none: the
+        clocks of a database's servers differ. A caller that stood still in between does not
+        matter: one transaction reads the clock, and ends what is overdue by it.
         """
 
     @abc.abstractmethod

@@ -15,6 +15,7 @@ All data is from one moment, so no finding is an effect of an unfinished transac
 """
 
 import collections
+import dataclasses
 
 from nova_sched.claim import PLANNED
 from nova_sched.claims import findings as kind
@@ -36,6 +37,7 @@ def audit(snapshot, now_s, before=None):
     node has reported in between. Otherwise, or without ``before``, it is a note.
     """
     unsorted = [
+        *_unreadable(snapshot),
         *_drift(snapshot),
         *_over_capacity(snapshot),
         *_on_pieces(snapshot),
@@ -54,6 +56,13 @@ def audit(snapshot, now_s, before=None):
 
 
 # Nodes.
+
+
+def _unreadable(snapshot):
+    for row in snapshot.unreadable:
+        about = dataclasses.asdict(row)
+        words = f'its row cannot be read: {about.pop("why")}'
+        yield AuditFinding(kind.UNREADABLE, words, **about)
 
 
 def _drift(snapshot):
@@ -217,6 +226,7 @@ def not_listed(snapshot):
             and claim.consumer_uuid not in node.report.instances
             and claim.changed_at <= node.reported_at
             and not claim.awaited
+            and claim.consumer_uuid not in snapshot.uncertain
             and not any(keeps_source(other, *claim.key) for other in moving[claim.consumer_uuid])
         ):
             yield claim
@@ -255,6 +265,8 @@ def _moves(snapshot, now_s):
     for claim in snapshot.claims:
         claims[claim.consumer_uuid].append(claim)
     for move in snapshot.moves:
+        if move.server in snapshot.uncertain:
+            continue
         held = claims[move.server]
         own = next((claim for claim in held if claim.request_id == move.uuid), None)
         if own is not None and own.move:
@@ -345,13 +357,15 @@ def _apart(snapshot, policy, claims):
 
 
 def _together(snapshot, policy, claims):
-    """Finds affinity groups on several hosts.
+    """Find affinity groups without a host where all members have claims.
 
-    A member that is alone in its group may be on two hosts while it moves from one to the other.
+    A member may have another claim too, on a host that it moves to or was evacuated from.
     """
-    hosts = sorted({snapshot.nodes[claim.node_uuid].host for claim in claims})
-    consumers = {claim.consumer_uuid for claim in claims}
-    if len(hosts) > 1 and len(consumers) > 1:
+    consumers = collections.defaultdict(set)
+    for claim in claims:
+        consumers[claim.consumer_uuid].add(snapshot.nodes[claim.node_uuid].host)
+    hosts = sorted(set().union(*consumers.values()))
+    if consumers and not set.intersection(*consumers.values()):
         words = f'affinity: {len(consumers)} members on {len(hosts)} hosts: {", ".join(hosts)}'
         yield AuditFinding(kind.POLICY, words, hosts, hosts[:1], group_uuid=policy.group_uuid)
 

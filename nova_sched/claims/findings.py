@@ -27,6 +27,7 @@ OVERDUE, UNLISTED, SHARED, POLICY = 'overdue', 'unlisted', 'shared', 'policy'
 EMPTY_GROUP, OPEN_MOVE, OPEN_RESIZE = 'empty-group', 'open-move', 'open-resize'
 STRAY, FENCE, OUTSIDER, UNFENCED = 'stray', 'fence', 'outsider', 'unfenced'
 MOVING, UNCLAIMED = 'moving', 'unclaimed'  # moves of rebalances
+UNREADABLE = 'unreadable'
 LEAKED, MISSING, DOUBLED = 'leaked', 'missing', 'doubled'  # allocations in Placement
 
 
@@ -71,6 +72,10 @@ KINDS = {
     FENCE: Remedy('the exclusive domain ends, as any running scheduler would end it'),
     OUTSIDER: Remedy(advice='move the instance away, or the members of the group'),
     UNFENCED: Remedy(advice='plan the group again: nova-sched-manage group update'),
+    UNREADABLE: Remedy(
+        advice='run the release that wrote the row, or correct it in the database; until then '
+        'the audit says nothing else of its node'
+    ),
     LEAKED: Remedy(
         advice='if no other service owns the consumer, remove its allocations: '
         'openstack resource provider allocation delete'
@@ -127,12 +132,26 @@ class AuditedMove:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class UnreadableRow:
+    """A row of a node or of a claim that another release, or an operator, has written."""
+
+    why: str
+    node_uuid: str
+    host: str | None = None
+    consumer_uuid: str | None = None
+    claim_uuid: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
     """All nodes by UUID, claims (oldest first), hard policies of server groups, records of top
     groups, and moves of rebalances that are in flight, have a claim, or should have one.
 
     ``marks`` maps each claim's UUID to the consumer in its column ``unconfirmed``, or None. The
     database rejects a second claim with the same value.
+
+    Nodes with ``unreadable`` rows are left out, with their claims; ``uncertain`` are the consumers
+    of those.
     """
 
     nodes: Mapping[str, AuditedNode]
@@ -141,6 +160,8 @@ class Snapshot:
     marks: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     records: tuple[GroupRecord, ...] = ()
     moves: tuple[AuditedMove, ...] = ()
+    unreadable: tuple[UnreadableRow, ...] = ()
+    uncertain: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

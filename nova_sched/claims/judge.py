@@ -120,7 +120,17 @@ def judge(placements, usages, consumer_claims, now_s, guards=None):
         changes = changes_by(placement, consumer_claims)
         is_won = _apply(placement, changes, usages, consumer_claims, guards, not_freed)
         won.append(is_won)
-        if not is_won:
+        if is_won:
+            for claim in placement.claims:
+                of_consumer = consumer_claims.of(claim.consumer_uuid)
+                stored = of_consumer.get(claim.node_uuid)
+                if stored is not None and stored.is_confirmed and not stored.has_uuid(claim.uuid):
+                    # It was there before, and is the result. It is stamped and numbered: who read
+                    # its node before has not seen that its consumer is to be there, and the call
+                    # that has made it cannot take it back.
+                    number = 1 + max(other.number for other in of_consumer.values())
+                    consumer_claims.put(claim.key, dataclasses.replace(stored, number=number))
+        else:
             # Later placements may have picked the CPUs or devices that it would have freed.
             not_freed |= {
                 node
@@ -236,11 +246,15 @@ def changes_by(placement, consumer_claims):
         if old is not None and old.is_provisional:
             changes[consumer, node] = (old, old.reverted() if old.resizing else None)
     for claim in placement.claims:
-        old = consumer_claims.of(claim.consumer_uuid).get(claim.node_uuid)
-        for node, other in consumer_claims.of(claim.consumer_uuid).items():
+        of_consumer = consumer_claims.of(claim.consumer_uuid)
+        old = of_consumer.get(claim.node_uuid)
+        for node, other in of_consumer.items():
             if node != claim.node_uuid and not other.is_confirmed:
                 changes[claim.consumer_uuid, node] = (other, None)
         new = claim if old is None else _after(old, claim, claim.key in placement.releases)
+        if old is not None and new == old != claim and old.may_be_left(of_consumer.values()):
+            # What the node says of the last stay must not end the claim of the next one.
+            new = old.asked_back(claim)
         changes[claim.key] = (old, new)
     return {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
 

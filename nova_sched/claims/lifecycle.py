@@ -71,7 +71,8 @@ def reverting(claims, selector):
     """The change that takes back the consumer's move or resize that ``selector`` covers, given all
     of its claims.
 
-    A consumer that has a confirmed claim on the node of its move, and no other claim, stays there.
+    A confirmed claim ends only if an older one says where the consumer goes back to: without one,
+    the move was settled long ago, and the consumer runs there.
     """
 
     def change(claim):
@@ -79,7 +80,10 @@ def reverting(claims, selector):
             return claim
         if claim.resizing:
             return claim.reverted()
-        return claim if claim.is_confirmed and len(claims) == 1 else None
+        if not claim.is_confirmed:
+            return None
+        is_older = (other.is_confirmed and other.order() < claim.order() for other in claims)
+        return None if any(is_older) else claim
 
     return change
 

@@ -26,7 +26,7 @@ from nova_sched.claim import PLANNED, Claim
 from nova_sched.claims import ServerGroupPolicy, findings, sql_domains
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
-from nova_sched.claims.findings import AuditedMove, AuditedNode, Snapshot
+from nova_sched.claims.findings import AuditedMove, AuditedNode, Snapshot, UnreadableRow
 from nova_sched.claims.sql import SqlClaimStore
 from nova_sched.claims.values import sums
 from nova_sched.db import rebalances
@@ -125,13 +125,22 @@ class ClaimMaintenance:
             ).all()
             records = groups.read_records(connection, deleted=True)
             moves = _moves(connection, claims)
+        reader = _SoundRows()
+        hosts = {row.uuid: row.host for row in nodes}
+        sound_nodes = [*filter(None, (reader.node(row, texts.get(row.uuid)) for row in nodes))]
+        sound_claims = [
+            *filter(None, (reader.claim(row, hosts.get(row.node_uuid)) for row in claims))
+        ]
+        left_out = {row.node_uuid for row in reader.unreadable}
         return Snapshot(
-            nodes={row.uuid: _node(row, texts.get(row.uuid)) for row in nodes},
-            claims=tuple(map(sql.claim, claims)),
+            nodes={node.uuid: node for node in sound_nodes if node.uuid not in left_out},
+            claims=tuple(claim for claim in sound_claims if claim.node_uuid not in left_out),
             policies=tuple(ServerGroupPolicy(row.uuid, row.policy, row.most) for row in policies),
             marks={row.uuid: row.unconfirmed for row in claims},
             records=tuple(records),
             moves=moves,
+            unreadable=tuple(reader.unreadable),
+            uncertain=frozenset(row.consumer_uuid for row in claims if row.node_uuid in left_out),
         )
 
     def named(self, uuid):
@@ -264,6 +273,25 @@ def _moves(connection, claims):
     named = {row.request_id for row in claims if row.move and row.request_id}
     rows = connection.execute(OPEN_MOVES).all() + sql.rows(connection, MOVES_BY_UUID, named)
     return tuple({row.uuid: AuditedMove(**row._mapping) for row in rows}.values())
+
+
+class _SoundRows:
+    """Reads rows; those that it cannot read are ``unreadable``."""
+
+    def __init__(self):
+        self.unreadable = []
+
+    def node(self, row, text):
+        return self._read(lambda: _node(row, text), row.uuid, row.host)
+
+    def claim(self, row, host):
+        return self._read(lambda: sql.claim(row), row.node_uuid, host, row.consumer_uuid, row.uuid)
+
+    def _read(self, read, *about):
+        try:
+            return read()
+        except sql.ODD as error:
+            self.unreadable.append(UnreadableRow(f'{type(error).__name__}: {error}', *about))
 
 
 def _node(row, text):

@@ -17,6 +17,11 @@ leaves, or of the size that it had, until the move is settled. So the larger par
 needs no rule here: the claim follows the amounts. What Placement does not have is a claim that its
 scheduler has not written yet: it stays as it is.
 
+Allocations can be lost: a consumer that is removed and made again has the generations that it had,
+so that a request which stood still in between may remove what is not its own. The claim of an
+instance that the cell has on the node therefore stays whatever Placement says; `cloud.reconciler`
+writes the allocations again.
+
 The row of the node counts the CPUs, pages and devices of an instance as used, or not yet. It does
 once the cell names the instance so; until then they are held for the claim.
 """
@@ -35,13 +40,19 @@ Amounts = Mapping[str, int]  # by resource class
 class NovaUse:
     """What one instance uses of a node.
 
-    ``own`` is allocated to itself, ``moved`` to its migrations; None: nothing. The row of the node
-    counts the hardware of an instance that ``is_tracked``.
+    ``own`` is allocated to itself, ``moved`` to its migrations; None: nothing. The cell has the
+    instance on the node if it ``is_here``. The row of the node counts the hardware of an instance
+    that ``is_tracked``.
     """
 
     own: Amounts | None = None
     moved: Amounts | None = None
+    is_here: bool = False
     is_tracked: bool = False
+
+    @property
+    def is_allocated(self) -> bool:
+        return self.own is not None or self.moved is not None
 
     @property
     def amounts(self) -> Amounts:
@@ -58,13 +69,16 @@ class NodeOfNova(NamedTuple):
 
 
 def uses(
-    allocations: Mapping[str, Amounts], migrations: Mapping[str, str], tracked: Set[str]
+    allocations: Mapping[str, Amounts],
+    migrations: Mapping[str, str],
+    here: Set[str],
+    tracked: Set[str],
 ) -> dict[str, NovaUse]:
     """Returns the NovaUse of each instance of a node.
 
     ``allocations`` are those of the node, by consumer; a consumer of a child provider alone has no
-    amounts. ``migrations`` maps the UUIDs of migrations to those of their instances. ``tracked``
-    are the instances that the row of the node counts, by the cell.
+    amounts. ``migrations`` maps the UUIDs of migrations to those of their instances. By the cell,
+    the instances ``here`` are on the node, and its row counts the ``tracked`` ones.
     """
     own: dict[str, Amounts] = {}
     moved: dict[str, Amounts] = {}
@@ -76,11 +90,12 @@ def uses(
         instance: NovaUse(
             own.get(instance),
             moved.get(instance),
+            instance in here,
             # While an instance is resized on its node, the row may count the old size alone. One
             # that leaves was counted before.
             instance not in own if instance in moved else instance in tracked,
         )
-        for instance in own | moved
+        for instance in own.keys() | moved.keys() | here
     }
 
 
@@ -105,9 +120,9 @@ def settle(
             after[consumer] = claim
             if consumer in unclaimed:
                 rows[consumer] = unclaimed[consumer]
-        elif use is not None and (use.own is not None or claim.is_confirmed):
+        elif use and use.is_allocated and (use.own is not None or claim.is_confirmed):
             after[consumer] = _as_allocated(claim, use)
-        elif claim.is_confirmed and not _is_to_be_written(claim):
+        elif claim.is_confirmed and not (_is_to_be_written(claim) or (use and use.is_here)):
             ended.append(consumer)
         else:
             after[consumer] = claim

@@ -18,7 +18,6 @@ difference: a constant number of statements for a batch of any size.
 import contextlib
 import dataclasses
 import json
-import logging
 
 import sqlalchemy as sa
 from oslo_db import exception as db_error
@@ -37,6 +36,7 @@ from nova_sched.claims import (
     changed_claims,
     sql_domains,
     sql_reports,
+    sql_watch,
 )
 from nova_sched.claims import sql_groups as groups
 from nova_sched.claims import statements as sql
@@ -63,7 +63,7 @@ from nova_sched.db.tables import (
 )
 from nova_sched.db.transactions import MarkRows
 
-LOG = logging.getLogger(__name__)
+OLDEST_FIRST = sa.select(CLAIMS).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
 
 
 class _Lost(Exception):
@@ -79,15 +79,17 @@ def _by_key(claims):
     return {claim.key: claim for claim in claims}
 
 
-def _sound(rows):
-    """The claims of rows. One that cannot be read must not prevent the others from ending."""
-    claims = []
-    for row in rows:
-        try:
-            claims.append(sql.claim(row))
-        except sql.ODD as error:
-            LOG.error('Claim %s cannot be read, and does not end: %r', row.uuid, error)
-    return claims
+def _some(connection, statement, **given):
+    """The claims of a statement that has a limit and can skip rows: as many as that, as far as
+    there are, beside those that cannot be read."""
+    claims: list = []
+    skipped = 0
+    while True:
+        rows = connection.execute(statement, {**given, 'skipped': skipped}).all()
+        claims += sql.sound(rows)[0]
+        skipped += len(rows)
+        if len(rows) < sql.CHUNK or len(claims) >= sql.CHUNK:
+            return claims
 
 
 class SqlClaimStore(ClaimStore):
@@ -294,46 +296,43 @@ class SqlClaimStore(ClaimStore):
             sql.write_changes(connection, usages)
         return bool(renewed)
 
-    def expire(self, now_s=None, unwatched_s=None):
-        watched_s = None  # when schedulers last ran this, if the time since then does not count
+    def expire_some(self, now_s=None, unwatched_s=None):
+        unwatched = None  # the last time that does not count
 
         def first(connection):
-            nonlocal now_s, watched_s
-            if unwatched_s is not None:
-                row = REVISIONS.c.name == 'watched'  # in ms; its lock orders them
-                last = connection.execute(
-                    sa.select(REVISIONS.c.value).where(row).with_for_update()
-                ).scalar()
+            nonlocal now_s, unwatched
+            watch = None if unwatched_s is None else sql_watch.Watch(connection)
             if now_s is None:
                 now_s = clock.read(connection) if self.clock is None else self.clock()
-            if unwatched_s is None:
-                return
-            value = {'value': int(now_s * 1000)}
-            if last is None:
-                connection.execute(sa.insert(REVISIONS).values(name='watched', **value))
-            else:
-                connection.execute(sa.update(REVISIONS).where(row).values(**value))
-                if not 0 <= now_s - last / 1000 <= unwatched_s:
-                    watched_s = last / 1000
+            if watch is not None:
+                unwatched = watch.look(now_s, unwatched_s)
 
         def waiting(connection):
-            if watched_s is not None:
-                query = sa.select(CLAIMS).where(
-                    CLAIMS.c.expires_s > 0, CLAIMS.c.changed_s < max(now_s, watched_s)
-                )
-                return _sound(connection.execute(query))
-            overdue = _sound(connection.execute(sql.OVERDUE, {'now_s': now_s}))
-            moving = {claim.consumer_uuid for claim in overdue if claim.keeps_source}
-            kept = sql.read_claims(connection, sql.CLAIMS_OF, moving)
-            return overdue + [claim for claim in kept if claim.is_confirmed]
+            watched_s = 0.0 if unwatched is None else unwatched.end_s
+            found = _some(connection, sql.OVERDUE, now_s=now_s, watched_s=watched_s)
+            if unwatched is not None and unwatched.is_set_back:
+                found += _some(connection, sql.CHANGED_LATER, later_s=now_s + unwatched_s)
+            moving = {claim.consumer_uuid for claim in found if claim.keeps_source}
+            kept, odd = sql.sound(sql.rows(connection, sql.WITH_NODES_OF, moving))
+            found += [claim for claim in kept if claim.is_confirmed]
+            return [
+                claim
+                for claim in {claim.uuid: claim for claim in found}.values()
+                if claim.consumer_uuid not in odd
+            ]
 
-        def changing(_claims):
-            if watched_s is not None:
-                return lambda claim: claim.spared(watched_s, now_s)
-            return expiring(now_s)
+        def change(claim):
+            if (
+                unwatched is not None
+                and claim.expires_s
+                and (claim.changed_s < unwatched.end_s or claim.changed_s > now_s + unwatched_s)
+            ):
+                claim = claim.spared(*unwatched)
+            return expiring(now_s)(claim)
 
-        edit = self._amend(changed_claims.TIMEOUT, waiting, changing, first)
-        return [claim for claim in edit.changed if watched_s is None and not claim.is_confirmed]
+        edit = self._amend(changed_claims.TIMEOUT, waiting, lambda _: change, first)
+        ended = [claim for claim in edit.changed if change(claim) is None]
+        return ended, len(edit.changed) >= sql.CHUNK
 
     def _amend_of(self, cause, consumers, changing):
         """Change claims of these consumers, see ``_amend``."""
@@ -377,14 +376,18 @@ class SqlClaimStore(ClaimStore):
             return groups.read_records(connection, project_id, name, marker, limit, deleted)
 
     def group_claims(self, uuid):
-        return self._claims(CLAIMS.c.top_group == uuid)
+        query = OLDEST_FIRST.where(CLAIMS.c.top_group == uuid)
+        with self._sessions.transaction(reads=True) as connection:
+            return [sql.claim(row) for row in connection.execute(query)]
 
     def renew(self, uuid, expires_s):
-        planned = sa.select(CLAIMS).where(CLAIMS.c.top_group == uuid, CLAIMS.c.state == PLANNED)
+        planned = sql.CLAIMS_WITH_NODES.where(
+            CLAIMS.c.top_group == uuid, CLAIMS.c.state == PLANNED
+        )
         record = sa.update(TOP_GROUPS).where(TOP_GROUPS.c.uuid == uuid).values(expires_s=expires_s)
         self._amend(
             changed_claims.RENEWAL,
-            lambda connection: [sql.claim(row) for row in connection.execute(planned)],
+            lambda connection: sql.sound(connection.execute(planned))[0],
             lambda claims: lambda claim: dataclasses.replace(claim, expires_s=expires_s),
             lambda connection: connection.execute(record),
         )
@@ -423,15 +426,11 @@ class SqlClaimStore(ClaimStore):
 
     def claims(self, consumer_uuid=None):
         if consumer_uuid is None:
-            return self._claims()
+            with self._sessions.transaction(reads=True) as connection:
+                return sql.sound(connection.execute(OLDEST_FIRST))[0]
         with self._sessions.brief(reads=True) as connection:
             claims = sql.read_claims(connection, sql.CLAIMS_OF, [consumer_uuid])
         return sorted(claims, key=lambda claim: (claim.created_s, claim.uuid))
-
-    def _claims(self, *condition):
-        query = sa.select(CLAIMS).where(*condition).order_by(CLAIMS.c.created_s, CLAIMS.c.uuid)
-        with self._sessions.transaction(reads=True) as connection:
-            return [sql.claim(row) for row in connection.execute(query)]
 
     # Nodes.
 

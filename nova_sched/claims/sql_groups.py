@@ -117,9 +117,13 @@ def _lock_members(connection, placements):
             for policy in new
         ]
         connection.execute(sql.NEW_GROUP, rows)
+    left = frozenset().union(*(policy.left for policy in policies.values()))
+    rows = sql.rows(connection, sql.MEMBERS_OF, policies)
+    elsewhere = {(group, consumer) for group, consumer, *_, claim in rows if claim not in left}
     members: dict[str, list] = {uuid: [] for uuid in policies}
-    for group, *member in sql.rows(connection, sql.MEMBERS_OF, policies):
-        members[group].append(member)
+    for group, *member, claim in rows:
+        if claim not in left or (group, member[0]) not in elsewhere:
+            members[group].append(member)
     return {uuid: ServerGroupMembers(policy, members[uuid]) for uuid, policy in policies.items()}
 
 

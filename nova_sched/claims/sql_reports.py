@@ -21,7 +21,7 @@ from nova_sched.claims import statements as sql
 from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, settle
 from nova_sched.claims.values import sums
 from nova_sched.db.tables import NODES
-from nova_sched.state.report import Report, ReportOrder
+from nova_sched.state.report import Report, ReportOrder, check_boot
 
 # Columns that say in which domains a node is.
 NAMES = 'host', 'nodename', 'told'
@@ -240,8 +240,14 @@ def _moving(connection, reports, known, claims):
             reports[uuid], {claim.consumer_uuid: claim for claim in claims.get(uuid, ())}, before
         )
     }
-    remaining = sql.read_claims(connection, sql.CLAIMS_OF, {consumer for consumer, _ in gone})
-    return {key for key in gone if any(keeps_source(claim, *key) for claim in remaining)}
+    consumers = {consumer for consumer, _ in gone}
+    remaining, odd = sql.sound(sql.CLAIMS_OF.run(connection, consumers))
+    # One that has a claim elsewhere that cannot be read may have.
+    return {
+        (consumer, uuid)
+        for consumer, uuid in gone
+        if consumer in odd or any(keeps_source(claim, consumer, uuid) for claim in remaining)
+    }
 
 
 def _meet_twins(connection, reports, rows):
@@ -249,16 +255,21 @@ def _meet_twins(connection, reports, rows):
 
     Returns for reports that may be older than such a node its ReportChanges, by their UUIDs, and
     the removed nodes (Forgotten). A known node that gets another name orders its reports itself.
+    Raises BadReport for a start number that does not follow the last one.
     """
     late, forgotten = {}, []
     for uuid, report in sorted(reports.items()):
         row = rows.get(uuid)
+        if row is not None:
+            check_boot(report, row.boot)
         if row is not None and (
             (row.host, row.nodename) == (report.host, report.nodename)
             or not report.order.is_after(_order(row), row.reported_at)
         ):
             continue
         twin = sql.read_twin(connection, report)
+        if row is None:
+            check_boot(report, twin and twin.boot)
         if twin is None:
             continue
         if row is None and not report.order.is_of_later_life(twin.boot, twin.made_at):

@@ -16,6 +16,7 @@ import collections
 import dataclasses
 import functools
 import json
+import logging
 import operator
 from typing import NamedTuple
 
@@ -40,6 +41,8 @@ from nova_sched.db.transactions import DeleteRows, InsertRows, SelectRows, Updat
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.state.report import Inventory, Report
+
+LOG = logging.getLogger(__name__)
 
 # Databases limit the parameters of one statement.
 CHUNK = 500
@@ -75,17 +78,37 @@ RAISE_GROUPS = (
     .values(generation=SERVER_GROUPS.c.generation + 1)
 )
 MEMBERS_OF = (
-    sa.select(CLAIMS.c.group_uuid, CLAIMS.c.consumer_uuid, CLAIMS.c.node_uuid, NODES.c.host)
+    sa.select(
+        CLAIMS.c.group_uuid,
+        CLAIMS.c.consumer_uuid,
+        CLAIMS.c.node_uuid,
+        NODES.c.host,
+        CLAIMS.c.uuid,
+    )
     .join(NODES, NODES.c.uuid == CLAIMS.c.node_uuid)
     .where(CLAIMS.c.group_uuid.in_(GIVEN))
 )
+# Claims, with what must be read of their nodes to change them.
+CLAIMS_WITH_NODES = sa.select(CLAIMS, *(NODES.c[name] for name in JUDGED_BY)).join(
+    NODES, NODES.c.uuid == CLAIMS.c.node_uuid
+)
+# Those last changed before ``watched_s`` come last: few of them end.
 OVERDUE = (
-    sa.select(CLAIMS)
-    .where(CLAIMS.c.expires_s <= sa.bindparam('now_s', type_=sa.Double()))
+    CLAIMS_WITH_NODES.where(CLAIMS.c.expires_s <= sa.bindparam('now_s', type_=sa.Double()))
     .where(sa.or_(CLAIMS.c.state != CONFIRMED, CLAIMS.c.expires_s > 0))
+    .order_by(CLAIMS.c.changed_s < sa.bindparam('watched_s', type_=sa.Double()))
     .order_by(CLAIMS.c.state == CONFIRMED, CLAIMS.c.expires_s, CLAIMS.c.uuid)
     .limit(CHUNK)
+    .offset(sa.bindparam('skipped', type_=sa.Integer()))
 )
+CHANGED_LATER = (
+    CLAIMS_WITH_NODES.where(CLAIMS.c.expires_s > 0)
+    .where(CLAIMS.c.changed_s > sa.bindparam('later_s', type_=sa.Double()))
+    .order_by(CLAIMS.c.uuid)
+    .limit(CHUNK)
+    .offset(sa.bindparam('skipped', type_=sa.Integer()))
+)
+WITH_NODES_OF = CLAIMS_WITH_NODES.where(CLAIMS.c.consumer_uuid.in_(GIVEN))
 CLAIMS_OF = SelectRows(CLAIMS, *CLAIMS.columns.keys(), key='consumer_uuid')
 CLAIMS_ON = SelectRows(CLAIMS, *CLAIMS.columns.keys(), key='node_uuid')
 CLAIMS_BY_UUID = SelectRows(CLAIMS, *CLAIMS.columns.keys())
@@ -129,6 +152,7 @@ def rows(connection, statement, given):
 
 # What reading a row raises that is of an unknown form.
 ODD = ValueError, LookupError, TypeError, AttributeError, errors.Invalid
+COLUMNS = len(CLAIMS.columns)
 NODE = list(CLAIMS.columns).index(CLAIMS.c.node_uuid)  # its place in a row of CLAIMS
 
 
@@ -169,6 +193,22 @@ def claim(row):
     values += top, member, tuple(json.loads(fences)) if fences else ()
     values += ends_s, uuid
     return Claim(*values)
+
+
+def sound(rows):
+    """The claims of rows of CLAIMS or of CLAIMS_WITH_NODES. Returns also the consumers of those
+    that cannot be read, or whose node cannot: they must not keep the others from ending."""
+    claims, odd = [], set()
+    for row in rows:
+        try:
+            if len(row) > COLUMNS:
+                inventories, used, *_, fences, _ = row[COLUMNS:]
+                _inventories(inventories), dict(json.loads(used)), tokens(fences)
+            claims.append(claim(row[:COLUMNS]))
+        except ODD as error:
+            LOG.error('Claim %s or its node cannot be read, and stays as it is: %r', row[0], error)
+            odd.add(row[1])
+    return claims, odd
 
 
 # Creating an encoder takes as long as using it.
@@ -276,10 +316,12 @@ def free_sources(connection, ended, now_s, lifetime_s):
     consumers = {claim.consumer_uuid for claim in ended if claim.keeps_source}
     if not consumers:
         return
-    nodes = {claim.node_uuid for claim in read_claims(connection, CLAIMS_OF, consumers)}
-    usages, _ = lock_nodes(connection, nodes)
-    remaining = read_claims(connection, CLAIMS_OF, consumers)
-    consumer_claims = ConsumerClaims(claim for claim in remaining if claim.node_uuid in usages)
+
+    def remaining():
+        return sound(rows(connection, WITH_NODES_OF, consumers))[0]
+
+    usages, _ = lock_nodes(connection, {claim.node_uuid for claim in remaining()})
+    consumer_claims = ConsumerClaims(claim for claim in remaining() if claim.node_uuid in usages)
     for claim in consumer_claims.claims:
         consumer_claims.put(claim.key, claim.returning(now_s + lifetime_s))
     consumer_claims.stamp(now_s, usages)

@@ -37,11 +37,16 @@ def sums(rows):
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerGroupPolicy:
     """A server group's hard policy: `affinity`; or `anti-affinity`, with ``most`` members on a
-    node."""
+    node.
+
+    ``left`` are UUIDs of claims that do not count for it: their members have left these nodes,
+    and have other claims.
+    """
 
     group_uuid: str
     kind: str
     most: int = 1
+    left: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -22,9 +22,10 @@
       `-- the consumer exists, or the outcome is not known: read
             has nothing ----------- write
             has this, by whomever ---------- write it at its generation
-            has a host, and is evacuated --- write the sum
-            has a host to leave -------------------------------------> refused
+            has a host by a copy of the call --------------------------> decided again, for it
+            has a host, and Nova moves it now --- write the sum
             has another host ------------------------------------------> decided again, for it
+            has a host to leave, or several -------------------------> refused
 """
 
 import dataclasses
@@ -33,6 +34,7 @@ import json
 import logging
 
 from nova_sched import errors
+from nova_sched.claim import Claim
 from nova_sched.cloud.placement import ConsumerAllocations
 from nova_sched.engine.writer import WriteOutcome
 
@@ -50,22 +52,39 @@ WON = WriteOutcome(won=True)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """What one instance is to have: ``allocations`` on a node, for a claim.
+    """What one instance is to have: ``allocations`` on the node of a ``claim``.
 
-    ``avoided`` are the hosts that it has to leave, in lower case.
+    ``stored`` is what the store has made of this claim: the same, or one that the instance had
+    there before, and that the call has resized or taken over. ``avoided`` are the hosts that it
+    has to leave, in lower case.
     """
 
-    uuid: str
-    claim_uuid: str
-    node_uuid: str
+    claim: Claim
+    stored: Claim
     allocations: ConsumerAllocations
     avoided: frozenset[str] = frozenset()
 
+    @property
+    def uuid(self):
+        return self.claim.consumer_uuid
+
+    @property
+    def node_uuid(self):
+        return self.claim.node_uuid
+
     def is_of_another(self, claim):
-        """Whether a claim keeps allocations on the node: it is not that of this call, nor resized
-        by it. A claim of this call that a read has confirmed was confirmed by the allocations that
-        this call has written."""
-        return claim.node_uuid == self.node_uuid and claim.name != self.claim_uuid
+        """Return whether a claim keeps allocations on the node: it is not that of this call, nor
+        resized by it, nor still as this call has taken it over. A claim of this call that a read
+        has confirmed was confirmed by the allocations that this call has written. One that a later
+        call has taken over has another number."""
+        is_own = (claim.name, claim.number) == (self.claim.uuid, self.stored.number) or (
+            (claim.name, claim.changed_at) == (self.stored.name, self.stored.changed_at)
+        )
+        return claim.node_uuid == self.node_uuid and not is_own
+
+    def is_by_a_copy(self, claim):
+        """Return whether a claim on another node is that of an earlier copy of this call."""
+        return claim.node_uuid != self.node_uuid and claim.is_of(self.claim.request_id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,17 +112,18 @@ class Sent:
         )
 
 
-def servers(decision, answer, context):
-    """A Server for each instance of a decision that has claims."""
+def servers(decision, stored, answer, context):
+    """Return a Server for each instance of a decision that has claims; ``stored`` are these as the
+    store has them."""
+    of_instances = zip(decision.requests, decision.claims, stored, answer, strict=True)
     return [
         Server(
-            request.instance_uuid,
-            claim.uuid,
-            chosen[0].node_uuid,
+            claim,
+            row,
             _allocations(json.loads(chosen[0].allocation_request), request, context),
             request.ignore_hosts,
         )
-        for request, claim, chosen in zip(decision.requests, decision.claims, answer, strict=True)
+        for request, claim, row, chosen in of_instances
         if chosen[0].allocation_version is not None
     ]
 
@@ -124,15 +144,18 @@ def _allocations(document, request, context):
 class AllocationWrite:
     """One decision's way into Placement. ``run`` returns its WriteOutcome.
 
-    ``host_of`` returns the host of a compute node by its UUID; None if it is not a compute node.
-    ``is_evacuating`` tells whether Nova evacuates a server. ``limits`` says how long it may take.
-    ``is_repeat``: an earlier attempt for the same call has failed. ``full`` has the nodes that
-    Placement has refused, ``sent`` the last request by server, and with ``is_doubtful`` it is not
-    known whether it was done.
+    ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
+    compute node by its UUID; None if it is not a compute node. ``is_moving`` returns whether Nova
+    moves a server now. ``limits`` says how long it may take. ``is_repeat``: an earlier attempt for
+    the same call has failed. ``full`` has the nodes that Placement has refused, ``sent`` the last
+    request by server, and with ``is_doubtful`` it is not known whether it was done.
     """
 
-    def __init__(self, client, host_of, is_evacuating, random, servers, limits, is_repeat=False):
-        self._client, self._host_of, self._is_evacuating = client, host_of, is_evacuating
+    def __init__(
+        self, client, claims, host_of, is_moving, random, servers, limits, is_repeat=False
+    ):
+        self._client, self._claims = client, claims
+        self._host_of, self._is_moving = host_of, is_moving
         self._random, self._servers, self._limits = random, servers, limits
         self._conflicts = self._reads = self._failures = 0
         # A request that Placement has refused may have left a consumer without allocations.
@@ -247,10 +270,8 @@ class AllocationWrite:
         return self._write
 
     def _wanted(self, server, allocations):
-        """What has to be written for a server that has these allocations.
-
-        Returns None if it cannot have the wanted ones, and the nodes where it has some, without
-        those that it leaves.
+        """Return what has to be written for a server that has these allocations; None if it cannot
+        have the wanted ones, and the nodes that it may be on by an earlier call.
         """
         if not allocations.providers:
             generation = 0 if self._reads >= self._reads_before_reuse else None
@@ -263,13 +284,17 @@ class AllocationWrite:
             return _with(server, allocations, allocations.providers), ()
         nodes = self._nodes(allocations)
         left = [uuid for uuid, host in nodes.items() if host.lower() not in server.avoided]
-        # Only before an evacuation: for all other moves, the conductor has given the allocations
-        # to the migration, and a late copy of its request finds them with the server again.
-        is_to_leave = nodes and not left and server.node_uuid not in nodes
-        if is_to_leave and self._is_evacuating(server.uuid):
-            return _with(
-                server, allocations, _sum(allocations.providers, server.allocations.providers)
-            ), ()
+        copies = {
+            claim.node_uuid for claim in filter(server.is_by_a_copy, self._claims(server.uuid))
+        }
+        if told := copies.intersection(left):
+            return None, told
+        # As Nova does: an evacuation leaves what the server has on the lost host, and a move whose
+        # conductor died what it was given on its destination. After the end of a move, a late copy
+        # of its request finds the server on one of both hosts.
+        if self._is_moving(server.uuid):
+            both = _sum(allocations.providers, server.allocations.providers)
+            return _with(server, allocations, both), ()
         return None, left
 
     def _nodes(self, allocations):

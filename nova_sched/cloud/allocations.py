@@ -28,14 +28,13 @@ from nova_sched.cloud.allocation_write import AllocationWrite
 from nova_sched.cloud.uncertain_writes import UncertainWrites, WriteQueue
 from nova_sched.engine.clock import Received
 from nova_sched.engine.measuring import PLACEMENT
-from nova_sched.engine.writer import WriteOutcome
+from nova_sched.engine.writer import GONE, WriteOutcome
 from nova_sched.logs import Problems
 from nova_sched.measures.catalogue import CALL_SECONDS
 
 LOG = logging.getLogger(__name__)
 
 STOPPING = 'The scheduler stops.'
-GONE = 'The caller has stopped waiting.'
 NOT_TAKEN_BACK = 'A chosen host is not up, and its allocations cannot be taken back'
 
 
@@ -67,8 +66,8 @@ class AllocationWriter:
     one before is answered.
 
     ``claims`` returns the claims that the store has of a server. ``host_of`` returns the host of a
-    compute node by its UUID, None if it is not a compute node; ``is_evacuating`` tells whether
-    Nova evacuates a server. ``not_up`` is called with the UUIDs of the chosen nodes and of the
+    compute node by its UUID, None if it is not a compute node; ``is_moving`` returns whether Nova
+    moves a server now. ``not_up`` is called with the UUIDs of the chosen nodes and of the
     alternates while Placement writes, and returns those whose hosts take no servers; then the
     writer takes back its allocations, and the order is decided again. ``reread`` is called with
     the UUIDs of nodes that Placement has refused, before their order is decided again: it reads
@@ -82,7 +81,7 @@ class AllocationWriter:
         client,
         claims,
         host_of,
-        is_evacuating,
+        is_moving,
         reread,
         in_flight=8,
         timeout_s=60.0,
@@ -91,7 +90,7 @@ class AllocationWriter:
         not_up=lambda _: (),
     ):
         self._new_write = functools.partial(
-            AllocationWrite, client, host_of, is_evacuating, random or Random()
+            AllocationWrite, client, claims, host_of, is_moving, random or Random()
         )
         self._reread, self._not_up, self._timeout_s = reread, not_up, timeout_s
         self._queue = WriteQueue()
@@ -102,9 +101,9 @@ class AllocationWriter:
         self._pool = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-write')
         self._checks = concurrent.futures.ThreadPoolExecutor(in_flight, 'nova-sched-verify')
 
-    def write(self, decision, answer, message):
+    def write(self, decision, claims, answer, message):
         """See Writer. Rebuilds, and orders without claims, have nothing to write."""
-        servers = allocation_write.servers(decision, answer, message.work.context)
+        servers = allocation_write.servers(decision, claims, answer, message.work.context)
         if not servers:
             return None
         future = Future[WriteOutcome]()

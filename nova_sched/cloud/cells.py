@@ -28,6 +28,21 @@ DISABLED = 'it is disabled'
 PARTS = ('scheme', 'username', 'password', 'hostname', 'port', 'query', 'fragment')
 
 
+def any_yes(questions):
+    """Return whether a database answers one of these questions with yes: pairs of a method and its
+    argument, asked in order. Raises StoreUnavailable if none does, and one does not answer."""
+    problem = None
+    for ask, about in questions:
+        try:
+            if ask(about):
+                return True
+        except errors.StoreUnavailable as error:
+            problem = error
+    if problem is not None:
+        raise problem
+    return False
+
+
 class Cells:
     """The cells of the mappings in Nova's API database, as NovaCells: those that are enabled, in
     the order of their mappings.
@@ -79,6 +94,11 @@ class Cells:
             HostAggregate(row.id, row.name, row.hosts, row.metadata, row.uuid)
             for row in self._api.aggregates()
         ]
+
+    def is_moving(self, server):
+        """Return whether Nova moves, resizes or evacuates a server now. Raises StoreUnavailable if
+        no cell says so, and one does not answer."""
+        return any_yes((cell.is_moving, server) for cell in self)
 
     def _url(self, mapping):
         """The URL of a cell's database. Raises BadConfig, without any part of the URL."""

@@ -11,6 +11,7 @@
 # under the License.
 """Keeps the hosts of a scheduler as Nova's databases and Placement have them."""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -22,6 +23,7 @@ from collections.abc import Callable, Mapping
 
 from nova_sched import errors
 from nova_sched.claims import ServiceFacts
+from nova_sched.cloud.cells import any_yes
 from nova_sched.cloud.node_reader import CellView, NodeReader
 from nova_sched.logs import Problems
 from nova_sched.measures.catalogue import CELL_AGE, HOSTS_LEFT_OUT, MEASURES
@@ -29,11 +31,14 @@ from nova_sched.measures.catalogue import CELL_AGE, HOSTS_LEFT_OUT, MEASURES
 LOG = logging.getLogger(__name__)
 
 OVERLAP_S = 5.0  # rows that were written this long before the last poll are read once more
+FRESH_S = 2.0  # until a row is not written again with the same time, which has whole seconds
 WAIT_S = 2.0  # that a refusal waits for a poll that is under way
+TURN_S = 0.5  # that a check of chosen hosts waits until others of the same cell are done
 STOP_S = 10.0
 AGAIN_S = 10.0  # between two comparisons, if the first one failed
 RETRIED = 20  # nodes that were left out, and are read again at each poll
 NEVER_S = 2.0**33  # later than each row is written
+UNSETTLED = ('building', 'resized', 'error')  # states of a server that may go to another host
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,24 +55,39 @@ class Mirror:
 
     Each scheduler reads the services of all cells. The compute nodes of a cell are read by one of
     the live schedulers. The other schedulers learn of them from the claim store, and read only
-    those of which they need newer facts. ``intervals`` returns the Intervals. Correctness of
-    claims does not depend on any of them: Placement judges each allocation. ``then`` is called
-    after each poll of the thread, with whether it has compared; it raises nothing.
+    those of which they need newer facts: before a refusal, the ones that were just written.
+    ``intervals`` returns the Intervals. Correctness of claims does not depend on any of them:
+    Placement judges each allocation. ``then`` is called after each poll of the thread, with
+    whether it has compared; it raises nothing. ``checks`` of chosen hosts may read one cell at a
+    time.
     """
 
     def __init__(
-        self, scheduler, cells, api, placement, intervals=Intervals, readers=4, then=lambda _: None
+        self,
+        scheduler,
+        cells,
+        api,
+        placement,
+        intervals=Intervals,
+        readers=4,
+        then=lambda _: None,
+        checks=4,
     ):
         self._scheduler, self._clock = scheduler, scheduler.clock
         self._cells, self._api = cells, api
         self._intervals, self._then = intervals, then
         self._views: dict[str, CellView] = {}
+        self._checks = checks
+        self._turns: dict[str, threading.Semaphore] = {}  # cell UUID -> for one check each
+        self._slow = set[str]()  # UUIDs of cells that no check waits for
         self.nodes = NodeReader(scheduler, placement, readers)
         self._told_hosts = set[str]()
+        self._suspects = set[str]()  # UUIDs of nodes to be read by the next poll before a refusal
         self._polling = threading.Lock()  # one poll of the thread at a time
         self._refusing = threading.Lock()  # one poll before refusals at a time
         self._wake, self._leaving = threading.Event(), threading.Event()
-        self._began_s = self._polled_s = self._compared_s = float('-inf')  # of the last poll
+        self._polled_s = self._compared_s = float('-inf')  # of the last poll
+        self._refused_s = float('-inf')  # when the last poll before a refusal began
         self._must_compare, self._have_aggregates_changed = True, False
         self._problems = Problems(LOG)
         self._unreadable: dict[str, str] = {}
@@ -135,19 +155,36 @@ class Mirror:
                 self._try(_cell(cell_uuid), self._read_some, view, wanted)
 
     def _read_some(self, view, uuids):
-        problem = self.nodes.read(view, uuids, alone=True)
+        problem = self._read(view, uuids, view.cell.now_s(), alone=True)
         self._read_services(view)
         if problem is not None:
             raise problem
 
-    def poll_now(self):
-        """Poll all cells before a request is refused. Returns whether it did."""
+    def _read(self, view, uuids, now_s, survey=None, alone=False):
+        """Read these nodes; it is ``now_s`` by the cell's clock. Return the error that kept some
+        from being read, or None.
+
+        Rows that may be written again with the same time count as not read.
+        """
+        began_s = self._clock()
+        try:
+            return self.nodes.read(view, uuids, survey, alone)
+        finally:
+            _forget_fresh(view, uuids, now_s, now_s + self._clock() - began_s)
+
+    def poll_now(self, suspects=()):
+        """Poll all cells, whoever reads them, before a request is refused, and read these nodes
+        (UUIDs). Return whether it did."""
+        self._suspects.update(suspects)
         refused_s = time.monotonic()
         if not self._refusing.acquire(timeout=WAIT_S):
             return False
         try:
-            if self._began_s < refused_s:  # else, the poll of another refusal was late enough
-                self._poll_cells()
+            if self._refused_s < refused_s:  # else, the poll of another refusal was late enough
+                self._refused_s = time.monotonic()
+                suspected = self._suspects.copy()
+                self._suspects -= suspected
+                self._poll_cells(suspects=suspected)
         finally:
             self._refusing.release()
         return True
@@ -159,12 +196,17 @@ class Mirror:
         are any, the host state has them, and all services of the cell that are not up, so that
         the next decision avoids them.
 
-        A cell that does not answer counts as up: its hosts are judged by the last poll.
+        A cell that does not answer counts as up: its hosts are judged by the last poll. Then no
+        check waits for it until it has answered a poll.
         """
         down, gone = set(), set()
         for cell_uuid, hosts in self._scheduler.nova_hosts.hosts_by_cell(node_uuids).items():
             view = self._views.get(cell_uuid)
-            if view is None:
+            if view is None or cell_uuid in self._slow:
+                continue
+            turns = self._turns[cell_uuid]
+            if not turns.acquire(timeout=TURN_S):
+                self._slow.add(cell_uuid)
                 continue
             try:
                 rows = view.cell.services_not_up(self._intervals().down_s, sorted(hosts))
@@ -172,7 +214,10 @@ class Mirror:
                     self._read_services(view)
                 served = view.cell.served([uuid for uuids in hosts.values() for uuid in uuids])
             except errors.StoreUnavailable:
+                self._slow.add(cell_uuid)
                 continue
+            finally:
+                turns.release()
             down.update(uuid for row in rows for uuid in hosts[row.host])
             gone.update(
                 uuid for host, uuids in hosts.items() for uuid in uuids if served.get(uuid) != host
@@ -188,18 +233,9 @@ class Mirror:
         Nova makes the server in its cell before it deletes the build request, so the build request
         is read first.
         """
-        problem = None
         cells = (functools.partial(_has_task, view.cell) for view in [*self._views.values()])
         questions = [self._api.has_build_request, *cells]
-        for uuid, is_waiting in itertools.product(instance_uuids, questions):
-            try:
-                if is_waiting(uuid):
-                    return True
-            except errors.StoreUnavailable as error:
-                problem = error
-        if problem is not None:
-            raise problem
-        return False
+        return any_yes((ask, uuid) for uuid, ask in itertools.product(instance_uuids, questions))
 
     def host_of(self, node_uuid):
         """The host of a compute node that this scheduler has read, also of one that is left out,
@@ -228,11 +264,11 @@ class Mirror:
         return dict(sorted(self._views.copy().items()))
 
     @property
-    def serverless(self):
-        """The consumers that have allocations but no server, by the UUIDs of all nodes that this
-        scheduler reads."""
+    def unmatched(self):
+        """The consumers that have allocations but no server, and the servers without allocations,
+        by the UUIDs of all nodes that this scheduler reads."""
         return {
-            uuid: view.serverless.get(uuid, frozenset())
+            uuid: view.unmatched.get(uuid, frozenset())
             for view in [*self._views.values()]
             if view.is_mine
             for uuid in [*view.stamps]
@@ -270,21 +306,37 @@ class Mirror:
             self._try("Nova's API database", self._read_aggregates)
         self._poll_cells(*surveys)
 
-    def _poll_cells(self, survey=None):
+    def _poll_cells(self, survey=None, suspects=None):
         """Poll all cells; with a Survey, compare all nodes. Polls of several threads at a time
-        do no harm: each read of a node is reported by itself."""
-        began_s = time.monotonic()
+        do no harm: each read of a node is reported by itself.
+
+        With ``suspects``, UUIDs of nodes, this is before a refusal: they are read too, and what
+        was written in the cells that other schedulers read.
+        """
         hosts, views = self._told_hosts.copy(), self.views
         self._told_hosts -= hosts
         left_out = (map(view.host_of, view.left_out.copy()) for view in views.values())
         self._read_unmapped(set(itertools.chain(*left_out)))
+        suspected = self._scheduler.nova_hosts.hosts_by_cell(suspects or ())
         position, count = self._scheduler.position_and_count
         for place, (uuid, view) in enumerate(views.items()):
             is_mine = place % count == position
             wanted = view.of_host(hosts) if hosts and is_mine else set()
-            self._try(_cell(uuid), self._poll_cell, view, wanted, is_mine, survey)
-        self._began_s = max(self._began_s, began_s)
+            wanted.update(*suspected.get(uuid, {}).values())
+            is_refusal = suspects is not None
+            self._try(_cell(uuid), self._poll_cell, view, wanted, is_mine, is_refusal, survey)
+        if survey is not None or suspects is not None:
+            self._read_members(views)
         self._polled_s = time.monotonic()
+
+    def _read_members(self, views):
+        """Read where members of server groups are that have claims on several nodes."""
+        at_rest: dict[str, str] = {}
+        for uuid, servers in self.nodes.call('members_on_several_nodes').items():
+            if uuid in views and _cell(uuid) not in self._unreadable:
+                with contextlib.suppress(errors.StoreUnavailable):  # the next poll tells of it
+                    at_rest |= _hosts_at_rest(views[uuid].cell, servers)
+        self.nodes.call('servers_rest', at_rest)
 
     def _read_unmapped(self, hosts):
         """Read the host mappings, if they have not all of these hosts."""
@@ -320,12 +372,13 @@ class Mirror:
         enabled = {cell.uuid: cell for cell in self._cells}
         for uuid, cell in enabled.items():
             if uuid not in self._views or self._views[uuid].cell is not cell:
+                self._turns[uuid] = threading.Semaphore(self._checks)
                 self._views[uuid] = CellView(cell)
         for uuid in self._views.keys() - enabled.keys():
             del self._views[uuid]
             self._unreadable.pop(_cell(uuid), None)
-            self.nodes.call('cell_is_disabled', uuid)
             LOG.warning('Cell %s is disabled or gone: its hosts get no servers', uuid)
+        self.nodes.call('cells_are', enabled.keys())
         self._read_mappings()
         self._read_aggregates()
 
@@ -339,41 +392,53 @@ class Mirror:
 
     # A cell.
 
-    def _poll_cell(self, view, wanted, is_mine, survey):
-        if is_mine:
-            wanted |= view.again.copy()
-            view.again -= wanted
+    def _poll_cell(self, view, wanted, is_mine, is_refusal, survey):
+        if is_mine and not view.is_mine:
+            view.polled_s = None  # rows that were written since then were not read
+        view.is_mine = is_mine
+        again = view.again.copy() if is_mine else set()
+        view.again -= again
         try:
-            problem = self._read_cell(view, wanted, is_mine, survey)
+            problem = self._read_cell(view, wanted, again, is_refusal, survey)
             if problem is not None:
                 raise problem
         except Exception:
-            view.again |= wanted
+            if is_mine:
+                view.again |= wanted | again
             raise
 
-    def _read_cell(self, view, stale, is_mine, survey):
-        """Read what has changed in a cell, and these nodes. Returns the error that kept some from
+    def _read_cell(self, view, wanted, again, is_refusal, survey):
+        """Read what has changed in a cell, and these nodes. Return the error that kept some from
         being read, or None."""
-        view.is_mine = is_mine
-        since_s = (view.polled_s or 0.0) - OVERLAP_S if is_mine else NEVER_S
+        since_s = self._since_s(view, is_refusal)
         seen, enabled = self._read_services(view, since_s)
-        stale = stale | self._left_out(view)
-        if not (stale or is_mine):
-            return None
+        stale = wanted | again | self._left_out(view)
         written = {uuid for uuid, stamp in seen.written.items() if view.stamps.get(uuid) != stamp}
-        if is_mine:
+        self._read_unmapped({seen.written[uuid][0] for uuid in written})
+        if since_s != NEVER_S:
             stale |= written | (view.stamps.keys() & set(enabled))
-        if survey and is_mine:
+        if survey and view.is_mine:
             stale |= self.nodes.changed(view, survey)
             self._try('Placement', survey.summarize, len(stale))
-        problem = self.nodes.read(view, stale, survey if is_mine else None)
-        if is_mine and problem is None:
-            if view.polled_s is not None:
-                view.again |= written
+        problem = self._read(view, stale, seen.now_s, survey if view.is_mine else None)
+        if view.is_mine and problem is None and view.polled_s is not None:
+            view.again |= written - again
+        if problem is None or not view.is_mine:
             view.polled_s = seen.now_s
         if stale:
             self._read_services(view)  # they may have changed while nodes were read
         return problem
+
+    def _since_s(self, view, is_refusal):
+        """Return the time, by the cell's clock, since when written rows are to be read.
+
+        The scheduler that reads a cell has polled it in the time between two polls.
+        """
+        if view.is_mine:
+            return (view.polled_s or 0.0) - OVERLAP_S
+        if is_refusal and view.polled_s is not None:
+            return view.polled_s - self._intervals().poll_s - OVERLAP_S
+        return NEVER_S
 
     def _left_out(self, view):
         """UUIDs of some nodes that were left out: they are read again.
@@ -394,6 +459,7 @@ class Mirror:
         clock_s = self._clock()
         seen = view.cell.poll(self._intervals().down_s, since_s)
         view.seen_s = clock_s
+        self._slow.discard(view.cell.uuid)
         not_up = {
             row.host: ServiceFacts(
                 row.host,
@@ -412,6 +478,26 @@ class Mirror:
 
 def _cell(uuid):
     return f'Cell {uuid}'
+
+
+def _hosts_at_rest(cell, servers):
+    """Return the hosts of those of these servers that are built and that nothing happens to: no
+    task, and no resize to be confirmed or reverted."""
+    rows = filter(None, map(cell.server, servers))
+    return {
+        row.uuid: row.host
+        for row in rows
+        if row.host and not (row.task_state or row.vm_state in UNSETTLED)
+    }
+
+
+def _forget_fresh(view, uuids, since_s, until_s):
+    """Forget the times of those of these nodes that were written shortly before they were read,
+    between these times by the cell's clock. A time of the future says nothing."""
+    for uuid in uuids:
+        host, written_s = view.stamps.get(uuid, (None, None))
+        if written_s is not None and since_s - FRESH_S < written_s < until_s + FRESH_S:
+            view.stamps[uuid] = host, None
 
 
 def _has_task(cell, instance_uuid):

@@ -28,6 +28,7 @@ from nova_sched.state.report import ReportOrder
 LOG = logging.getLogger(__name__)
 
 NOT_FOUND = 404
+NOBODY = 0, 0  # a census
 BATCH = 200  # nodes that are read and reported at once
 # A summary of all trees costs Placement as much as to read one in a hundred of them in full.
 FEW, SHARE = 30, 0.01
@@ -43,9 +44,13 @@ class CellView:
     confirmed claims yet. ``left_out``: node UUID -> why it gets no servers. ``polled_s`` is the
     time of the last poll by the cell's clock, ``seen_s`` the one by the store's clock. ``again``
     are nodes to be read at the next poll: their rows were new, and Nova deletes an allocation
-    after it has written the row; or what was read was older than a claim there. ``serverless``:
-    node UUID -> consumers of its allocations that are neither an instance nor a migration. Nodes
-    are only read if the cell ``is_mine``; else another scheduler reads them.
+    after it has written the row; or what was read was older than a claim there. ``unmatched``:
+    node UUID -> consumers of its allocations that are neither an instance nor a migration, and
+    instances there without allocations. A provider that only loses allocations keeps its
+    generation, so that the instances of a node are compared, too: ``census`` has what was read of
+    them (see NovaCell.census), and ``unsettled`` are nodes on which they are not those that have
+    allocations: read at each comparison. Nodes are only read if the cell ``is_mine``; else another
+    scheduler reads them.
     """
 
     cell: Any
@@ -55,9 +60,11 @@ class CellView:
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
     polled_s: float | None = None
     seen_s: float | None = None
-    serverless: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    unmatched: dict[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     is_mine: bool = True
     again: set[str] = dataclasses.field(default_factory=set)
+    unsettled: set[str] = dataclasses.field(default_factory=set)
+    census: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
 
     def odd_hosts(self):
         """Why hosts have nodes that get no servers: a text by host, or by node if it has none."""
@@ -73,9 +80,10 @@ class CellView:
 
     def forget(self, uuid):
         """Forget a node. Returns its host, None if it was never read."""
-        for facts in (self.generations, self.stored, self.left_out, self.serverless):
+        for facts in (self.generations, self.stored, self.left_out, self.unmatched, self.census):
             facts.pop(uuid, None)
         self.again.discard(uuid)
+        self.unsettled.discard(uuid)
         return self.stamps.pop(uuid, (None,))[0]
 
 
@@ -83,11 +91,13 @@ class Survey:
     """All provider trees at one moment, and what is used of them: two requests, so that most nodes
     need only one more.
 
-    ``seen`` are the generations that nodes had before they were read.
+    ``seen`` are the generations that nodes had before they were read, ``census`` has what the
+    cells had of their instances.
     """
 
     def __init__(self, placement, seen):
         self.seen, self._placement = seen, placement
+        self.census: dict[str, tuple[int, int]] = {}
         self._trees = placement.provider_trees()
         self._summaries = None
 
@@ -165,12 +175,15 @@ class NodeReader:
         which has it from the claim store, and it has no stamp.
         """
         stored = self.call('nodes_of_cell', view.cell.uuid)
-        stamps = view.cell.node_stamps()
+        stamps, census = view.cell.node_stamps(), view.cell.census()
+        survey.census |= census
         self._remove(view, (view.stamps.keys() | stored.keys()) - stamps.keys(), stored)
         return {
             uuid
             for uuid, stamp in stamps.items()
             if view.stamps.get(uuid) != stamp
+            or uuid in view.unsettled
+            or view.census.get(uuid, NOBODY) != census.get(uuid, NOBODY)
             or view.generations.get(uuid) != survey.generations(uuid)
             or view.stored.get(uuid) != stored.get(uuid)
             or stamp[0] not in self.mappings
@@ -229,14 +242,22 @@ class NodeReader:
         consumers = {consumer for tree in trees.values() for consumer in tree.held} - {NAMELESS}
         migrations = view.cell.migrations(sorted(consumers))
         known = migrations.keys() | view.cell.needing(sorted(consumers - migrations.keys()))
+        # Servers that are built have no instance in the cell yet; other services have no claims.
+        foreign = consumers - known
+        foreign -= view.cell.instances(sorted(foreign))
         waiting, left_out = [], {}
         for row in rows:
             tree = trees.get(row.uuid)
             if tree is None:
                 continue
             view.stamps[row.uuid] = row.host, None
-            view.serverless[row.uuid] = frozenset(tree.held.keys() - known - {NAMELESS})
-            at = survey.seen if row.uuid in surveyed else seen
+            view.unmatched[row.uuid] = frozenset(tree.held.keys() - known - {NAMELESS})
+            view.unsettled.discard(row.uuid)
+            by_survey = row.uuid in surveyed
+            view.census[row.uuid] = (
+                survey.census.get(row.uuid, NOBODY) if by_survey else row.census
+            )
+            at = survey.seen if by_survey else seen
             name = row.host, row.hypervisor_hostname
             order = ReportOrder(seen=at.get(row.uuid, at.get(name, 0)))
             try:
@@ -250,7 +271,10 @@ class NodeReader:
                 left_out[row.uuid] = f'{type(error).__name__}: {error}'
         for row, tree, report, answer in waiting:
             try:
-                self._applied(view, row, tree, report, answer.result())
+                facts = answer.result()
+                self._applied(view, row, tree, report, facts)
+                if row.uuid not in surveyed:
+                    self._match(view, report, foreign, facts)
             except errors.Invalid as error:
                 left_out[row.uuid] = str(error)
         for row in rows:
@@ -263,6 +287,18 @@ class NodeReader:
                 LOG.warning('Compute node %s of host %s gets no servers: %s', uuid, host, why)
         view.left_out |= left_out
         return problem
+
+    @staticmethod
+    def _match(view, report, foreign, facts):
+        """Note whether the instances of a node are those that have allocations there. Consumers of
+        other services count if they have claims."""
+        uuid, uses = report.node_uuid, report.nova
+        view.unmatched[uuid] |= {
+            consumer for consumer, use in uses.items() if not use.is_allocated
+        }
+        others = foreign - {claim.consumer_uuid for claim in facts.claims}
+        if any(use.is_here != use.is_allocated for use in map(uses.get, uses.keys() - others)):
+            view.unsettled.add(uuid)
 
     def _cell_of(self, view, row):
         """The cell of a node: the one that has its row, whatever cell its host is mapped to. None

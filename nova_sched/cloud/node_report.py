@@ -49,7 +49,7 @@ def report(row, providers, migrations, cell_uuid, order):
         cell_uuid=cell_uuid,
         allocated=providers.used(row.uuid),
     )
-    uses = nova_node.uses(providers.held, migrations, row.tracked)
+    uses = nova_node.uses(providers.held, migrations, row.instances.keys(), row.tracked)
     instances = frozenset(uses.keys() - {NAMELESS})
     return dataclasses.replace(facts, instances=instances, order=order, nova=uses)
 

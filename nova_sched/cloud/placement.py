@@ -15,6 +15,7 @@ import collections
 import contextlib
 import dataclasses
 import math
+import operator
 import time
 from collections.abc import Mapping
 
@@ -107,8 +108,8 @@ class ProviderSummary:
 class PlacementClient(keystone.Client):
     """Requests to Placement.
 
-    Raises PlacementUnavailable if the outcome is not known, PlacementRefused or PlacementConflict
-    if nothing was done.
+    Raises PlacementUnavailable if the outcome is not known, or an answer is malformed;
+    PlacementRefused or PlacementConflict if nothing was done.
     """
 
     GROUP = 'placement'
@@ -133,10 +134,9 @@ class PlacementClient(keystone.Client):
     def provider_trees(self):
         """Returns all providers, by root provider and by provider: mappings with `generation` and
         `parent_provider_uuid`."""
+        answer = self._get('/resource_providers', timeouts_s=self._slow_s)
         trees = {}
-        for provider in self._get('/resource_providers', timeouts_s=self._slow_s)[
-            'resource_providers'
-        ]:
+        for provider in _providers('all resource providers', answer):
             trees.setdefault(provider['root_provider_uuid'], {})[provider['uuid']] = provider
         return trees
 
@@ -144,17 +144,15 @@ class PlacementClient(keystone.Client):
         """Returns ProviderSummaries by provider, of all trees that have memory left."""
         query = {'resources': f'{MEMORY_MB}:1'}
         answer = self._get('/allocation_candidates', timeouts_s=self._slow_s, **query)
-        return {
-            uuid: ProviderSummary(
-                {name: amounts['used'] for name, amounts in summary['resources'].items()},
-                summary['traits'],
-            )
-            for uuid, summary in answer['provider_summaries'].items()
-        }
+        with _reading('the summaries of all resource providers'):
+            summaries = [*answer['provider_summaries'].items()]
+        return dict(_summary(uuid, summary) for uuid, summary in summaries)
 
     def inventories(self, provider_uuid):
         """Returns the inventories of a provider."""
-        return self._get(f'/resource_providers/{provider_uuid}/inventories')['inventories']
+        answer = self._get(f'/resource_providers/{provider_uuid}/inventories')
+        with _reading(f'the inventories of provider {provider_uuid}'):
+            return {name: dict(given) for name, given in answer['inventories'].items()}
 
     def root_of(self, provider_uuid):
         """Returns the UUID of the root of the provider's tree; None if there is no such
@@ -177,26 +175,34 @@ class PlacementClient(keystone.Client):
         )
 
     def _of_tree(self, uuid):
-        return self._get('/resource_providers', in_tree=uuid)['resource_providers']
+        answer = self._get('/resource_providers', in_tree=uuid)
+        return _providers(f'the tree of provider {uuid}', answer)
 
     def _facts(self, uuid):
         """A provider's inventories and traits, and its allocations by consumer."""
         inventories = self.inventories(uuid)
-        traits = self._get(f'/resource_providers/{uuid}/traits')['traits']
+        answer = self._get(f'/resource_providers/{uuid}/traits')
+        with _reading(f'the traits of provider {uuid}'):
+            traits = _texts(answer['traits'])
         return {'inventories': inventories, 'traits': traits}, self.allocations(uuid)
 
     def allocations(self, provider_uuid):
         """Returns what is allocated from a provider: amounts by consumer."""
-        answer = self._get(f'/resource_providers/{provider_uuid}/allocations')['allocations']
-        return {consumer: allocation['resources'] for consumer, allocation in answer.items()}
+        answer = self._get(f'/resource_providers/{provider_uuid}/allocations')
+        with _reading(f'the allocations of provider {provider_uuid}'):
+            return _allocated(answer)
 
     def aggregates(self, provider_uuid):
         """Returns the UUIDs of the aggregates of a provider."""
-        return self._get(f'/resource_providers/{provider_uuid}/aggregates')['aggregates']
+        answer = self._get(f'/resource_providers/{provider_uuid}/aggregates')
+        with _reading(f'the aggregates of provider {provider_uuid}'):
+            return _texts(answer['aggregates'])
 
     def usages(self, provider_uuid):
         """Returns the sums of what is allocated from a provider."""
-        return self._get(f'/resource_providers/{provider_uuid}/usages')['usages']
+        answer = self._get(f'/resource_providers/{provider_uuid}/usages')
+        with _reading(f'the usages of provider {provider_uuid}'):
+            return _amounts(answer['usages'])
 
     def allocation_candidates(self, query):
         """Returns Placement's allocation candidates for a query: parameters by name, with a list
@@ -208,12 +214,13 @@ class PlacementClient(keystone.Client):
     def allocations_of(self, consumer):
         """Returns the ConsumerAllocations of a consumer; without providers if it has none."""
         answer = self._get(f'/allocations/{consumer}')
-        return ConsumerAllocations(
-            {uuid: allocation['resources'] for uuid, allocation in answer['allocations'].items()},
-            answer.get('consumer_generation'),
-            answer.get('project_id'),
-            answer.get('user_id'),
-        )
+        with _reading(f'the allocations of consumer {consumer}'):
+            return ConsumerAllocations(
+                _allocated(answer),
+                answer.get('consumer_generation'),
+                answer.get('project_id'),
+                answer.get('user_id'),
+            )
 
     def write(self, wanted, most_s=math.inf, least_s=0.0):
         """Replace the allocations of consumers: all of them, or none.
@@ -275,6 +282,52 @@ class PlacementClient(keystone.Client):
         with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):
             code = response.json()['errors'][0].get('code')
         return errors.PlacementConflict(why, code)
+
+
+@contextlib.contextmanager
+def _reading(what):
+    """Turns the errors that a malformed answer causes into a PlacementUnavailable that says what
+    it is about."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        why = f'its answer about {what} is malformed: {type(error).__name__}: {error}'
+        raise errors.PlacementUnavailable(why) from error
+
+
+def _providers(what, answer):
+    """The providers of an answer, with what a ProviderTree needs of each."""
+    with _reading(what):
+        providers = list(answer['resource_providers'])
+    needed = 'uuid', 'root_provider_uuid', 'parent_provider_uuid', 'generation'
+    for provider in providers:
+        with _reading(f'{what}, {provider!r:.200},'):
+            for name in needed:
+                provider[name]
+    return providers
+
+
+def _summary(uuid, given):
+    """The UUID and the ProviderSummary of a provider."""
+    with _reading(f'the summary of provider {uuid}'):
+        used = {name: amounts['used'] for name, amounts in given['resources'].items()}
+        return uuid, ProviderSummary(_amounts(used), _texts(given['traits']))
+
+
+def _allocated(answer):
+    """The amounts of allocations by consumer, or by provider."""
+    allocations = answer['allocations'].items()
+    return {uuid: _amounts(allocation['resources']) for uuid, allocation in allocations}
+
+
+def _amounts(given):
+    return {name: operator.index(units) for name, units in given.items()}
+
+
+def _texts(given):
+    if not (isinstance(given, list) and all(isinstance(text, str) for text in given)):
+        raise TypeError(f'{given!r:.200} is not a list of texts')
+    return given
 
 
 JSON = {'Accept': 'application/json'}

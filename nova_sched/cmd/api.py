@@ -13,7 +13,6 @@
 in the same process."""
 
 import contextlib
-import ipaddress
 import logging
 import re
 import signal
@@ -21,7 +20,7 @@ import sys
 import threading
 import time
 
-from nova_sched import errors
+from nova_sched import errors, urls
 from nova_sched.cmd import backend
 
 LOG = logging.getLogger(__name__)
@@ -80,19 +79,13 @@ def check_address(conf):
     Raises BadConfig."""
     if conf.api.auth_strategy != 'noauth':
         return
-    if not (conf.api.insecure or _is_loopback(conf.api.host)):
+    if not (conf.api.insecure or urls.is_loopback(conf.api.host)):
         why = (
             f'{conf.api.host} can be reached from other machines, and [api] auth_strategy is '
             'noauth: listen on 127.0.0.1, use keystone, or set [api] insecure as well'
         )
         raise errors.BadConfig('[api] host', why)
     LOG.warning('Every caller is accepted: [api] auth_strategy is noauth')
-
-
-def _is_loopback(host):
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == 'localhost'
 
 
 def everything(conf, bus):

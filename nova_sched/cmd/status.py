@@ -73,14 +73,15 @@ class Checks(upgradecheck.UpgradeCommands):
     @check_of
     def claim_store(self):
         """The database of the schedulers has the schema of this release."""
-        from nova_sched.db import address, schema
+        from nova_sched.cmd.manage import store
+        from nova_sched.db import schema
 
         if self.conf.claims.store != 'sql':
             return Result(Code.WARNING, '[claims] store is memory: claims end with the process.')
         engine = self._claims()
         if engine is None:
             return good('The scheduler makes the SQLite file when it starts.')
-        if address.sqlite_file(engine.url) and schema.is_older(schema.version(engine)):
+        if store.is_upgraded_by_scheduler(engine, schema.version(engine)):
             return good('The scheduler upgrades the SQLite file when it starts.')
         schema.check(engine)
         return good(f'It has schema {schema.HEAD}.')
@@ -259,10 +260,8 @@ class Checks(upgradecheck.UpgradeCommands):
     def _claims(self):
         """An engine on the database of claims; None: it is a SQLite file that is not made yet."""
         from nova_sched.cmd.manage import store
-        from nova_sched.db import address
 
-        file = address.sqlite_file(store.connection(self.conf))
-        return store.existing(self.conf) if file is None or file.is_file() else None
+        return None if store.missing_file(self.conf) else store.existing(self.conf)
 
     def _schedulers(self):
         """The hosts of the schedulers that share the database of claims, one for each process."""

@@ -70,7 +70,9 @@ GROUPS_OPTS = [
         '`vcpus`, `ram` (or `memory_mb`, MiB), `disk` (or `root_gb`), `ephemeral` '
         '(GiB), `swap` (MiB) and `extra_specs`. Flavors in a request override those of '
         'the file. It is read again when it changes. Without a file, templates '
-        'describe their flavors inline, or requests include them.',
+        'describe their flavors inline, or requests include them. Extra specs that are '
+        'for operators are accepted from others only if the flavor of that name has the '
+        'same ones here.',
     ),
     cfg.BoolOpt(
         'solver',

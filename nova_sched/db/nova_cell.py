@@ -19,6 +19,7 @@ their id in ``deleted``. Times are in UTC, and seconds since the epoch in all re
 import collections
 import dataclasses
 import datetime
+from collections.abc import Mapping
 
 import sqlalchemy as sa
 
@@ -48,7 +49,7 @@ NODES = table(
     'free_disk_gb disk_available_least running_vms current_workload stats metrics numa_topology '
     'pci_stats supported_instances created_at updated_at deleted',
 )
-INSTANCES = table('instances', 'uuid host node vm_state task_state deleted')
+INSTANCES = table('instances', 'id uuid host node vm_state task_state deleted')
 MIGRATIONS = table('migrations', 'uuid instance_uuid migration_type status')
 DEVICES = table('pci_devices', 'compute_node_id instance_uuid deleted')
 
@@ -110,21 +111,32 @@ SERVED = (
     .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
 )
 
+INHABITED = NODES.join(
+    INSTANCES,
+    sa.and_(
+        INSTANCES.c.host == NODES.c.host,
+        INSTANCES.c.node == NODES.c.hypervisor_hostname,
+        INSTANCES.c.deleted == 0,
+    ),
+)
 ON_NODES = (
     sa.select(
-        NODES.c.uuid.label('node'), INSTANCES.c.uuid, INSTANCES.c.vm_state, INSTANCES.c.task_state
+        NODES.c.uuid.label('node'),
+        INSTANCES.c.id,
+        INSTANCES.c.uuid,
+        INSTANCES.c.vm_state,
+        INSTANCES.c.task_state,
     )
-    .select_from(
-        NODES.join(
-            INSTANCES,
-            sa.and_(
-                INSTANCES.c.host == NODES.c.host,
-                INSTANCES.c.node == NODES.c.hypervisor_hostname,
-                INSTANCES.c.deleted == 0,
-            ),
-        )
-    )
+    .select_from(INHABITED)
     .where(NODES.c.deleted == 0, NODES.c.uuid.in_(KEYS))
+)
+CENSUS = (
+    sa.select(
+        NODES.c.uuid, sa.func.count().label('number'), sa.func.sum(INSTANCES.c.id).label('ids')
+    )
+    .select_from(INHABITED)
+    .where(NODES.c.deleted == 0, NODES.c.uuid.is_not(None))
+    .group_by(NODES.c.uuid)
 )
 WITH_DEVICES = (
     sa.select(NODES.c.uuid.label('node'), DEVICES.c.instance_uuid)
@@ -159,10 +171,14 @@ EVACUATED = sa.select(MIGRATIONS.c.instance_uuid).where(
     MIGRATIONS.c.migration_type == 'evacuation',
     MIGRATIONS.c.status.not_in(['completed', 'failed', 'error', 'cancelled']),
 )
-EVACUATING = EVACUATED.where(
-    MIGRATIONS.c.instance_uuid == sa.bindparam('uuid'), MIGRATIONS.c.status != 'done'
+# Statuses of migrations that are not done yet: then they are settled, or wait for that.
+UNDER_WAY = ('accepted', 'queued', 'preparing', 'pre-migrating', 'running', 'migrating')
+MOVES_OF_ONE = sa.select(MIGRATIONS.c.uuid).where(
+    MIGRATIONS.c.instance_uuid == sa.bindparam('uuid'), MIGRATIONS.c.status.in_(UNDER_WAY)
 )
-ONE_INSTANCE = sa.select(INSTANCES).where(INSTANCES.c.uuid == sa.bindparam('uuid'))
+OF_INSTANCE = [column for column in INSTANCES.c if column.name != 'id']
+ANY_INSTANCES = sa.select(INSTANCES.c.uuid).where(INSTANCES.c.uuid.in_(KEYS))
+ONE_INSTANCE = sa.select(*OF_INSTANCE).where(INSTANCES.c.uuid == sa.bindparam('uuid'))
 MOVING = sa.select(MIGRATIONS.c.uuid, MIGRATIONS.c.instance_uuid).where(
     MIGRATIONS.c.uuid.in_(KEYS)
 )
@@ -184,7 +200,8 @@ class NodeRow:
     """A compute node, with Nova's names of columns; the nested facts are JSON texts.
 
     ``updated_s`` is the time of the last write, ``has_service`` whether its host has a compute
-    service. ``tracked`` are UUIDs of instances whose CPUs, pages and devices it counts as used.
+    service. ``instances`` maps the UUIDs of those on the node to their ids; the CPUs, pages and
+    devices of the ``tracked`` ones are counted as used.
     """
 
     uuid: str
@@ -205,7 +222,13 @@ class NodeRow:
     supported_instances: str | None
     updated_s: float
     has_service: bool
+    instances: Mapping[str, int] = dataclasses.field(default_factory=dict)
     tracked: frozenset[str] = frozenset()
+
+    @property
+    def census(self):
+        """The number of its instances, and the sum of their ids."""
+        return len(self.instances), sum(self.instances.values())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -299,23 +322,24 @@ class NovaCell:
         of Nova's services."""
         return _stamps(self._rows(CHANGED, since=_moment(updated_s)))
 
-    def nodes(self, uuids, tracked=()):
-        """NodeRows of those of these compute nodes that exist. Those in ``tracked`` have their
-        tracked instances.
+    def nodes(self, uuids, inhabited=()):
+        """NodeRows of those of these compute nodes that exist. Those in ``inhabited`` have their
+        instances.
 
         What shows that an instance is tracked is written after the row. So it is read before the
         row, in one transaction: the name of the instance on a device, and the state of an instance
         that nova-compute builds.
         """
         with transaction(self.engine) as connection:
-            instances = collections.defaultdict(set)
-            for row in _among(connection, WITH_DEVICES, tracked):
-                instances[row.node].add(row.instance_uuid)
-            for row in _among(connection, ON_NODES, tracked):
+            instances, tracked = collections.defaultdict(dict), collections.defaultdict(set)
+            for row in _among(connection, WITH_DEVICES, inhabited):
+                tracked[row.node].add(row.instance_uuid)
+            for row in _among(connection, ON_NODES, inhabited):
+                instances[row.node][row.uuid] = row.id or 0
                 if is_tracked(row.vm_state, row.task_state):
-                    instances[row.node].add(row.uuid)
+                    tracked[row.node].add(row.uuid)
             rows = _among(connection, FULL, uuids)
-        return [_node(row, frozenset(instances.get(row.uuid, ()))) for row in rows]
+        return [_node(row, instances[row.uuid], tracked[row.uuid]) for row in rows]
 
     def served(self, uuids):
         """Compute node UUID -> host, for those of these nodes whose hosts have a compute
@@ -330,6 +354,13 @@ class NovaCell:
         for row in self._among(ON_NODES, uuids):
             servers[row.node].add(row.uuid)
         return servers
+
+    def census(self):
+        """Compute node UUID -> number of its instances and sum of their ids, where there are any.
+
+        They differ if an instance comes, goes, or gives way to another one.
+        """
+        return {row.uuid: (row.number, int(row.ids or 0)) for row in self._rows(CENSUS)}
 
     def instance(self, uuid):
         """The InstanceRow of an instance, deleted or not; None: the cell has no such row."""
@@ -346,6 +377,10 @@ class NovaCell:
         """The hosts of those of these instances that are not deleted."""
         return {row.host for row in self._among(HOSTS_OF, uuids)}
 
+    def instances(self, uuids):
+        """Those of these UUIDs that are instances, deleted ones too."""
+        return {row.uuid for row in self._among(ANY_INSTANCES, uuids)}
+
     def needing(self, uuids):
         """Those of these UUIDs that are instances which need allocations, see InstanceRow."""
         return {row.uuid for row in self._among(NEEDING, uuids)}
@@ -359,10 +394,10 @@ class NovaCell:
         since."""
         return {row.instance_uuid for row in self._rows(EVACUATED)}
 
-    def is_evacuating(self, uuid):
-        """Whether an instance is being evacuated: Nova's API notes that before it asks for a
-        host."""
-        return bool(self._rows(EVACUATING, uuid=uuid))
+    def is_moving(self, uuid):
+        """Return whether Nova moves, resizes or evacuates an instance now: it notes that before it
+        asks for a host."""
+        return bool(self._rows(MOVES_OF_ONE, uuid=uuid))
 
     def migrations(self, uuids):
         """Migration UUID -> UUID of its instance, for those of these UUIDs that are migrations.
@@ -411,10 +446,14 @@ def _stamps(rows):
     return {row.uuid: (row.host, _s(row.written)) for row in rows}
 
 
-def _node(row, tracked):
+def _node(row, instances, tracked):
     facts = {column.name: row._mapping[column.name] for column in FACTS}
     return NodeRow(
-        **facts, updated_s=_s(row.written), has_service=bool(row.has_service), tracked=tracked
+        **facts,
+        updated_s=_s(row.written),
+        has_service=bool(row.has_service),
+        instances=instances,
+        tracked=frozenset(tracked),
     )
 
 

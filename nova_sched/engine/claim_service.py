@@ -194,6 +194,11 @@ class ClaimService:
                 self._undo(consumption, ended)
                 return self._renewed(before, node)
             if before is not None and before.name != selector.claim_uuid:
+                is_resized = before.is_confirmed and consumption.held.name != before.name
+                claims = self._cluster.claims_of(request.instance_uuid)
+                if is_resized and before.may_be_left(claims):
+                    why = 'the instance may have left it in another size, and it has not told yet'
+                    raise errors.ComputeResourcesUnavailable(node.uuid, why)
                 if before.resizing:  # the instance may have its new size already
                     raise errors.Outdated(
                         f'A resize of instance {before.consumer_uuid}',
@@ -227,14 +232,14 @@ class ClaimService:
         return node.claims.get(pending.consumer_uuid) if is_kept else None
 
     def _check_move(self, pending, request_id, move):
-        """Raise Outdated if the pending claim of another request would end by a move that does not
-        name it: a late copy of an earlier move's call must not take it."""
-        if not move or pending.request_id == request_id is not None:
+        """Raise Outdated if a pending claim that is for a move, or would end by one, is of another
+        request and is not named: a late copy of an earlier call must not take it."""
+        if pending.request_id == request_id is not None:
             return
         # The host state may have a claim that has ended since.
-        if any(
-            stored.name == pending.name for stored in self._store.claims(pending.consumer_uuid)
-        ):
+        stored = self._store.claims(pending.consumer_uuid)
+        is_there = any(claim.name == pending.name for claim in stored)
+        if is_there and (move or pending.is_on_its_way(stored)):
             raise errors.Outdated(
                 f'A move of instance {pending.consumer_uuid}',
                 'the claim of another request is pending: confirm it, name it, or abort it',
@@ -289,8 +294,9 @@ class ClaimService:
         """The instance runs on the host permanently: its move to it, or its resize on it, is
         finished.
 
-        Without a name, only an instance that neither moves nor is resized is confirmed. Returns
-        its claims there. Raises ClaimNotFound and Outdated.
+        Without a name, only an instance that neither moves nor is resized is confirmed. A resize
+        that is settled may be confirmed again, although a late copy of another call has opened one
+        that nobody was told of. Returns its claims there. Raises ClaimNotFound and Outdated.
         """
         claims = self._state_sync.on_host(self._state_sync.claims_of(consumer_uuid), host)
         what, name = f'instance {consumer_uuid} on host {host}', selector.claim_uuid
@@ -302,7 +308,10 @@ class ClaimService:
         edit = self._store.finish(consumer_uuid, nodes, ClaimSelector(name))
         self._state_sync.caught_up_with(edit.changed)
         claims = self._state_sync.on_host(edit.claims, host)
-        if not any(claim.is_confirmed and claim.uuid == claim.name == name for claim in claims):
+        if not any(
+            claim.is_confirmed and claim.uuid == name and (claim.name == name or not claim.move)
+            for claim in claims
+        ):
             raise _refusal(claims, name, what)
         return claims
 

@@ -26,9 +26,9 @@ from nova_sched.engine.decide import settings_for
 from nova_sched.engine.groups.member_resolver import ReplanRequired, member_of
 from nova_sched.engine.loop import Message, WorkRequired
 from nova_sched.engine.measuring import Watch
-from nova_sched.engine.place import Decision
+from nova_sched.engine.place import Decision, allows
 from nova_sched.engine.time_slice import TimeSlice
-from nova_sched.engine.writer import outcome_of
+from nova_sched.engine.writer import GONE, outcome_of
 from nova_sched.measures import catalogue
 from nova_sched.measures.catalogue import MEASURES
 from nova_sched.state.request import RequestedDestination
@@ -201,6 +201,8 @@ class Cycle:
             hosts.asked_s = message.since_s
             for watch in self._watching:
                 watch.hold()
+            if self._writer is not None:
+                requests = [self._repeated(request, order.request_id) for request in requests]
             decision = self._placer.decide(
                 requests,
                 settings,
@@ -244,6 +246,15 @@ class Cycle:
                 watch.record_hold(PLACE)
                 watch.decided(attempt, begin_s, end_s)
         return attempt
+
+    def _repeated(self, request, request_id):
+        """Return the request, restricted to the node of the confirmed claim that an earlier copy
+        of its call has: one call gets one host."""
+        for claim in self._cluster.claims_of(request.instance_uuid):
+            is_copy = claim.is_confirmed and claim.is_of(request_id)
+            if is_copy and allows(request, self._cluster.node(claim.node_uuid)):
+                return self._directed(request, claim.node_uuid)
+        return request
 
     def _judge_rest(self, messages):
         """Judge what the first paused decision among the messages has left, until the slice ends,
@@ -338,7 +349,9 @@ class Cycle:
             answer = selections(self._placer, decision, settings, message.work.alternates)
             for watch in self._watching:
                 watch.built(message, begin_s, time.perf_counter())
-            writing = self._writer and self._writer.write(decision, answer, message)
+            writing = self._writer and self._writer.write(
+                decision, _stored(attempt), answer, message
+            )
             if writing is None:
                 self._answers.placed(message, decision, answer, settings)
             else:
@@ -363,7 +376,8 @@ class Cycle:
     def written(self, messages):
         """Answer the decisions that the writer has written, and end the claims of the other ones.
 
-        A decision that came back late, after its claims were replaced, is refused.
+        A decision that came back late, after its claims were replaced or its caller left, is
+        refused.
 
         Returns the messages to decide again.
         """
@@ -374,10 +388,9 @@ class Cycle:
         for message in messages:
             attempt, outcome = message.work
             try:
-                if outcome.won:
-                    self._answer_written(attempt, outcome, settings)
-                    answered += attempt.decision.claims
-                elif self._unwritten(attempt, outcome, settings):
+                if outcome.won and self._answer_written(attempt, outcome, settings):
+                    answered += _stored(attempt)
+                elif self._undo_written(attempt, outcome, settings):
                     again.append(attempt.message)
             except errors.NoValidHost as error:
                 self._answers.refused(attempt.message, error, settings)
@@ -400,24 +413,29 @@ class Cycle:
         return again
 
     def _answer_written(self, attempt, outcome, settings):
-        """Answer a decision that was written, if its claims are still there.
+        """Answer a decision that was written, if its claims are still there, and its caller too.
+        Return whether it did; else the writer takes back what it has written.
 
-        Raises Superseded and StoreUnavailable; then the writer takes it back.
+        Raises NoValidHost and StoreUnavailable.
         """
-        future = attempt.message.future
+        message, future = attempt.message, attempt.message.future
         try:
-            self._check_claims(attempt)
-            self._answers.placed(attempt.message, attempt.decision, attempt.answer, settings)
-        except errors.Superseded:
-            self._end_claims(attempt)  # those of its other instances
+            has_claims = self._has_claims(attempt)
+            if message.received.is_over():  # the store may have been away
+                raise errors.NoValidHost(GONE, attempt.decision.steps, for_tenants=GONE)
+            if has_claims:
+                self._answers.placed(message, attempt.decision, attempt.answer, settings)
+            return has_claims
+        except errors.NoValidHost:
+            self._end_claims(attempt)
             raise
         finally:
             # Its caller has the answer even if the log or the record of it fails.
             outcome.end(future.done() and future.exception() is None)
 
-    def _unwritten(self, attempt, outcome, settings):
-        """End the claims of a decision that was not written. Returns whether its order is decided
-        again; else its caller is answered."""
+    def _undo_written(self, attempt, outcome, settings):
+        """End the claims of a decision that was not written, or has lost one since. Return whether
+        its order is decided again; else its caller is answered."""
         message = attempt.message
         self._end_claims(attempt, outcome.taken_back)
         if outcome.refusal is not None:
@@ -448,32 +466,48 @@ class Cycle:
         destination = dataclasses.replace(destination, host=node.host, node=node.nodename)
         return dataclasses.replace(request, destination=destination)
 
-    def _check_claims(self, attempt):
-        """Raise Superseded if a claim of the decision is not in the store any more.
+    def _has_claims(self, attempt):
+        """Return whether the store still has the claims of a decision.
 
-        While the writer wrote, a later call may have replaced the claim, or the claim may have
-        expired: the store decides which answer is the last one. A confirmed claim that was there
-        before is not the decision's: a read from before the write may still end it.
+        While the writer wrote, a later call may have replaced a claim that the decision made, or
+        this may have expired. Then raises Superseded: the store decides which answer is the last
+        one. A claim that it has taken over is taken over once more: a read from before the write
+        may have ended it, and must not end it from now on.
         """
-        for claim in _made_by(attempt):
+        decision, taken = attempt.decision, []
+        for request, made, claim in zip(
+            decision.requests, decision.claims, _stored(attempt), strict=True
+        ):
+            if claim.name != made.uuid:
+                taken.append((made, request))
+                continue
             stored = self._until_done(self._context.store.claims, claim.consumer_uuid)
             if not any(current.has_uuid(claim.name) for current in stored):
                 raise errors.Superseded(claim.consumer_uuid)
+        if not taken:
+            return True
+        if any(self._cluster.node(made.node_uuid) is None for made, _ in taken):
+            return False
+        placement = self._state_sync.placement(*zip(*taken, strict=True))
+        (outcome,) = self._until_done(self._context.store.commit, [placement])
+        self._state_sync.committed(*([[outcome]] if outcome.won else [[], [outcome]]))
+        return outcome.won
 
     def _end_claims(self, attempt, is_gone=False):
         """End the claims of a decision in the store. Those that were confirmed in the meantime
         stay, unless what confirmed them ``is_gone``. Of a resize in place only the time is over:
-        the next read of its node tells which size runs.
+        the next read of its node tells which size runs. That tells too what becomes of a claim
+        that the decision has taken over.
 
         Raises StoreUnavailable.
         """
         store = self._context.store
-        for claim in _made_by(attempt):
-            if claim.resizing:
-                self._until_done(store.renew_claim, claim, 0.0)
+        for made, stored in zip(attempt.decision.claims, _stored(attempt), strict=True):
+            if stored.resizing:
+                self._until_done(store.renew_claim, stored, 0.0)
                 continue
-            meant = ClaimSelector(claim.name, unconfirmed=not is_gone)
-            edit = self._until_done(store.release, [claim.key], meant)
+            meant = ClaimSelector(made.uuid, unconfirmed=not is_gone)
+            edit = self._until_done(store.release, [made.key], meant)
             self._state_sync.dropped(edit.ended, 'could not be written elsewhere')
             self._state_sync.caught_up_with(edit.claims)
 
@@ -518,8 +552,8 @@ class Cycle:
             self._answers.refused(message, refusal, settings)
 
 
-def _made_by(attempt):
-    """The claims of an attempt's decision: resizes in place as the store has them, by the names
-    that they have there, the other ones as they were decided."""
-    resized = {claim.key: claim for claim in attempt.outcome.claims if claim.resizing}
-    return [resized.get(claim.key, claim) for claim in attempt.decision.claims]
+def _stored(attempt):
+    """Return the claims of an attempt's decision as the store had them after the commit: its own,
+    or those that its instances had there before, which it has resized or taken over."""
+    stored = {claim.key: claim for claim in attempt.outcome.claims}
+    return [stored.get(claim.key, claim) for claim in attempt.decision.claims]

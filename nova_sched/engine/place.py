@@ -115,21 +115,36 @@ def _is_free(placement, candidates):
 
 
 def _is_move(request, claim, node):
-    """Whether a request moves an instance away from the node of its claim, or changes its size.
+    """Return whether a request moves an instance away from the node of its claim, or changes its
+    size.
 
     Nova requests a move in one of three ways. It ignores the source host of a resize, a migration
     or an evacuation; it names another host; or it names a flavor of another size. In the last case
     the host may stay the same.
     """
+    size, amounts = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
+    is_other = any(size.get(name, 0) != amount for name, amount in amounts.items())
+    return is_other or not allows(request, node)
+
+
+def _has_for(request, claim, node):
+    """Return whether a claim on the node has all that a request asks for, and no more."""
+    if claim.resizing or claim.parts or request.pieces:
+        return False
+    with contextlib.suppress(Overdrawn):
+        return node.demand(request) == (claim.resources, ())
+    return False
+
+
+def allows(request, node):
+    """Return whether a request neither ignores the host of a node nor names another one."""
     avoided = {*request.ignore_hosts, *(name for name, _ in request.retry_hosts)}
     wanted = set(request.force_hosts)
     if request.destination is not None and request.destination.host is not None:
         wanted.add(request.destination.host)
     avoided, wanted = ({name.lower() for name in names} for names in (avoided, wanted))
-    size, amounts = claim.resizing.old if claim.resizing else claim.resources, node.taken(request)
-    is_other = any(size.get(name, 0) != amount for name, amount in amounts.items())
     host = node.host.lower()
-    return host in avoided or bool(wanted and host not in wanted) or is_other
+    return host not in avoided and (not wanted or host in wanted)
 
 
 def is_made_by(request, marks, claim, node):
@@ -213,8 +228,10 @@ class Placer:
                 request.member_placement or self.cluster.claims_of(request.instance_uuid)
                 for request in requests
             ):
-                if decision.claiming:
+                # Where a claim is written elsewhere, that which takes it judges moves.
+                if decision.claiming and decision.repeatable:
                     self._check_moves(requests, decision.marks['request_id'])
+                    requests = [*map(self._without_left, requests)]
                 self._remove_unconfirmed(decision, requests)
             for index, request in enumerate(requests):
                 if request.group is not None or request.groups:
@@ -282,12 +299,27 @@ class Placer:
             confirmed = [claim for claim in claims if claim.is_confirmed]
             for claim in claims:
                 is_own = claim.request_id == request_id is not None
-                # Its own move has arrived, or the move of another request is pending.
-                if claim.move and claim.is_confirmed == is_own:
+                has_arrived = claim.move and claim.is_confirmed and is_own
+                if has_arrived or (claim.is_on_its_way(claims) and not is_own):
+                    raise errors.Superseded(request.instance_uuid)
+                resizing = claim.resizing
+                is_copy = resizing and resizing.request_id == request_id is not None
+                if resizing and not (claim.is_given_up or is_copy):
                     raise errors.Superseded(request.instance_uuid)
             nodes = [self.cluster.node(claim.node_uuid) for claim in confirmed]
             if confirmed and not any(map(functools.partial(_is_move, request), confirmed, nodes)):
                 raise errors.AlreadyRunning(request.instance_uuid, nodes[0].host)
+
+    def _without_left(self, request):
+        """The request without the hosts that its instance may have left in another size, or with
+        CPUs or devices: what such a host says next is of those."""
+        claims = [*self.cluster.claims_of(request.instance_uuid)]
+        left = [claim for claim in claims if claim.may_be_left(claims)]
+        nodes = [(claim, self.cluster.node(claim.node_uuid)) for claim in left]
+        hosts = {node.host.lower() for claim, node in nodes if not _has_for(request, claim, node)}
+        if not hosts:
+            return request
+        return dataclasses.replace(request, ignore_hosts=request.ignore_hosts | hosts)
 
     def _is_kept(self, decision, request, index):
         """Whether the decision is made by a kind of request.

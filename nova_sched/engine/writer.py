@@ -14,14 +14,17 @@ answered."""
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
+from nova_sched.claim import Claim
 from nova_sched.engine.loop import Message
 from nova_sched.engine.place import Decision
 
 LOG = logging.getLogger(__name__)
+
+GONE = 'The caller has stopped waiting.'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class WriteOutcome:
     claims, which end all the same.
 
     Of one that was won, ``end`` is called with whether its caller got the answer. If it did not,
-    because a later call has replaced its claims, the writer takes back what it has written.
+    because its claims have ended or its caller has left, the writer takes back what it has
+    written.
     """
 
     won: bool
@@ -50,11 +54,12 @@ class Writer(Protocol):
     their callers are answered."""
 
     def write(
-        self, decision: Decision, answer: list, message: Message
+        self, decision: Decision, claims: Sequence[Claim], answer: list, message: Message
     ) -> 'Future[WriteOutcome] | None':
-        """Returns None if there is nothing to write; else a Future of the outcome.
+        """Return None if there is nothing to write; else a Future of the outcome.
 
-        It does not wait: the loop goes on. ``message`` is that of the order. If the Future fails,
+        It does not wait: the loop goes on. ``claims`` are those of the decision as the store has
+        them, ``message`` is that of the order. If the Future fails,
         the claims of the decision end and its order is decided again.
         """
 

@@ -11,7 +11,10 @@
 # under the License.
 """ComputeCapabilitiesFilter."""
 
+import collections
+import functools
 import json
+import operator
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -20,12 +23,12 @@ import numpy as np
 from nova_sched.filters import Filter, reasons
 from nova_sched.filters.extra_specs import matches
 from nova_sched.state.facts import EVERYTHING, LASTING, HostFacts
-from nova_sched.state.host_state import ATTRIBUTES, attribute
+from nova_sched.state.host_state import CAPABILITIES, attribute
 from nova_sched.state.report import LASTING_FIELDS
+from nova_sched.state.spec import CAPABILITY_SCOPE
 
-SCOPE = 'capabilities'
 ADDRESS_BITS = 'hw:maxphysaddr_bits'
-ADDRESS_BITS_PATH = f'{SCOPE}:cpu_info:maxphysaddr:bits'
+ADDRESS_BITS_PATH = f'{CAPABILITY_SCOPE}:cpu_info:maxphysaddr:bits'
 
 
 class Capability(NamedTuple):
@@ -42,10 +45,20 @@ class Capability(NamedTuple):
     text: str
     scoped: bool
 
-    def met_by(self, value):
-        """Return whether the value at the path inside an attribute meets the condition."""
-        actual = walk(value, self.path)
-        return actual is not None and matches(str(actual), self.text, self.key)
+    def met_by(self, value, opened):
+        """Return whether the value at the path meets the condition: in the value of the attribute
+        itself, or with a path in what that is when it is ``opened``."""
+        if self.path:
+            value = walk(part(opened, self.path[0]), self.path[1:])
+        return value is not None and matches(str(value), self.text, self.key)
+
+
+def meets(conditions, value):
+    """Return whether the value of an attribute meets all Capabilities of it."""
+    opened = open_text(value) if any(condition.path for condition in conditions) else value
+    # All are compared: one that makes no sense is refused, whatever the others find.
+    found = [condition.met_by(value, opened) for condition in conditions]
+    return all(found)
 
 
 def capabilities(extra_specs):
@@ -56,7 +69,7 @@ def capabilities(extra_specs):
         specs[ADDRESS_BITS_PATH] = f'>= {specs[ADDRESS_BITS]}'
     for key, text in specs.items():
         scope, *path = key.split(':')
-        if path and scope == SCOPE:
+        if path and scope == CAPABILITY_SCOPE:
             yield Capability(key, path[0], tuple(path[1:]), text, scoped=True)
         elif not path:
             yield Capability(key, key, (), text, scoped=False)
@@ -66,23 +79,34 @@ def walk(value, path):
     """Return the value at a path, step by step; intermediate text is JSON. None: a step does not
     exist."""
     for step in path:
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                return None
-        value = value.get(step) if isinstance(value, Mapping) else attribute(value, step)
+        value = part(open_text(value), step)
         if value is None:
             return None
     return value
 
 
+def open_text(value):
+    """Return what a text is as JSON, None if it is none; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def part(value, name):
+    """Return what a mapping or an object has under a name, else None."""
+    return value.get(name) if isinstance(value, Mapping) else attribute(value, name)
+
+
 class ComputeCapabilitiesFilter(Filter):
-    """The host's attributes and stats meet the flavor's extra specs.
+    """The capabilities of the host meet the flavor's extra specs.
 
     `capabilities:cpu_info:topology:cores` names the attribute and the path inside its JSON text;
     `hw:maxphysaddr_bits` is short for a path. A key without a scope counts where a host has an
-    attribute or a stat of that name. Keys of any other scope are not about the host.
+    attribute or a stat of that name. Keys of any other scope are not about the host. The host's
+    servers, aggregates and service are no capabilities.
     """
 
     for_tenants = 'they do not have the capabilities that the flavor asks for'
@@ -90,13 +114,11 @@ class ComputeCapabilitiesFilter(Filter):
     request_facts = ('extra_specs',)
 
     def mask(self, hosts, request):
-        fits = True
+        by_attribute = collections.defaultdict(list)
         for capability in capabilities(request.extra_specs):
-            judged = True if capability.scoped else hosts.has_attribute(capability.name)
-            if np.any(judged):
-                met = hosts.map_attribute(capability.name, capability.met_by)
-                fits = fits & (met | np.logical_not(judged))
-        return fits
+            by_attribute[capability.name, capability.scoped].append(capability)
+        verdicts = [_met(hosts, conditions) for conditions in by_attribute.values()]
+        return functools.reduce(operator.and_, verdicts, True)
 
     def depends_on(self, request):
         conditions = frozenset(
@@ -107,25 +129,32 @@ class ComputeCapabilitiesFilter(Filter):
 
     def host_facts_for(self, request):
         names = {capability.name for capability in capabilities(request.extra_specs)}
-        if names.difference(LASTING_FIELDS) & ATTRIBUTES:
+        if names.difference(LASTING_FIELDS) & CAPABILITIES:
             return EVERYTHING
         return LASTING | HostFacts.REPORTED  # entries of stats at most
 
     def why(self, hosts, request, rows):
         failures = []
         for capability in capabilities(request.extra_specs):
-            judged = True if capability.scoped else hosts.has_attribute(capability.name)
-            if np.any(judged):
-                met = hosts.map_attribute(capability.name, capability.met_by) | np.logical_not(
-                    judged
-                )
-                if missing := np.count_nonzero(~met[rows]):
-                    condition = f'extra spec {capability.key} asks for {capability.text!r}'
-                    failures.append((missing, f'{condition}, {_elsewhere(met, rows)}'))
+            met = _met(hosts, [capability])
+            if met is not True and (missing := np.count_nonzero(~met[rows])):
+                condition = f'extra spec {capability.key} asks for {capability.text!r}'
+                failures.append((missing, f'{condition}, {_elsewhere(met, rows)}'))
         return '; '.join(
             text if number == len(rows) else f'{text} ({reasons.count(number, "host")} not)'
             for number, text in failures
         )
+
+
+def _met(hosts, conditions):
+    """Return which rows meet Capabilities that are about one attribute, scoped or not; True: they
+    are not about hosts."""
+    name, is_scoped = conditions[0].name, conditions[0].scoped
+    without = False if is_scoped else ~hosts.has_capability(name)
+    if np.all(without):
+        return True
+    question = CAPABILITY_SCOPE, tuple(conditions)
+    return hosts.map_capability(name, question, functools.partial(meets, conditions)) | without
 
 
 def _elsewhere(met, rows):

@@ -25,9 +25,9 @@ from nova_sched.state.facts import LASTING
 
 WORDS = types.MappingProxyType(
     {
-        'hw_architecture': fields.Architecture(),
-        'img_hv_type': fields.HVType(),
-        'hw_vm_mode': fields.VMMode(),
+        'hw_architecture': fields.ArchitectureField(),
+        'img_hv_type': fields.HVTypeField(),
+        'hw_vm_mode': fields.VMModeField(),
     }
 )
 READ = (*WORDS, 'img_hv_requested_version', 'hw_maxphysaddr_bits')

@@ -26,7 +26,7 @@ from nova_sched.filters.reasons import listed
 from nova_sched.state.facts import EVERYTHING, NOTHING
 from nova_sched.state.host_state import ATTRIBUTES, NUMBERS
 
-MAX_TERMS = 250  # of one query: each term may need the values of every host
+MAX_TERMS = 250  # of one query, with the steps of paths: each may need the values of every host
 ALL, ANY = 'and', 'or'
 
 
@@ -110,21 +110,30 @@ class Judgement:
         )
 
     def _column(self, term):
-        self._terms += 1
-        if self._terms > MAX_TERMS:
-            raise _refusal(f'it has more than {MAX_TERMS} terms')
+        self._count(1)
         if isinstance(term, list):
             return self._apply(term)
         if isinstance(term, str) and term.startswith('$'):
             if term not in self._known:
-                # `$name`, or `$name.key` if the attribute is a mapping.
-                name, *path = term[1:].split('.')
-                values, places = self._hosts.values(name)
-                for key in path:
-                    values = [_part(value, key, term) for value in values]
-                self._known[term] = Column(values, places)
+                self._known[term] = self._attribute(term)
             return self._known[term]
         return Column([None if term == '' else term])
+
+    def _count(self, terms):
+        self._terms += terms
+        if self._terms > MAX_TERMS:
+            raise _refusal(f'it has more than {MAX_TERMS} terms')
+
+    def _attribute(self, term):
+        """Return the values of `$name`, or of `$name.key` if the attribute is a mapping."""
+        name, *path = term[1:].split('.', MAX_TERMS + 1)
+        self._count(len(path))
+        values, places = self._hosts.values(name)
+        for key in path:
+            if all(value is None for value in values):
+                return Column([None])
+            values = [_part(value, key, term) for value in values]
+        return Column(values, places)
 
     def _apply(self, query):
         if not query:

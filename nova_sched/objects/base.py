@@ -25,7 +25,7 @@ from nova_sched.objects import fields, object_io
 
 
 def register(cls):
-    """Class decorator: makes properties of the fields, and registers the class for reading.
+    """Class decorator: make properties of the fields, and register the class for reading.
 
     The registry of oslo.versionedobjects is not used, so that Nova's objects can exist in the same
     process.
@@ -48,7 +48,7 @@ def register(cls):
 
 
 def _field_property(name, field):
-    """Returns a property that keeps its value in ``_obj_<name>``, as oslo.versionedobjects
+    """Return a property that keeps its value in ``_obj_<name>``, as oslo.versionedobjects
     expects.
 
     Reading an unset field calls ``__getattr__``, as any AttributeError of a property does.
@@ -71,7 +71,7 @@ def _field_property(name, field):
 
 
 def _wire_fields(cls, newer):
-    """Returns for each field the attribute that holds it, and its reader."""
+    """Return for each field the attribute that holds it, and its reader."""
     return {
         name: (f'_obj_{name}', *object_io.reading(field, newer))
         for name, field in cls.fields.items()
@@ -88,8 +88,6 @@ class NovaObject(ovo_base.VersionedObject):
     OBJ_SERIAL_NAMESPACE = object_io.SERIAL_NAMESPACE
     OBJ_PROJECT_NAMESPACE = object_io.NOVA
 
-    # Field -> the version that introduced it; older versions are written without it.
-    ADDED_IN: dict[str, str] = {}
     # Attributes that an object read from the wire starts with, and the factories of their values.
     wire_start: tuple = ()
 
@@ -102,7 +100,7 @@ class NovaObject(ovo_base.VersionedObject):
         return f'_obj_{name}' in self.__dict__
 
     def set_fields(self):
-        """Returns the set fields with their values; fast even for classes with many fields."""
+        """Return the set fields with their values; fast even for classes with many fields."""
         return {key[5:]: value for key, value in self.__dict__.items() if key.startswith('_obj_')}
 
     def __deepcopy__(self, memo):
@@ -112,7 +110,7 @@ class NovaObject(ovo_base.VersionedObject):
         return clone
 
     def obj_load_attr(self, attrname):
-        """Returns the value of an unset field if the class has a rule for it; the field stays
+        """Return the value of an unset field if the class has a rule for it; the field stays
         unset."""
         raise errors.FieldNotSet(f'{self.obj_name()}.{attrname}', 'it is not set')
 
@@ -137,28 +135,18 @@ class NovaObject(ovo_base.VersionedObject):
         result._context = context
         return result
 
-    def obj_to_primitive(self, target_version=None, version_manifest=None):
-        """Returns the primitive, of the current version or of an older one.
-
-        ``version_manifest`` maps names of nested objects to the versions to write these as. Raises
-        IncompatibleObject for an unknown version.
-        """
+    def obj_to_primitive(self):
+        """Return the primitive, of the current version."""
         state = self.__dict__
         data = {}
         for name, attribute, write in self.wire_writers:
             if attribute in state:
                 value = state[attribute]
-                data[name] = (
-                    value if write is None or value is None else write(value, version_manifest)
-                )
-        version = target_version or (version_manifest or {}).get(self.obj_name(), self.VERSION)
-        if version != self.VERSION:
-            self._check_known(version)
-            self.obj_make_compatible(data, version)
+                data[name] = value if write is None or value is None else write(value)
         written = {
             object_io.NAME: self.obj_name(),
             object_io.NAMESPACE: self.OBJ_PROJECT_NAMESPACE,
-            object_io.VERSION: version,
+            object_io.VERSION: self.VERSION,
             object_io.DATA: data,
         }
         changed = self.obj_what_changed()
@@ -168,30 +156,8 @@ class NovaObject(ovo_base.VersionedObject):
             written[object_io.CHANGES] = changed
         return written
 
-    def _check_known(self, version):
-        own = type(self).VERSION
-        try:
-            known = numbers(version)[0] == numbers(own)[0] and numbers(version) <= numbers(own)
-        except ValueError:
-            known = False
-        if not known:
-            raise errors.IncompatibleObject(self.obj_name(), version, own)
-
-    def obj_make_compatible(self, primitive, target_version):
-        """Removes from the data of a primitive the fields that an older version lacks."""
-        target = numbers(target_version)
-        for name, version in self.ADDED_IN.items():
-            if target < numbers(version):
-                primitive.pop(name, None)
-
     def obj_complete_older(self):
-        """Called on an object that was read as an older version: makes it one of the current
-        version."""
-
-
-def numbers(version):
-    """Returns a version as numbers that can be compared."""
-    return tuple(int(part) for part in version.split('.'))
+        """Make an object that was read as an older version one of the current version."""
 
 
 class NovaSchedObject(NovaObject):
@@ -220,18 +186,6 @@ class NovaList(ovo_base.ObjectListBase, NovaObject):
     """A list of objects, in the single field ``objects``."""
 
     wire_start = (('_obj_objects', list),)
-
-    def obj_make_compatible(self, primitive, target_version):
-        NovaObject.obj_make_compatible(self, primitive, target_version)
-
-
-class TimestampedMixin:
-    """When the record was created, and when it was last changed."""
-
-    fields = {
-        'created_at': fields.DateTimeField(nullable=True),
-        'updated_at': fields.DateTimeField(nullable=True),
-    }
 
 
 class PersistentMixin:

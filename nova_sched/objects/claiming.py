@@ -72,28 +72,28 @@ class ClaimableMixin:
         return False
 
     def usage(self, resource_class) -> Usage | None:
-        """Returns the node's usage of a resource class, or None if it has none."""
+        """Return the node's usage of a resource class, or None if it has none."""
         raise NotImplementedError
 
     def take(self, resource_class, amount):
-        """Allocates an amount (negative: frees it)."""
+        """Allocate an amount (negative: free it)."""
         raise NotImplementedError
 
     @property
     def machine(self) -> Machine | None:
-        """Returns the node's NUMA cells and devices; None if the node does not report them."""
+        """Return the node's NUMA cells and devices; None if the node does not report them."""
         return None
 
     def hold(self, parts: HardwareAllocation) -> None:
-        """Allocates CPUs, pages, devices, and units of child providers."""
+        """Allocate CPUs, pages, devices, and units of child providers."""
         raise NotImplementedError
 
     def let_go(self, parts: HardwareAllocation) -> None:
-        """Frees the CPUs, pages, devices, and units of child providers."""
+        """Free the CPUs, pages, devices, and units of child providers."""
         raise NotImplementedError
 
     def demand(self, request) -> tuple[Mapping[str, int], tuple[Allotted, ...]]:
-        """Returns the amounts from the node itself, by resource class, and the allocations from
+        """Return the amounts from the node itself, by resource class, and the allocations from
         its providers.
 
         Raises Overdrawn if the node's providers cannot meet the request.
@@ -103,7 +103,7 @@ class ClaimableMixin:
         return request.resources, ()
 
     def shortages(self, resources) -> list[Shortage]:
-        """Returns each resource class that the node cannot provide, with the available amount."""
+        """Return each resource class that the node cannot provide, with the available amount."""
         short = []
         for name, amount in resources.items():
             usage = self.usage(name)
@@ -137,7 +137,7 @@ class ClaimableMixin:
         return self.consume(request, resources, parts, lifetime_s, **marks)
 
     def resize_claim(self, request, held=None, move=None, **words) -> Claim:
-        """Returns the claim of an instance that is resized or moved.
+        """Return the claim of an instance that is resized or moved.
 
         ``held`` is its existing claim on this node, which is not allocated during the call. On
         another node it is None, and ``move`` (one of MOVES) is the reason. On the same node, both
@@ -148,7 +148,7 @@ class ClaimableMixin:
         return dataclasses.replace(claim, move=move) if held is None else self.grow(held, claim)
 
     def grow(self, held, claim) -> Claim:
-        """Allocates a claim together with the one that the instance ``held`` here, replacing the
+        """Allocate a claim together with the one that the instance ``held`` here, replacing the
         latter.
 
         Raises ComputeResourcesUnavailable; then neither is allocated.
@@ -164,8 +164,8 @@ class ClaimableMixin:
         return both
 
     def _fit(self, pieces, short):
-        """Returns the hardware allocation for the request; on failure adds a shortage and returns
-        None."""
+        """Return the hardware allocation for the request; on failure, add a shortage and
+        return None."""
         machine = self.machine
         if machine is None:
             short.append('the node reports neither NUMA cells nor PCI devices')
@@ -201,7 +201,7 @@ class ClaimableMixin:
         return Claim(**fields | marks)
 
     def release(self, claim: Claim):
-        """Frees the resources of a claim."""
+        """Free the resources of a claim."""
         for name, amount in claim.resources.items():
             self.take(name, -amount)
         for parts in claim.all_parts:
@@ -268,7 +268,7 @@ class ComputeNodeUsage(ClaimableMixin):
         self._show(self.machine.let_go(parts))
 
     def _show(self, machine):
-        """Writes cells and pools back in the form of the fields."""
+        """Write cells and pools back in the form of the fields."""
         if machine.topology is not None:
             self.numa_topology = machine.topology.to_json()
         if self._read('pci_device_pools') is not None:

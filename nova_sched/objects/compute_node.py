@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Compute nodes: their resources and usage, services, measurements, aggregates and cells."""
+"""Compute nodes: their resources and usage, services, aggregates, cells and instances."""
 
 from nova_sched.objects import base, fields
 from nova_sched.objects.claiming import ComputeNodeUsage
@@ -32,7 +32,7 @@ class HVSpec(base.NovaObject):
         return [self.arch, self.hv_type, self.vm_mode]
 
 
-# These are reported as whole numbers up to 100, and stored as fractions of 1.
+# Measurements that are reported as whole numbers up to 100, and stored as fractions of 1.
 PERCENTAGES = frozenset(
     {
         'cpu.user.percent',
@@ -45,50 +45,10 @@ PERCENTAGES = frozenset(
 
 
 @base.register
-class MonitorMetric(base.NovaObject):
-    """One measurement; percentages are whole numbers up to 100."""
-
-    VERSION = '1.1'
-    ADDED_IN = {'numa_membw_values': '1.1'}
-
-    fields = {
-        'name': fields.MonitorMetricTypeField(),
-        'value': fields.IntegerField(),
-        'numa_membw_values': fields.DictOfIntegersField(nullable=True),
-        'timestamp': fields.DateTimeField(),
-        'source': fields.StringField(),
-    }
-
-
-@base.register
-class MonitorMetricList(base.NovaList):
-    """Measurements of one node."""
-
-    VERSION = '1.1'
-
-    fields = {
-        'objects': fields.ListOfObjectsField('MonitorMetric'),
-    }
-
-
-@base.register
 class ComputeNode(ComputeNodeUsage, base.PersistentMixin, base.NovaObject):
     """One compute node: memory in MiB, disk in GiB, whole CPUs."""
 
     VERSION = '1.19'
-    ADDED_IN = {
-        'stats': '1.3',
-        'host_ip': '1.4',
-        'numa_topology': '1.5',
-        'supported_hv_specs': '1.6',
-        'host': '1.7',
-        'pci_device_pools': '1.9',
-        'cpu_allocation_ratio': '1.14',
-        'ram_allocation_ratio': '1.14',
-        'uuid': '1.15',
-        'disk_allocation_ratio': '1.16',
-        'mapped': '1.17',
-    }
 
     fields = {
         'id': fields.IntegerField(read_only=True),
@@ -135,43 +95,18 @@ class ComputeNodeList(base.NovaList):
 
 
 @base.register
-class Service(base.PersistentMixin, base.NovaObject, base.DictCompat):
-    """One daemon on one host."""
+class Service(base.NovaObject):
+    """The state of one compute service. Nova's other fields are not read."""
 
     VERSION = '1.22'
-    ADDED_IN = {
-        'compute_node': '1.1',
-        'last_seen_up': '1.13',
-        'forced_down': '1.14',
-        'version': '1.16',
-        'uuid': '1.21',
-    }
 
     fields = {
-        'id': fields.IntegerField(read_only=True),
-        'uuid': fields.UUIDField(),
         'host': fields.StringField(nullable=True),
         'binary': fields.StringField(nullable=True),
-        'topic': fields.StringField(nullable=True),
-        'report_count': fields.IntegerField(),
         'disabled': fields.BooleanField(),
         'disabled_reason': fields.StringField(nullable=True),
-        'availability_zone': fields.StringField(nullable=True),
-        'compute_node': fields.ObjectField('ComputeNode'),
         'last_seen_up': fields.DateTimeField(nullable=True),
         'forced_down': fields.BooleanField(),
-        'version': fields.IntegerField(),
-    }
-
-
-@base.register
-class ServiceList(base.NovaList):
-    """Services."""
-
-    VERSION = '1.19'
-
-    fields = {
-        'objects': fields.ListOfObjectsField('Service'),
     }
 
 
@@ -180,7 +115,6 @@ class Aggregate(base.PersistentMixin, base.NovaObject):
     """A named set of hosts; its metadata steers filters and weighers."""
 
     VERSION = '1.3'
-    obj_extra_fields = ['availability_zone']
 
     fields = {
         'id': fields.IntegerField(),
@@ -189,15 +123,6 @@ class Aggregate(base.PersistentMixin, base.NovaObject):
         'hosts': fields.ListOfStringsField(nullable=True),
         'metadata': fields.DictOfStringsField(nullable=True),
     }
-
-    @property
-    def availability_zone(self):
-        """Returns the zone that this aggregate defines, or None."""
-        return (
-            self.metadata.get('availability_zone')
-            if 'metadata' in self and self.metadata
-            else None
-        )
 
 
 @base.register
@@ -212,7 +137,7 @@ class AggregateList(base.NovaList):
 
 
 @base.register
-class CellMapping(base.TimestampedMixin, base.NovaObject):
+class CellMapping(base.NovaObject):
     """One cell; the URLs carry passwords, so they are never printed."""
 
     VERSION = '1.1'
@@ -224,6 +149,8 @@ class CellMapping(base.TimestampedMixin, base.NovaObject):
         'transport_url': fields.StringField(),
         'database_connection': fields.StringField(),
         'disabled': fields.BooleanField(default=False),
+        'created_at': fields.DateTimeField(nullable=True),
+        'updated_at': fields.DateTimeField(nullable=True),
     }
 
     def __repr__(self):
@@ -231,40 +158,22 @@ class CellMapping(base.TimestampedMixin, base.NovaObject):
 
 
 @base.register
-class HostMapping(base.TimestampedMixin, base.NovaObject):
-    """One host and its cell."""
+class Instance(base.NovaObject):
+    """One server in a list of those on a host. Nova's other fields are not read."""
 
-    VERSION = '1.0'
+    VERSION = '2.8'
 
     fields = {
-        'id': fields.IntegerField(read_only=True),
-        'host': fields.StringField(),
-        'cell_mapping': fields.ObjectField('CellMapping'),
+        'uuid': fields.UUIDField(),
     }
 
 
 @base.register
-class HostMappingList(base.NovaList):
-    """Host mappings."""
+class InstanceList(base.NovaList):
+    """Instances."""
 
-    VERSION = '1.1'
-
-    fields = {
-        'objects': fields.ListOfObjectsField('HostMapping'),
-    }
-
-
-@base.register
-class InstanceMapping(base.TimestampedMixin, base.NovaObject):
-    """One instance and its cell."""
-
-    VERSION = '1.2'
+    VERSION = '2.6'
 
     fields = {
-        'id': fields.IntegerField(read_only=True),
-        'instance_uuid': fields.UUIDField(),
-        'cell_mapping': fields.ObjectField('CellMapping', nullable=True),
-        'project_id': fields.StringField(),
-        'user_id': fields.StringField(),
-        'queued_for_delete': fields.BooleanField(default=False),
+        'objects': fields.ListOfObjectsField('Instance'),
     }

@@ -23,7 +23,6 @@ class NUMAPagesTopology(base.NovaObject):
     """Memory pages of one size (KiB) in one cell: counts."""
 
     VERSION = '1.1'
-    ADDED_IN = {'reserved': '1.1'}
 
     fields = {
         'size_kb': fields.IntegerField(),
@@ -38,14 +37,6 @@ class NUMACell(base.NovaObject):
     """One host cell: CPUs by id, memory in MiB."""
 
     VERSION = '1.5'
-    ADDED_IN = {
-        'pinned_cpus': '1.1',
-        'siblings': '1.1',
-        'mempages': '1.2',
-        'network_metadata': '1.3',
-        'pcpuset': '1.4',
-        'socket': '1.5',
-    }
 
     fields = {
         'id': fields.IntegerField(read_only=True),
@@ -72,12 +63,9 @@ class NUMATopology(base.NovaObject):
         'cells': fields.ListOfObjectsField('NUMACell'),
     }
 
-    def __len__(self):
-        return len(self.cells)
-
     @classmethod
     def from_json(cls, text):
-        """Returns the topology that a ComputeNode carries as text. Raises MalformedObject or
+        """Return the topology that a ComputeNode carries as text. Raises MalformedObject or
         IncompatibleObject."""
         try:
             primitive = json.loads(text)
@@ -94,24 +82,11 @@ class NUMATopologyLimits(base.NovaObject):
     """The allocation ratios of a host's NUMA cells."""
 
     VERSION = '1.1'
-    ADDED_IN = {'network_metadata': '1.1'}
 
     fields = {
         'cpu_allocation_ratio': fields.FloatField(),
         'ram_allocation_ratio': fields.FloatField(),
         'network_metadata': fields.ObjectField('NetworkMetadata'),
-    }
-
-
-@base.register
-class VirtCPUFeature(base.NovaObject):
-    """One CPU feature and what to do with it."""
-
-    VERSION = '1.0'
-
-    fields = {
-        'policy': fields.CPUFeaturePolicyField(nullable=True),
-        'name': fields.StringField(),
     }
 
 
@@ -129,36 +104,10 @@ class VirtCPUTopology(base.NovaObject):
 
 
 @base.register
-class VirtCPUModel(base.NovaObject):
-    """The CPU model of a guest."""
-
-    VERSION = '1.0'
-
-    fields = {
-        'arch': fields.ArchitectureField(nullable=True),
-        'vendor': fields.StringField(nullable=True),
-        'topology': fields.ObjectField('VirtCPUTopology', nullable=True),
-        'features': fields.ListOfObjectsField('VirtCPUFeature', default=[]),
-        'mode': fields.CPUModeField(nullable=True),
-        'model': fields.StringField(nullable=True),
-        'match': fields.CPUMatchField(nullable=True),
-    }
-
-
-@base.register
 class InstanceNUMACell(base.EphemeralObject, base.DictCompat):
     """One guest cell: memory in MiB, page size in KiB."""
 
     VERSION = '1.6'
-    ADDED_IN = {
-        'pagesize': '1.1',
-        'cpu_topology': '1.2',
-        'cpu_pinning_raw': '1.2',
-        'cpu_policy': '1.3',
-        'cpu_thread_policy': '1.3',
-        'cpuset_reserved': '1.4',
-        'pcpuset': '1.5',
-    }
 
     # CPU ids are integers here, and strings on the wire.
     cpu_pinning = fields.DictProxyField('cpu_pinning_raw')
@@ -177,7 +126,7 @@ class InstanceNUMACell(base.EphemeralObject, base.DictCompat):
     }
 
     def obj_complete_older(self):
-        """Converts versions before 1.5, in which ``cpuset`` held the pinned CPUs of a dedicated
+        """Convert versions before 1.5, in which ``cpuset`` held the pinned CPUs of a dedicated
         cell.
 
         Nova stored cells of 1.6 as older ones (https://launchpad.net/bugs/2097360): a cell that
@@ -189,16 +138,6 @@ class InstanceNUMACell(base.EphemeralObject, base.DictCompat):
         self.pcpuset = self.cpuset if pinned else set()
         if pinned:
             self.cpuset = set()
-
-    def obj_make_compatible(self, primitive, target_version):
-        """Does the reverse. Raises IncompatibleObject for a cell that older versions cannot
-        express: only some of its CPUs are pinned."""
-        policy, pinned = primitive.get('cpu_policy'), primitive.get('pcpuset')
-        if policy == 'mixed' and base.numbers(target_version) < (1, 6):
-            raise errors.IncompatibleObject(self.obj_name(), target_version, self.VERSION)
-        super().obj_make_compatible(primitive, target_version)
-        if policy == 'dedicated' and pinned and 'pcpuset' not in primitive:
-            primitive['cpuset'] = pinned
 
 
 @base.register
@@ -216,42 +155,6 @@ class InstanceNUMATopology(base.NovaObject, base.DictCompat):
 
     def __len__(self):
         return len(self.cells)
-
-
-@base.register
-class PciDevice(base.PersistentMixin, base.NovaObject):
-    """One device and its owner."""
-
-    VERSION = '1.7'
-
-    fields = {
-        'id': fields.IntegerField(),
-        'uuid': fields.UUIDField(),
-        'compute_node_id': fields.IntegerField(nullable=True),
-        'address': fields.StringField(),
-        'vendor_id': fields.StringField(),
-        'product_id': fields.StringField(),
-        'dev_type': fields.PciDeviceTypeField(),
-        'status': fields.PciDeviceStatusField(),
-        'dev_id': fields.StringField(nullable=True),
-        'label': fields.StringField(nullable=True),
-        'instance_uuid': fields.StringField(nullable=True),
-        'request_id': fields.StringField(nullable=True),
-        'extra_info': fields.DictOfStringsField(default={}),
-        'numa_node': fields.IntegerField(nullable=True),
-        'parent_addr': fields.StringField(nullable=True),
-    }
-
-
-@base.register
-class PciDeviceList(base.NovaList):
-    """PCI devices."""
-
-    VERSION = '1.3'
-
-    fields = {
-        'objects': fields.ListOfObjectsField('PciDevice'),
-    }
 
 
 @base.register
@@ -285,7 +188,6 @@ class InstancePCIRequest(base.NovaObject):
     """A count of devices that match one of the specs."""
 
     VERSION = '1.4'
-    ADDED_IN = {'request_id': '1.1', 'numa_policy': '1.2', 'requester_id': '1.3'}
 
     fields = {
         'count': fields.IntegerField(),

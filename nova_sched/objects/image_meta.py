@@ -43,7 +43,7 @@ OLD_NAMES = {
 
 
 def current_properties(properties, known):
-    """Returns the properties with ``known`` names; a current name takes precedence over its old
+    """Return the properties with ``known`` names; a current name takes precedence over its old
     one. Nulls are left out."""
     properties = {
         name: value
@@ -77,7 +77,7 @@ def current_properties(properties, known):
 
 
 def _numbered(properties, name):
-    """Returns the values of ``name.0``, ``name.1`` and so on, up to the first missing number."""
+    """Return the values of ``name.0``, ``name.1`` and so on, up to the first missing number."""
     values = []
     while f'{name}.{len(values)}' in properties:
         values.append(properties[f'{name}.{len(values)}'])
@@ -181,7 +181,7 @@ class ImageMetaProps(base.NovaObject):
 
     @classmethod
     def from_dict(cls, properties):
-        """Returns the known ones of an image's free properties, under their current names.
+        """Return the known ones of an image's free properties, under their current names.
 
         Raises MalformedObject for a value that is invalid for its property.
         """
@@ -189,7 +189,7 @@ class ImageMetaProps(base.NovaObject):
         return object_io.read(object_io.primitive('ImageMetaProps', data))
 
     def get(self, name, default=None):
-        """Returns a property, or the default if it is not set."""
+        """Return a property, or the default if it is not set."""
         if name not in self.fields:
             raise AttributeError(f'there is no image property {name}')
         return getattr(self, name) if name in self else default
@@ -224,7 +224,7 @@ class ImageMeta(base.NovaObject):
 
     @classmethod
     def from_dict(cls, image):
-        """Returns the image for a plain dict in the image service's form; unknown keys are left
+        """Return the image for a plain dict in the image service's form; unknown keys are left
         out.
 
         Raises MalformedObject for an invalid value.

@@ -19,16 +19,8 @@ DONE, FAILED = 'done', 'failed'
 OUTCOMES = (DONE, FAILED)
 
 
-class JobKind(fields.Words):
-    ALL = ' '.join(KINDS)
-
-
-class JobOutcome(fields.Words):
-    ALL = ' '.join(OUTCOMES)
-
-
-JobKindField = fields.enum_field('JobKindField', JobKind)
-JobOutcomeField = fields.enum_field('JobOutcomeField', JobOutcome)
+JobKindField = fields.enum_field('JobKind', ' '.join(KINDS))
+JobOutcomeField = fields.enum_field('JobOutcome', ' '.join(OUTCOMES))
 
 
 @base.register
@@ -42,6 +34,9 @@ class QueueJob(base.NovaSchedObject):
     (JSON text of pairs) to try after that one. ``tried`` are hosts where it failed. ``reply_to``
     is the queue for the outcome; null: no reply is expected. ``failures`` is what drivers said of
     failed attempts (JSON text, see queues.messages), since 1.1.
+
+    A delete that has a ``source`` removes only what a move has left there; if it is ``claimed``,
+    a build that nobody wants.
     """
 
     VERSION = '1.1'

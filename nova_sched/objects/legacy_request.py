@@ -26,7 +26,7 @@ _HOST_LISTS = ('ignore_hosts', 'force_hosts', 'force_nodes')
 
 
 def spec_data(request_spec, filter_properties):
-    """Returns the data of a RequestSpec primitive; a field that the dicts lack is left out or
+    """Return the data of a RequestSpec primitive; a field that the dicts lack is left out or
     null.
 
     Raises MalformedObject.
@@ -70,7 +70,7 @@ def _image(image):
 
 
 def _retry(retry):
-    """Converts ``{num_attempts, hosts: [[host, node], ...]}``; an empty dict means none."""
+    """Convert ``{num_attempts, hosts: [[host, node], ...]}``; an empty dict means none."""
     if not isinstance(retry, dict) or object_io.is_primitive(retry):
         return retry
     if not retry:
@@ -91,7 +91,7 @@ def _retry(retry):
 
 
 def _limits(limits):
-    """Converts limits by name; old compute nodes wrote fractions, whose integer part counts."""
+    """Convert limits by name; old compute nodes wrote fractions, whose integer part counts."""
     if limits is None:
         limits = {}
     if not isinstance(limits, dict) or object_io.is_primitive(limits):
@@ -106,7 +106,7 @@ def _limits(limits):
 
 
 def _group(properties):
-    """Returns the server group, from an object or from the ``group_*`` keys of old conductors."""
+    """Return the server group, from an object or from the ``group_*`` keys of old conductors."""
     if properties.get('instance_group') is not None:
         return lift('InstanceGroup', properties['instance_group'])
     if not properties.get('group_updated'):
@@ -133,7 +133,7 @@ def _hints(hints):
 
 
 def lift(name, value):
-    """Returns the primitive of object ``name``; an object or a primitive is returned unchanged.
+    """Return the primitive of object ``name``; an object or a primitive is returned unchanged.
 
     Unknown keys are left out.
     """

@@ -74,7 +74,7 @@ class Unreadable(Exception):
         self.path = path
 
     def inside(self, step):
-        """Adds the field or element ``step`` that holds the value to the path."""
+        """Add the field or element ``step`` that holds the value to the path."""
         self.path = step + self.path
         return self
 
@@ -84,12 +84,12 @@ REFUSALS = (Unreadable, TypeError, ValueError, OverflowError)
 
 
 def unreadable(refusal):
-    """Returns one of the ``REFUSALS`` as Unreadable, with a short message."""
+    """Return one of the ``REFUSALS`` as Unreadable, with a short message."""
     return refusal if isinstance(refusal, Unreadable) else Unreadable(str(refusal)[:200])
 
 
 class Reading(NamedTuple):
-    """Reads one value: unchanged if it is exactly of type ``exact``, else with ``read``."""
+    """How to read one value: unchanged if it is exactly of type ``exact``, else with ``read``."""
 
     exact: type
     read: Any
@@ -101,7 +101,7 @@ class _NoType:
 
 
 def _wanted(what, value):
-    """Returns the error for a value of another type; values are not shown, for they may be secret
+    """Return the error for a value of another type; values are not shown, for they may be secret
     or huge."""
     type_name = _JSON_NAMES.get(type(value), f'a {type(value).__name__}')
     return Unreadable(f'{what} is required, not {type_name}')
@@ -147,7 +147,7 @@ def _read_uuid(value):
 
 
 def _text(kind):
-    """Reads text that the field type itself validates."""
+    """Read text that the field type itself validates."""
 
     def read(value):
         if not isinstance(value, str):
@@ -157,31 +157,21 @@ def _text(kind):
     return read
 
 
-def _word(kind):
-    """Reads a word of an enumeration."""
+def _word(kind, newer):
+    """Read a word of an enumeration; of a ``newer`` sender also words that only it knows."""
     known = frozenset(kind.valid_values)
+    read_other = kind.canonical if newer else functools.partial(kind.coerce, None, '')
 
     def read(value):
         if not isinstance(value, str):
             raise _wanted('a word', value)
-        return value if value in known else kind.coerce(None, '', value)
-
-    return read
-
-
-def _any_word(kind):
-    """Reads a word of an enumeration, and also words that only a newer version defines."""
-
-    def read(value):
-        if not isinstance(value, str):
-            raise _wanted('a word', value)
-        return kind.canonical(value)
+        return value if value in known else read_other(value)
 
     return read
 
 
 def _items(values, element):
-    """Returns the elements, read one by one; unknown objects are left out."""
+    """Return the elements, read one by one; unknown objects are left out."""
     exact, read, nullable = element
     if not isinstance(values, (list, tuple, set, frozenset)):
         raise _wanted('a list', values)
@@ -221,7 +211,6 @@ def _read_inside(read, value, step):
 # The types of values: the type that is used unchanged, and the reader of all other values.
 _PLAIN = {
     ovo.String: (str, _read_string),
-    ovo.SensitiveString: (str, _read_string),
     ovo.Integer: (_NoType, _read_integer),  # each is read: not every one has 64 bits
     ovo.Float: (float, words.finite),
     ovo.Boolean: (bool, _read_boolean),
@@ -232,7 +221,7 @@ _PLAIN = {
 
 
 def reading(field, newer=False) -> Reading:
-    """Returns the Reading of a field (or of an element of a list, set or dict).
+    """Return the Reading of a field (or of an element of a list, set or dict).
 
     With ``newer`` the words of enumerations are not checked: the sender has a later version with
     more words.
@@ -251,7 +240,7 @@ def _reader(kind, newer):
     if isinstance(kind, ovo.Object):
         return lambda value: read_nested(value, kind)
     if isinstance(kind, fields.Words):
-        return _any_word(kind) if newer else _word(kind)
+        return _word(kind, newer)
     if not isinstance(kind, ovo.CompoundFieldType):
         return _text(kind)
     element = reading(kind._element_type, newer)
@@ -267,31 +256,31 @@ def _with_default(read, default):
 
 
 def writing(field):
-    """Returns a function of (value, version manifest) that writes a field, or None if values are
-    written unchanged."""
+    """Return a function that writes a value of the field, or None if values are written
+    unchanged."""
     kind = field._type
     if isinstance(kind, ovo.Object):
-        return lambda value, manifest: value.obj_to_primitive(version_manifest=manifest)
+        return lambda value: value.obj_to_primitive()
     if isinstance(kind, ovo.DateTime):
         return _write_datetime
     if isinstance(kind, ovo.IPAddress):
-        return lambda value, _manifest: str(value)
+        return str
     if not isinstance(kind, ovo.CompoundFieldType):
         return None
     write = writing(kind._element_type)
     if isinstance(kind, ovo.Dict):
         if write is None:
-            return lambda value, _manifest: dict(value)
-        return lambda value, manifest: {key: write(item, manifest) for key, item in value.items()}
+            return dict
+        return lambda value: {key: write(item) for key, item in value.items()}
     if isinstance(kind, ovo.Set):
-        return lambda value, _manifest: sorted(value)
+        return sorted
     if write is None:
-        return lambda value, _manifest: list(value)
-    return lambda value, manifest: [write(item, manifest) for item in value]
+        return list
+    return lambda value: [write(item) for item in value]
 
 
-def _write_datetime(value, _manifest):
-    """Returns whole seconds in UTC: 2026-01-01T12:00:00Z."""
+def _write_datetime(value):
+    """Return whole seconds in UTC: 2026-01-01T12:00:00Z."""
     return value.astimezone(_UTC).isoformat()[:19] + 'Z'
 
 
@@ -299,12 +288,12 @@ def _write_datetime(value, _manifest):
 
 
 def is_primitive(value):
-    """Returns whether a dict represents an object."""
+    """Return whether a dict represents an object."""
     return NAME in value or DATA in value
 
 
 def primitive(name, data):
-    """Returns the primitive of an object of the current version, with all set fields marked as
+    """Return the primitive of an object of the current version, with all set fields marked as
     changed."""
     cls = CLASSES[name]
     return {
@@ -317,7 +306,7 @@ def primitive(name, data):
 
 
 def read(value, root='object'):
-    """Returns the object of a primitive, or the primitive itself if its object name is unknown.
+    """Return the object of a primitive, or the primitive itself if its object name is unknown.
 
     Raises MalformedObject with the path of the invalid value, starting with the object's name
     (``root`` if it has none), and IncompatibleObject for another major version.
@@ -337,7 +326,7 @@ def _name(value, root):
 
 
 def read_object(value):
-    """Returns the object of a primitive, or UNKNOWN. Raises Unreadable."""
+    """Return the object of a primitive, or UNKNOWN. Raises Unreadable."""
     try:
         name, namespace, version, data = value[NAME], value[NAMESPACE], value[VERSION], value[DATA]
         cls = CLASSES.get(name)
@@ -361,19 +350,15 @@ def read_object(value):
 
 
 def read_nested(value, kind):
-    """Returns the object of a primitive in a field of the Object type ``kind``, or UNKNOWN."""
+    """Return the object of a primitive in a field of the Object type ``kind``, or UNKNOWN."""
     result = value if isinstance(value, ovo_base.VersionedObject) else read_object(value)
     if result is UNKNOWN or result.obj_name() == kind._obj_name:
-        return result
-    if kind._subclasses and any(
-        parent.__name__ == kind._obj_name for parent in type(result).__mro__
-    ):
         return result
     raise Unreadable(f'an object {kind._obj_name} is required, not {result.obj_name()}')
 
 
 def _fill(cls, known, data, changes):
-    """Returns a new object with the known fields of ``data``."""
+    """Return a new object with the known fields of ``data``."""
     obj = cls.__new__(cls)
     state = obj.__dict__
     state['_context'] = None
@@ -402,7 +387,7 @@ def _fill(cls, known, data, changes):
 
 @functools.lru_cache(maxsize=1024)
 def _known_version(cls, version):
-    """Returns the version to read an object as, without its micro part, and whether it is newer
+    """Return the version to read an object as, without its micro part, and whether it is newer
     than the version here."""
     match = re.fullmatch(r'([0-9]{1,9})\.([0-9]{1,9})(?:\.[0-9]{1,9})*', version)
     if match is None:
@@ -424,7 +409,7 @@ def _what_is_wrong(value):
 
 
 def from_primitive(primitive):
-    """Returns the value with every object primitive in it converted to its object.
+    """Return the value with every object primitive in it converted to its object.
 
     Dicts, lists and tuples are searched; a set becomes a list. Primitives of an unknown object
     name stay unchanged. Raises MalformedObject or IncompatibleObject.
@@ -451,20 +436,16 @@ class Primitives(list):
     """A list that contains no object, only primitives: ``to_primitive`` returns it as it is."""
 
 
-def to_primitive(value, version=None):
-    """Returns the value with every object in it converted to its primitive, in ``version`` if
-    given.
-
-    Raises IncompatibleObject for an unknown version.
-    """
+def to_primitive(value):
+    """Return the value with every object in it converted to its primitive."""
     if isinstance(value, ovo_base.VersionedObject):
-        return value.obj_to_primitive(target_version=version)
+        return value.obj_to_primitive()
     if isinstance(value, Primitives):
         return value
     if isinstance(value, dict):
-        return {key: to_primitive(item, version) for key, item in value.items()}
+        return {key: to_primitive(item) for key, item in value.items()}
     if isinstance(value, (list, set, frozenset)):
-        return [to_primitive(item, version) for item in value]
+        return [to_primitive(item) for item in value]
     if isinstance(value, tuple):
-        return tuple(to_primitive(item, version) for item in value)
+        return tuple(to_primitive(item) for item in value)
     return value

@@ -27,7 +27,6 @@ class Flavor(base.PersistentMixin, base.NovaObject, base.DictCompat):
     """The resources of an instance: memory and swap in MiB, disks in GiB, whole vCPUs."""
 
     VERSION = '1.2'
-    ADDED_IN = {'description': '1.2'}
 
     fields = {
         'id': fields.IntegerField(),
@@ -53,7 +52,6 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
     """Instances that are placed together or apart."""
 
     VERSION = '1.11'
-    ADDED_IN = {'hosts': '1.10', 'policy': '1.11', '_rules': '1.11'}
 
     fields = {
         'id': fields.IntegerField(),
@@ -75,13 +73,13 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
 
     @property
     def rules(self):
-        """Returns the rules of the policy, by name; values that are whole numbers are integers."""
+        """Return the rules of the policy, by name; values that are whole numbers are integers."""
         if '_rules' not in self:
             return {}
         return {name: _rule(value) for name, value in self._rules.items()}
 
     def obj_load_attr(self, attrname):
-        """Derives ``policy`` from ``policies`` or the reverse: version 1.11 replaced the list with
+        """Derive ``policy`` from ``policies`` or the reverse: version 1.11 replaced the list with
         ``policy``."""
         if attrname == 'policies' and 'policy' in self:
             return [self.policy] if self.policy is not None else []
@@ -93,12 +91,6 @@ class InstanceGroup(base.PersistentMixin, base.NovaObject, base.DictCompat):
         if 'policy' not in self and 'policies' in self:
             self.policy = self.policies[0] if self.policies else None
 
-    def obj_make_compatible(self, primitive, target_version):
-        policy = primitive.get('policy')
-        super().obj_make_compatible(primitive, target_version)
-        if 'policy' not in primitive and policy is not None:
-            primitive['policies'] = [policy]
-
 
 def _rule(text):
     try:
@@ -108,27 +100,10 @@ def _rule(text):
 
 
 @base.register
-class InstanceGroupList(base.NovaList):
-    """Server groups."""
-
-    VERSION = '1.8'
-
-    fields = {
-        'objects': fields.ListOfObjectsField('InstanceGroup'),
-    }
-
-
-@base.register
 class Destination(base.NovaObject):
     """A host, node, cell or aggregates that the request is limited to."""
 
     VERSION = '1.4'
-    ADDED_IN = {
-        'cell': '1.1',
-        'aggregates': '1.2',
-        'allow_cross_cell_move': '1.3',
-        'forbidden_aggregates': '1.4',
-    }
 
     fields = {
         'host': fields.StringField(),
@@ -145,12 +120,6 @@ class RequestGroup(base.EphemeralObject):
     """Resources and traits that one provider must give."""
 
     VERSION = '1.3'
-    ADDED_IN = {
-        'requester_id': '1.1',
-        'provider_uuids': '1.1',
-        'in_tree': '1.2',
-        'forbidden_aggregates': '1.3',
-    }
 
     fields = {
         'use_same_provider': fields.BooleanField(default=True),
@@ -170,7 +139,6 @@ class RequestLevelParams(base.NovaObject):
     """Demands on the request as a whole."""
 
     VERSION = '1.1'
-    ADDED_IN = {'same_subtree': '1.1'}
 
     fields = {
         'root_required': fields.SetOfStringsField(default=set()),
@@ -196,7 +164,6 @@ class NetworkRequest(base.NovaObject):
     """One requested network or port of a server."""
 
     VERSION = '1.3'
-    ADDED_IN = {'pci_request_id': '1.1', 'tag': '1.2', 'arq_uuid': '1.3', 'device_profile': '1.3'}
 
     fields = {
         'network_id': fields.StringField(nullable=True),
@@ -252,16 +219,6 @@ class RequestSpec(base.NovaObject):
     """One request for hosts: flavor, image, hints, and all other requirements."""
 
     VERSION = '1.15'
-    ADDED_IN = {
-        'requested_destination': '1.6',
-        'security_groups': '1.8',
-        'user_id': '1.9',
-        'network_metadata': '1.10',
-        'is_bfv': '1.11',
-        'requested_resources': '1.12',
-        'request_level_params': '1.13',
-        'requested_networks': '1.14',
-    }
 
     fields = {
         'id': fields.IntegerField(),
@@ -310,24 +267,24 @@ class RequestSpec(base.NovaObject):
 
     @property
     def swap(self):
-        """Returns MiB, unlike the other disks."""
+        """Return MiB, unlike the other disks."""
         return self.flavor.swap
 
     def get_scheduler_hint(self, hint_name, default=None):
-        """Returns one hint: its only value, the list of its values, or the default if it is
+        """Return one hint: its only value, the list of its values, or the default if it is
         absent."""
         hints = self.scheduler_hints if 'scheduler_hints' in self else None
         values = (hints or {}).get(hint_name, default)
         return values[0] if isinstance(values, list) and len(values) == 1 else values
 
     def obj_load_attr(self, attrname):
-        """Reads fields that an older sender does not have as no requirement, as in Nova."""
+        """Read fields that an older sender does not have as no requirement, as in Nova."""
         make = NOTHING_ASKED.get(attrname)
         return make() if make else super().obj_load_attr(attrname)
 
     @classmethod
     def from_primitives(cls, request_spec, filter_properties):
-        """Returns the request in the two dicts that callers of RPC 4.0 send.
+        """Return the request in the two dicts that callers of RPC 4.0 send.
 
         Objects in the dicts may be objects, their primitives or plain dicts of their fields.
         Raises MalformedObject or IncompatibleObject.

@@ -31,7 +31,7 @@ class SchedulerLimits(base.NovaObject):
     }
 
     def to_dict(self):
-        """Returns the limits that are not null, by name."""
+        """Return the limits that are not null, by name."""
         return {
             name: getattr(self, name)
             for name in self.fields
@@ -56,7 +56,6 @@ class Selection(base.NovaObject):
     """One chosen host, or an alternate for it."""
 
     VERSION = '1.1'
-    ADDED_IN = {'availability_zone': '1.1'}
 
     fields = {
         'compute_node_uuid': fields.UUIDField(),
@@ -91,16 +90,8 @@ class Candidate(base.NovaSchedObject):
     }
 
 
-class ClaimState(fields.Words):
-    ALL = f'{PLANNED} {PENDING} {CONFIRMED}'
-
-
-class Move(fields.Words):
-    ALL = ' '.join(MOVES)
-
-
-ClaimStateField = fields.enum_field('ClaimStateField', ClaimState)
-MoveField = fields.enum_field('MoveField', Move)
+ClaimStateField = fields.enum_field('ClaimState', f'{PLANNED} {PENDING} {CONFIRMED}')
+MoveField = fields.enum_field('Move', ' '.join(MOVES))
 
 
 @base.register
@@ -108,14 +99,14 @@ class ClaimInfo(base.NovaSchedObject):
     """One instance's claim on one compute node, in Placement's resource classes.
 
     ``allocation_request`` is JSON text in Placement's form; ``expires_at`` null never expires.
-    ``move`` is the reason why the instance comes from another node. ``resize_uuid`` identifies the
-    open resize; null if there is none. ``numa_topology`` has the instance's cells with the CPUs
-    and pages of the host that it holds. ``pci_device_pools`` has its devices; null if it holds
-    none.
+    ``move`` (since 1.1) is the reason why the instance comes from another node. ``resize_uuid``
+    (since 1.2) identifies the open resize; null if there is none. ``request_id`` (since 1.3) is
+    the request that made the claim; null if several have asked for it. ``numa_topology`` has the
+    instance's cells with the CPUs and pages of the host that it holds. ``pci_device_pools`` has
+    its devices; null if it holds none.
     """
 
-    VERSION = '1.2'
-    ADDED_IN = {'move': '1.1', 'resize_uuid': '1.2'}
+    VERSION = '1.3'
 
     fields = {
         'uuid': fields.UUIDField(),
@@ -126,6 +117,7 @@ class ClaimInfo(base.NovaSchedObject):
         'state': ClaimStateField(),
         'move': MoveField(nullable=True),
         'resize_uuid': fields.UUIDField(nullable=True),
+        'request_id': fields.StringField(nullable=True),
         'resources': fields.DictOfIntegersField(),
         'numa_topology': fields.ObjectField('InstanceNUMATopology', nullable=True),
         'pci_device_pools': fields.ObjectField('PciDevicePoolList', nullable=True),
@@ -139,6 +131,6 @@ class ClaimInfo(base.NovaSchedObject):
 
     @property
     def name(self):
-        """Returns the UUID by which calls name the claim: that of its open resize, or its own."""
+        """Return the UUID by which calls name the claim: that of its open resize, or its own."""
         resize = self.resize_uuid if 'resize_uuid' in self else None
         return resize or self.uuid

@@ -21,16 +21,10 @@ BUILDING, BUILT, INCOMPLETE, DELETING = 'building', 'built', 'incomplete', 'dele
 UNPLACED = 'unplaced'  # of a member: it has no claim
 
 
-class GroupStatus(fields.Words):
-    ALL = f'{PLANNED} {BUILDING} {BUILT} {INCOMPLETE} {DELETING}'
-
-
-class MemberState(fields.Words):
-    ALL = f'{PLANNED} {PENDING} {CONFIRMED} {UNPLACED}'
-
-
-GroupStatusField = fields.enum_field('GroupStatusField', GroupStatus)
-MemberStateField = fields.enum_field('MemberStateField', MemberState)
+GroupStatusField = fields.enum_field(
+    'GroupStatus', f'{PLANNED} {BUILDING} {BUILT} {INCOMPLETE} {DELETING}'
+)
+MemberStateField = fields.enum_field('MemberState', f'{PLANNED} {PENDING} {CONFIRMED} {UNPLACED}')
 
 
 @base.register

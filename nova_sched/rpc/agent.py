@@ -10,8 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The RPC of a compute node's agent: the namespace `agent` 1.1 on a topic with one server for each
-host, its client, and the agent's own client of the scheduler."""
+"""The RPC of a compute node's agent: the namespace `agent` 1.2 on a topic with one server for each
+host, its client, and the agent's own client of the scheduler.
+
+Since 1.2, ``claim`` is the name of the claim that a call is about, as the claims of a scheduler
+have it. The instance keeps the name with which it came or was resized. A call that names another
+one is late or repeated, and changes nothing. Without ``claim``, a call means whatever is there.
+"""
 
 import oslo_messaging as messaging
 
@@ -25,19 +30,19 @@ TIMEOUT_S = 60  # an agent answers from memory: a longer silence means that it i
 
 
 class AgentEndpoint:
-    target = messaging.Target(namespace='agent', version='1.1')
+    target = messaging.Target(namespace='agent', version='1.2')
 
     def __init__(self, agent, hear=lambda: None):
         self._agent, self._hear = agent, hear
 
     @expected
-    def build(self, context, spec_obj, instance_uuid, finished=True):
+    def build(self, context, spec_obj, instance_uuid, finished=True, claim=None):
         """Take an instance, after another check of its claim. Raises ComputeResourcesUnavailable.
 
         ``finished`` False if its build goes on until ``finish`` is called.
         """
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
-        self._agent.build(request, bool(finished))
+        self._agent.build(request, bool(finished), _name(claim))
 
     @expected
     def finish(self, context, instance_uuid):
@@ -45,35 +50,35 @@ class AgentEndpoint:
         self._agent.finish(words.uuid(instance_uuid, 'instance_uuid'))
 
     @expected
-    def resize(self, context, spec_obj, instance_uuid):
+    def resize(self, context, spec_obj, instance_uuid, claim=None):
         """Take an instance that moves here with another size, or resize an instance in place.
 
         Both sizes are held until the resize is confirmed or reverted. Raises
         ComputeResourcesUnavailable.
         """
         (request,) = translate.requests(translate.spec(spec_obj), [instance_uuid])
-        self._agent.resize(request)
+        self._agent.resize(request, _name(claim))
 
     @expected
-    def confirm_resize(self, context, instance_uuid):
+    def confirm_resize(self, context, instance_uuid, claim=None):
         """The instance stays here in its new size. Raises NotFound."""
-        self._agent.confirm_resize(words.uuid(instance_uuid, 'instance_uuid'))
+        self._agent.confirm_resize(words.uuid(instance_uuid, 'instance_uuid'), _name(claim))
 
     @expected
-    def revert_resize(self, context, instance_uuid):
+    def revert_resize(self, context, instance_uuid, claim=None):
         """The instance has its old size again, or goes back to its source host. Raises
         NotFound."""
-        self._agent.revert_resize(words.uuid(instance_uuid, 'instance_uuid'))
+        self._agent.revert_resize(words.uuid(instance_uuid, 'instance_uuid'), _name(claim))
 
     @expected
-    def destroy(self, context, instance_uuid):
-        """The instance is gone. Returns whether it was here."""
-        return self._agent.destroy(words.uuid(instance_uuid, 'instance_uuid'))
+    def destroy(self, context, instance_uuid, claim=None):
+        """The instance is gone. Returns whether it was here, by this claim."""
+        return self._agent.destroy(words.uuid(instance_uuid, 'instance_uuid'), _name(claim))
 
     @expected
     def instances(self, context):
         """The instances of the node, as mappings: uuid, resources by class, vm_state, project_id,
-        os_type.
+        os_type, claim_uuid.
 
         Also their hardware allocations: parts (cells and devices as JSON text, or null), devices
         (PCI addresses); while a resize is open, also move or resizing (both sizes as JSON text),
@@ -88,6 +93,10 @@ class AgentEndpoint:
         self._hear()
 
 
+def _name(claim):
+    return None if claim is None else words.uuid(claim, 'claim')
+
+
 def server(bus, host, agent, hear=lambda: None):
     """An RPC server for the agent of one host; ``hear()`` is called when the catalogue has
     changed."""
@@ -95,52 +104,72 @@ def server(bus, host, agent, hear=lambda: None):
 
 
 class AgentClient(NamespaceClient):
-    """The agent of one host."""
+    """The agent of one host.
+
+    ``claim`` is the ``name`` of the ClaimInfo that a call is about; an agent of an older release
+    does not know it.
+    """
 
     NAMESPACE = 'agent'
+    NEWEST = '1.2'  # with the name of the claim
 
     def __init__(self, bus, host, timeout_s=TIMEOUT_S):
         super().__init__(bus, timeout_s, monitor_s=None)
         self._client = self._client.prepare(topic=TOPIC, server=host)
 
-    def build(self, spec_obj, instance_uuid, finished=True, context=None):
+    def build(self, spec_obj, instance_uuid, finished=True, context=None, claim=None):
         """Pass an instance to the host that it was claimed for. Raises
         ComputeResourcesUnavailable.
 
         ``finished`` False: the build goes on until ``finish`` is called.
         """
         self.call(
-            context, 'build', spec_obj=spec_obj, instance_uuid=instance_uuid, finished=finished
+            context,
+            'build',
+            spec_obj=spec_obj,
+            instance_uuid=instance_uuid,
+            finished=finished,
+            **self._named(claim),
         )
 
     def finish(self, instance_uuid, context=None):
         """Raises NotFound."""
         self.call(context, 'finish', instance_uuid=instance_uuid)
 
-    def resize(self, spec_obj, instance_uuid, context=None):
+    def resize(self, spec_obj, instance_uuid, context=None, claim=None):
         """Pass an instance with a new size to the host: one that moves there, or one that resizes
         in place.
 
         Raises ComputeResourcesUnavailable.
         """
-        self.call(context, 'resize', spec_obj=spec_obj, instance_uuid=instance_uuid)
+        self.call(
+            context,
+            'resize',
+            spec_obj=spec_obj,
+            instance_uuid=instance_uuid,
+            **self._named(claim),
+        )
 
-    def confirm_resize(self, instance_uuid, context=None):
+    def confirm_resize(self, instance_uuid, context=None, claim=None):
         """Raises NotFound."""
-        self.call(context, 'confirm_resize', instance_uuid=instance_uuid)
+        self.call(context, 'confirm_resize', instance_uuid=instance_uuid, **self._named(claim))
 
-    def revert_resize(self, instance_uuid, context=None):
+    def revert_resize(self, instance_uuid, context=None, claim=None):
         """Raises NotFound."""
-        self.call(context, 'revert_resize', instance_uuid=instance_uuid)
+        self.call(context, 'revert_resize', instance_uuid=instance_uuid, **self._named(claim))
 
-    def destroy(self, instance_uuid, context=None):
-        """Returns whether the instance was there."""
-        return self.call(context, 'destroy', instance_uuid=instance_uuid)
+    def destroy(self, instance_uuid, context=None, claim=None):
+        """Returns whether the instance was there, by this claim."""
+        named = self._named(claim)
+        return self.call(context, 'destroy', instance_uuid=instance_uuid, **named)
 
     def instances(self, context=None):
         """Mappings: uuid, resources by class, vm_state, project_id, os_type, and the hardware
         allocation."""
         return self.call(context, 'instances')
+
+    def _named(self, claim):
+        return {} if claim is None else {'claim': claim, 'rpc_version': self.NEWEST}
 
 
 class ReportClient(StatsClient):

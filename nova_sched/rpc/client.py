@@ -302,7 +302,7 @@ class GroupsClient(NamespaceClient):
     """
 
     NAMESPACE = 'groups'
-    VERSION = '1.1'
+    VERSION = '1.2'
 
     def create(
         self,
@@ -315,6 +315,7 @@ class GroupsClient(NamespaceClient):
         dry_run=False,
         context=None,
         exclusive_levels=None,
+        operator_specs=True,
     ):
         """Returns the group, planned and claimed as a whole. Raises TemplateError or
         GroupRefused."""
@@ -329,6 +330,7 @@ class GroupsClient(NamespaceClient):
             ttl=ttl,
             dry_run=dry_run,
             exclusive_levels=exclusive_levels,
+            operator_specs=operator_specs,
         )
 
     def update(
@@ -345,6 +347,7 @@ class GroupsClient(NamespaceClient):
         context=None,
         exclusive_levels=None,
         renew=True,
+        operator_specs=True,
     ):
         """Returns the group with its ``moves``. Raises GroupNotFound, GroupChanged, TemplateError
         or GroupRefused."""
@@ -362,6 +365,7 @@ class GroupsClient(NamespaceClient):
             ttl=ttl,
             exclusive_levels=exclusive_levels,
             renew=renew,
+            operator_specs=operator_specs,
         )
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None, context=None):
@@ -403,7 +407,15 @@ class GroupsClient(NamespaceClient):
         """Returns a mapping of plain values."""
         return self.call(context, 'topology')
 
-    def validate(self, template, parameters=None, flavors=None, images=None, context=None):
+    def validate(
+        self,
+        template,
+        parameters=None,
+        flavors=None,
+        images=None,
+        context=None,
+        operator_specs=True,
+    ):
         """Returns a mapping of plain values. Raises TemplateError."""
         return self.call(
             context,
@@ -412,6 +424,7 @@ class GroupsClient(NamespaceClient):
             parameters=parameters,
             flavors=flavors,
             images=images,
+            operator_specs=operator_specs,
         )
 
 

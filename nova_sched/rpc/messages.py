@@ -59,7 +59,7 @@ NovaNoValidHost.__name__ = NovaNoValidHost.__qualname__ = 'NoValidHost'
 
 @contextlib.contextmanager
 def answered(what):
-    """Turns a SchedError into a failure of the call ``what``: Nova's class for a refusal, the
+    """Turn a SchedError into a failure of the call ``what``: Nova's class for a refusal, the
     class of this package otherwise."""
     try:
         try:
@@ -77,7 +77,7 @@ def answered(what):
 
 
 def expected(method):
-    """Decorates an endpoint's method: its errors become RPC failures, and a missing or unknown
+    """Decorate an endpoint's method: its errors become RPC failures, and a missing or unknown
     argument is named."""
     signature = inspect.signature(method)
     _, _, *parameters = signature.parameters.values()
@@ -118,7 +118,7 @@ def once(method):
 
 
 def known(error):
-    """Returns the class of this package for a failure that came back over the bus; other failures
+    """Return the class of this package for a failure that came back over the bus; other failures
     are returned unchanged."""
     if isinstance(error, NovaNoValidHost):  # a bus inside this process passes the error itself
         return errors.NoValidHost(error.kwargs['reason'])
@@ -219,7 +219,7 @@ class Dispatcher(messaging.RPCDispatcher):
         self._pauses, self._timeout_s = pauses, timeout_s
 
     def dispatch(self, incoming):
-        """Returns the answer. Raises ExpectedException (InvalidRequest for a message of another
+        """Return the answer. Raises ExpectedException (InvalidRequest for a message of another
         form), NoSuchMethod, or UnsupportedVersion."""
         with answered('A message'):
             _check(incoming)
@@ -278,7 +278,7 @@ def _seconds(value):
 
 
 def _check(incoming):
-    """Checks that a message has the form of an RPC message. Raises InvalidRequest."""
+    """Check that a message has the form of an RPC message. Raises InvalidRequest."""
     message = incoming.message
     if not isinstance(message, dict):
         raise errors.InvalidRequest('message', f'{words.short(message)} is not a mapping')

@@ -41,7 +41,7 @@ OF_SIZE = 'root_gb ephemeral_gb memory_mb vcpus'.split()
 
 
 def versioned(spec):
-    """Returns the RequestSpecPayload of a RequestSpec's primitive."""
+    """Return the RequestSpecPayload of a RequestSpec's primitive."""
     data = spec[DATA]
     uuid = data['instance_uuid']
     groups = _data(data.get('security_groups')).get('objects') or ()
@@ -157,7 +157,7 @@ def _group(data):
 
 
 def legacy(spec):
-    """Returns the payload without versions of a RequestSpec's primitive.
+    """Return the payload without versions of a RequestSpec's primitive.
 
     Unlike Nova's, it has no request contexts, and so no tokens.
     """

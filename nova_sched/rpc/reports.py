@@ -17,7 +17,7 @@ from nova_sched import errors, objects, words
 from nova_sched.conf import CONF
 from nova_sched.rpc import translate
 from nova_sched.state import compute_node
-from nova_sched.state.report import MAX_AMOUNT, ReportOrder
+from nova_sched.state.report import MAX_AMOUNT, MAX_BOOT, ReportOrder
 
 
 def report(node, name=None, instances=None, inventories=None, cell_uuid=None):
@@ -55,6 +55,6 @@ def order(seen, boot, sequence):
     if seen is not None:
         words.number(seen, 'seen', MAX_AMOUNT, least=0)
     if boot is not None or sequence is not None:
-        for where, value in (('boot', boot), ('sequence', sequence)):
-            words.number(value, where, MAX_AMOUNT)
+        words.number(boot, 'boot', MAX_BOOT)
+        words.number(sequence, 'sequence', MAX_AMOUNT)
     return ReportOrder(seen, boot, sequence)

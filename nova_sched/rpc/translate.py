@@ -438,7 +438,7 @@ def instance_uuids(given, where='instances'):
 
 
 def instance_amounts(given, where='instances'):
-    """Returns the amounts by resource class of each UUID, from a mapping of instances to amounts.
+    """Return the amounts by resource class of each UUID, from a mapping of instances to amounts.
     Amounts of 0 are left out. Raises InvalidRequest."""
     instance_uuids(list(given), where)
     sums = collections.Counter()
@@ -466,7 +466,7 @@ def instance_amounts(given, where='instances'):
 
 
 def offered_hosts(hosts, weights=None):
-    """Returns the weight of each offered host, by host and name of its node (or None), from pairs
+    """Return the weight of each offered host, by host and name of its node (or None), from pairs
     of names and weights by host. Raises InvalidRequest."""
     if not isinstance(hosts, (list, tuple)):
         raise errors.InvalidRequest('hosts', f'{words.short(hosts)} is not a list')
@@ -500,6 +500,7 @@ def claim_info(claim, node):
         state=claim.state,
         move=claim.move,
         resize_uuid=claim.resizing and claim.resizing.uuid,
+        request_id=claim.request_id,
         resources=dict(claim.resources),
         numa_topology=objects.from_primitive(cells),
         pci_device_pools=objects.PciDevicePoolList(objects=pools) if pools else None,
@@ -530,7 +531,7 @@ def moment(seconds):
 
 
 def service(given):
-    """Returns disabled, disabled_reason, forced_down and seen_s of a Service object; None for a
+    """Return disabled, disabled_reason, forced_down and seen_s of a Service object; None for a
     field that is not set. Raises InvalidRequest."""
     if not isinstance(given, objects.Service):
         raise errors.InvalidRequest('service', f'it must be a Service, not {words.kind(given)}')

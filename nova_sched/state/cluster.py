@@ -15,6 +15,7 @@ here."""
 import collections
 import dataclasses
 import operator
+from collections.abc import Mapping
 
 from nova_sched import errors
 from nova_sched.claim import PENDING, Claim
@@ -58,9 +59,11 @@ class Cluster:
         self._nodes = {}
         self._generations = 0
         self._by_name = {}
+        # host -> UUID of the cell that tells of its service, None if no cell does -> ServiceState
         self._services = {}
-        self._with_settings = set()  # hosts that an operator has disabled or forced down
         self._told = {}  # host -> instances, as reported by the hosts' messages
+        # Server -> host, of those on several nodes to which nothing happens now, by Nova.
+        self.at_rest: Mapping[str, str] = {}
         self._membership = Membership('group_uuid')
         self._planned = Membership('top_group')
 
@@ -87,11 +90,20 @@ class Cluster:
         return [self.hosts.nodes[row] for row in self.hosts.rows_of_host.get(host, ())]
 
     def service(self, host):
-        return self._services.setdefault(host, ServiceState())
+        """Return the ServiceState of a host: that of its nodes. Without any, the one that leaves
+        it out, if there is one."""
+        for node in self.nodes_of(host):
+            return node.service
+        known = self._services.get(host, {}).values()
+        return max(known, key=lambda service: service.is_left_out, default=ServiceState())
 
     def hosts_with_settings(self):
-        """Returns the hosts that an operator has disabled or forced down."""
-        return set(self._with_settings)
+        """Return the hosts that an operator has disabled or forced down."""
+        return {
+            host
+            for host, services in self._services.items()
+            if any(service.disabled or service.forced_down for service in services.values())
+        }
 
     def claims_of(self, consumer_uuid):
         """Returns the consumer's claims: one, or two while it moves."""
@@ -101,6 +113,10 @@ class Cluster:
     def members_of(self, group_uuid):
         """Returns the members of a server group that have claims."""
         return self._membership.of(group_uuid)
+
+    def members_on_several_nodes(self):
+        """Return the members of server groups that have more than one claim."""
+        return self._membership.on_several_nodes()
 
     def claims_of_group(self, top_group):
         """Returns all claims of a group's members: planned ones, and those of their
@@ -202,8 +218,10 @@ class Cluster:
         moved = hosts.nodes[-1]
         if moved is not node:
             self._move(moved, node.row)
+        node.count_names(frozenset(), frozenset())
         hosts.remove(node.row)
         hosts.nodes.pop()
+        hosts.drop_unused(node.classes)
 
     def _move(self, node, row):
         """Update the indexes when a node's row becomes another one."""
@@ -223,18 +241,15 @@ class Cluster:
         hosts.hypervisor_version[row] = report.hypervisor_version or 0
         for name in ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip'):
             hosts.intern(name, row, getattr(report, name))
-        hosts.stat_names.update(report.stats)
-        hosts.trait_sets.put(row, [hosts.traits.id(trait) for trait in report.traits])
-        hosts.child_classes.update(
-            node.reported_providers.classes if node.reported_providers else ()
-        )
+        tree = node.reported_providers
+        node.count_names(frozenset(report.stats), tree.classes if tree else frozenset())
+        hosts.set_traits(row, report.traits)
         node.metrics = metrics.values(metrics.read(report.metrics))
         hosts.metric_columns.put(row, node.metrics)
         self._show_service(node)
-        for name in report.inventories:
-            hosts.resource(name)
-        for name, resource in hosts.resources.items():
-            resource.put(row, report.inventories.get(name))
+        node.classes.update(report.inventories)
+        for name in node.classes:
+            hosts.resource(name).put(row, report.inventories.get(name))
 
     def _set_use(self, node, claims, foreign, foreign_instances):
         hosts, row = self.hosts, node.row
@@ -249,10 +264,13 @@ class Cluster:
         used = collections.Counter(foreign)
         for claim in claims:
             used.update(claim.resources)
-        for name in used:
-            hosts.resource(name)
-        for name, resource in hosts.resources.items():
+        node.classes.update(used)
+        for name in node.classes:
+            resource = hosts.resource(name)
             resource.take(row, used[name] - int(resource.used[row]))
+        kept = node.report.inventories.keys() | +used
+        hosts.drop_unused(node.classes - kept)
+        node.classes = kept
         node.foreign, node.foreign_instances = foreign, foreign_instances
         node.claims = same
         hosts.num_instances[row] = foreign_instances + len(same)
@@ -305,9 +323,8 @@ class Cluster:
             self.drop(before)
         try:
             is_there = before is not None and before.is_confirmed
-            claim = node.instance_claim(
-                request, lifetime_s, move=None if is_there else move, **marks
-            )
+            stays = is_there and not before.may_be_left(self.claims_of(request.instance_uuid))
+            claim = node.instance_claim(request, lifetime_s, move=None if stays else move, **marks)
             held = node.grow(before, claim) if is_there else claim
         except errors.ComputeResourcesUnavailable:
             if before is not None:
@@ -388,29 +405,36 @@ class Cluster:
 
     # Services, aggregates, instance lists.
 
-    def see(self, host, seen_s):
-        """Set the time of the host's last heartbeat."""
-        service = self.service(host)
+    def see(self, host, seen_s, cell_uuid=None):
+        """Set the time of the last heartbeat of the host's service; for ``cell_uuid`` see
+        ``set_service``."""
+        service = self._service(host, cell_uuid)
         service.seen_s = max(service.seen_s, seen_s)
-        for node in self.nodes_of(host):
-            self.hosts.seen_s[node.row] = service.seen_s
-            self.hosts.changed.mark(node.row, REPORTED)
+        self._show_services(host)
 
-    def silence(self, host, seen_s):
-        """Set the time of the host's last heartbeat, which may be earlier than the known
-        one."""
-        self.service(host).seen_s = 0.0
-        self.see(host, seen_s)
+    def silence(self, host, seen_s, cell_uuid=None):
+        """Set the time of the last heartbeat, which may be earlier than the known one."""
+        self._service(host, cell_uuid).seen_s = seen_s
+        self._show_services(host)
 
-    def set_service(self, host, disabled, disabled_reason, forced_down, seen_s=0.0):
-        service = self.service(host)
+    def set_service(
+        self, host, disabled, disabled_reason, forced_down, seen_s=0.0, cell_uuid=None
+    ):
+        """Set what is known of the service of a host. With ``cell_uuid``, it is a record of that
+        cell, and for the host's nodes of that cell alone: of a host that was moved, its old cell
+        may have a record that nobody writes any more."""
+        service = self._service(host, cell_uuid)
         service.disabled = disabled
         service.disabled_reason = disabled_reason
         service.forced_down = forced_down
-        (self._with_settings.add if disabled or forced_down else self._with_settings.discard)(host)
+        self.see(host, seen_s, cell_uuid)
+
+    def _service(self, host, cell_uuid):
+        return self._services.setdefault(host, {}).setdefault(cell_uuid, ServiceState())
+
+    def _show_services(self, host):
         for node in self.nodes_of(host):
             self._show_service(node)
-        self.see(host, seen_s)
 
     def leave_out(self, uuid, why):
         """Give a node no servers, for this reason; None: it may get some."""
@@ -420,7 +444,9 @@ class Cluster:
             self._show_service(node)
 
     def _show_service(self, node):
-        node.service = service = self.service(node.host)
+        services = self._services.get(node.host, {})
+        service = services.get(node.cell_uuid) or self._service(node.host, None)
+        node.service = service
         self.hosts.changed.mark(node.row, REPORTED)
         self.hosts.disabled[node.row] = (
             service.disabled

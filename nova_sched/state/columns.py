@@ -234,7 +234,7 @@ class Columns:
         }
         self.rows = 0
         self.resources: dict[str, ResourceColumns] = {}
-        self.traits = Vocab()
+        self.traits = Interned()
         self.cells = Vocab()
         self.trait_sets = WordSets(capacity)
         self.metric_columns = MetricColumns()
@@ -269,6 +269,7 @@ class Columns:
         """Remove a row; the last row takes its place. Returns the row that moved (or the same
         row)."""
         last = self.rows - 1
+        self.set_traits(row, ())
         for name, column in self.interned.items():
             column.drop(self._arrays[name][row])
         if last != row:
@@ -290,6 +291,20 @@ class Columns:
         if columns is None:
             columns = self.resources[name] = ResourceColumns(self.rows, self._capacity)
         return columns
+
+    def drop_unused(self, names):
+        """Drop the columns of those of these resource classes that no row has any more."""
+        for name in names:
+            resource = self.resources.get(name)
+            if resource and not (resource.total.any() or resource.used.any()):
+                del self.resources[name]
+
+    def set_traits(self, row, traits):
+        """Set the traits of a row to exactly these."""
+        before = self.trait_sets.of(row)
+        self.trait_sets.put(row, [self.traits.take(trait) for trait in traits])
+        for number in before:
+            self.traits.drop(number)
 
     def intern(self, name, row, value):
         """Set an interned column of a row."""

@@ -34,6 +34,9 @@ FIELDS = {
     MEMORY_MB: ('memory_mb', 'memory_mb_used', 'ram_allocation_ratio'),
     DISK_GB: ('local_gb', 'local_gb_used', 'disk_allocation_ratio'),
 }
+# Of a node with its child providers. Each resource class is a column over all hosts, and each
+# trait a bit; os-traits has several hundred.
+MAX_CLASSES, MAX_TRAITS = 200, 2000
 INVENTORY_KEYS = frozenset(
     ['total', 'reserved', 'min_unit', 'max_unit', 'step_size', 'allocation_ratio']
 )
@@ -306,6 +309,13 @@ def _tree(given, max_size, refuse):
             refuse(f'{where}.traits', 'it must be a list of traits')
         for resource_class, inventory in inventories.items():
             _inventory(f'{where}.inventories[{resource_class}]', inventory, refuse)
+    for names, most, what in (
+        ('inventories', MAX_CLASSES, 'resource classes'),
+        ('traits', MAX_TRAITS, 'traits'),
+    ):
+        count = len(set().union(*(provider.get(names, ()) for provider in given.values())))
+        if count > most:
+            refuse('inventories', f'they have {count} {what}; at most {most} are accepted')
     _check_parents(given, refuse)
     return given
 

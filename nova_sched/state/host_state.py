@@ -16,7 +16,6 @@ import functools
 import types
 from collections.abc import Mapping
 
-from nova_sched.claim import DISK_GB
 from nova_sched.state import metrics
 from nova_sched.state.fields import read
 
@@ -36,7 +35,6 @@ class HostState:
         self._node = hosts.nodes[row]
         self.limits = {}
         self.updated = True
-        self.failed_builds = int(hosts.failed_builds[row])
 
     def __repr__(self):
         return (
@@ -55,11 +53,6 @@ class HostState:
         if name in OF_REPORT:
             return getattr(self._node.report, OF_REPORT[name])
         raise AttributeError(name)
-
-    @property
-    def disk_mb_used(self):
-        disk = self._hosts.resource(DISK_GB)
-        return int(disk.used[self._row] + disk.reserved[self._row]) * 1024
 
     @functools.cached_property
     def supported_instances(self):
@@ -127,7 +120,7 @@ def flat(pool):
 
 NUMBERS = frozenset(
     'vcpus_total vcpus_used total_usable_ram_mb free_ram_mb total_usable_disk_gb free_disk_mb '
-    'num_instances num_io_ops'.split()
+    'disk_mb_used num_instances num_io_ops failed_builds'.split()
 )
 RATIOS = frozenset(['cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio'])
 OF_NODE = frozenset(['uuid', 'host', 'nodename', 'cell_uuid'])
@@ -142,11 +135,13 @@ OF_REPORT = {
     'current_workload': 'current_workload',
     'traits': 'traits',
 }
-OWN = frozenset(
-    'aggregates disk_mb_used failed_builds instances limits metrics numa_topology pci_stats '
-    'service supported_instances updated'.split()
+# Attributes that are about the servers, aggregates and service of a host, or about this view: no
+# capabilities of the node.
+OF_OTHERS = frozenset(
+    'aggregates instances limits metrics numa_topology pci_stats service updated'.split()
 )
-ATTRIBUTES = NUMBERS | RATIOS | OF_NODE | OF_REPORT.keys() | OWN
+CAPABILITIES = NUMBERS | RATIOS | OF_NODE | OF_REPORT.keys() | {'supported_instances'}
+ATTRIBUTES = CAPABILITIES | OF_OTHERS
 
 
 # Attributes of any Nova-like host state, which extra specs may refer to.
@@ -177,6 +172,14 @@ def attribute(thing, name):
     return _stats(thing).get(name) if value is MISSING or value is None else value
 
 
-def has_attribute(thing, name):
-    """Whether the object has the attribute, even if it is None, or its stats have the entry."""
-    return _public(thing, name) is not MISSING or name in _stats(thing)
+def capability(host_state, name):
+    """Return what a Nova-like host state tells of its node under a name: the attribute or, if it
+    is missing or None, the entry of its stats, else None."""
+    return _stats(host_state).get(name) if name in OF_OTHERS else attribute(host_state, name)
+
+
+def has_capability(host_state, name):
+    """Return whether the host state has the attribute, even if it is None, or its stats have the
+    entry."""
+    is_attribute = name not in OF_OTHERS and _public(host_state, name) is not MISSING
+    return is_attribute or name in _stats(host_state)

@@ -24,16 +24,18 @@ from nova_sched.state.facts import AnswerCache, ChangedRows
 from nova_sched.state.host_aggregate import zones
 from nova_sched.state.host_state import (
     ATTRIBUTES,
+    CAPABILITIES,
     NUMBERS,
     OF_NODE,
     OF_REPORT,
     RATIOS,
     HostState,
     attribute,
+    capability,
     fact,
 )
 from nova_sched.state.places import Places
-from nova_sched.state.vocab import RowVerdicts
+from nova_sched.state.vocab import NamesInUse, RowVerdicts
 
 TEXTS = frozenset(['cpu_info', 'host_ip', 'hypervisor_type'])
 VERSION = 'hypervisor_version'
@@ -43,10 +45,10 @@ class Hosts(Columns):
     """All hosts, for filters and weighers: they read it and never change it.
 
     ``now_s`` is the time of the decision, in seconds since the epoch: rules have no other clock.
-    ``pause`` is called after each distinct machine or tree, if there are many to judge. If it
-    returns True, Unfinished is raised. None: no pauses. ``asked_s`` is when the question was
-    asked, in monotonic seconds: what was undecided for it stays so, however often it pauses. None:
-    now.
+    ``pause`` is called after each value that is judged (a machine, a tree, a capability), if there
+    are many. If it returns True, Unfinished is raised. None: no pauses. ``asked_s`` is when the
+    question was asked, in monotonic seconds: what was undecided for it stays so, however often it
+    pauses. None: now.
     """
 
     pause: Callable[[], bool] | None = None
@@ -62,8 +64,8 @@ class Hosts(Columns):
         self.rows_of_host = {}  # host name -> list of rows
         self.spellings = {}  # host name in lower case -> set of host names
         self.places = Places()  # instance UUID -> set of rows that hold it
-        self.child_classes = set()  # every resource class that any child provider ever had
-        self.stat_names = set()  # every name that any node's stats ever had
+        self.child_classes = NamesInUse()  # resource classes that child providers have
+        self.stat_names = NamesInUse()  # of the nodes' stats
         # Names of stats that describe a rack or the like.
         self.lasting_stats: frozenset[str] = frozenset()
         self.aggregates = Aggregates()
@@ -125,6 +127,10 @@ class Hosts(Columns):
     @property
     def free_disk_mb(self):
         return self._of(DISK_GB, 'unused') * 1024 - self.disk_slack_mb
+
+    @property
+    def disk_mb_used(self):
+        return (self._of(DISK_GB, 'used') + self._of(DISK_GB, 'reserved')) * 1024
 
     @property
     def disk_allocation_ratio(self):
@@ -209,7 +215,8 @@ class Hosts(Columns):
 
     def trait_names(self):
         """Names of the traits that a host, or a child provider, has."""
-        names = {trait for trait in self.traits.words if self.has_trait(trait).any()}
+        known = (trait for trait in self.traits.values if trait is not None)
+        names = {trait for trait in known if self.has_trait(trait).any()}
         trees = [tree for tree in self.interned['shape'].values if tree is not None]
         return names.union(*(provider.traits for tree in trees for provider in tree.children))
 
@@ -302,44 +309,58 @@ class Hosts(Columns):
         """Returns the tree of a row's providers, and the request's demand on them."""
         return self.nodes[row].below(request)
 
-    def has_attribute(self, name):
-        """Rows whose host state has the attribute, or whose stats have the entry."""
-        if name in ATTRIBUTES or name not in self.stat_names:
-            return self.everywhere(name in ATTRIBUTES)
+    def has_capability(self, name):
+        """Returns which rows tell of their node under this name: as an attribute of the host
+        state, or in its stats."""
+        if name in CAPABILITIES or name not in self.stat_names:
+            return self.everywhere(name in CAPABILITIES)
         return np.fromiter(
             (name in node.report.stats for node in self.nodes), dtype=bool, count=self.rows
         )
 
-    def map_attribute(self, name, judge):
-        """``judge(value)`` of each row's attribute or, where that is None, of its stats' entry.
+    def map_capability(self, name, question, judge):
+        """Returns ``judge(value)`` of each row's capability of this name (see
+        ``host_state.capability``); False for a row without it.
 
-        A row without a value is False. Columns are evaluated once for each distinct value; other
-        attributes are read for each row.
+        Each distinct number or text is evaluated once, other values are read row by row. The
+        verdicts on what nodes report are kept: ``question`` is hashable, and an equal one has the
+        same answers.
         """
 
         def verdict(value):
             return value is not None and judge(value)
 
-        if name in TEXTS:
-            mask, missing = self.map(name, verdict), self.map(name, lambda value: value is None)
-        elif name in NUMBERS or name in RATIOS or name == VERSION:
-            column = getattr(self, name)
-            values, places = np.unique(column, return_inverse=True)
-            mask = np.array([judge(value) for value in values.tolist()], dtype=bool)[places]
-            missing = self.everywhere(False)
-            if name == VERSION:  # the only number that may be unreported; a reported 0 is valid
-                for row in np.flatnonzero(column == 0).tolist():
-                    missing[row] = self.nodes[row].report.hypervisor_version is None
-            mask &= ~missing
-        elif name in ATTRIBUTES:
-            return self.map_rows(range(self.rows), lambda state: verdict(attribute(state, name)))
-        else:
-            mask, missing = self.everywhere(False), self.everywhere(True)
-        if name in self.stat_names:
-            verdict_once = functools.cache(verdict)
-            for row in np.flatnonzero(missing).tolist():
-                mask[row] = verdict_once(self.nodes[row].report.stats.get(name))
-        return mask
+        # Of these only the version may be unreported; it is 0 then, which may also be reported.
+        is_number = name in NUMBERS or name in RATIOS
+        if is_number or (name == VERSION and self.hypervisor_version.all()):
+            values, places = np.unique(getattr(self, name), return_inverse=True)
+            return np.array([judge(value) for value in values.tolist()], dtype=bool)[places]
+        if name in TEXTS and name not in self.stat_names:
+            slots = getattr(self, name)
+            return self.interned[name].map_kept(slots, question, verdict, self.pause, self.asked_s)
+        if name not in CAPABILITIES and name not in self.stat_names:
+            return self.everywhere(False)
+        return self.map_each(
+            np.arange(self.rows),
+            question,
+            lambda hosts, row: verdict(capability(hosts.state(row), name)),
+        )
+
+    # For plug-ins, which may ask for any attribute of a host state.
+
+    def has_attribute(self, name):
+        """Return the rows whose host state has the attribute, or whose stats have the entry."""
+        return self.everywhere(True) if name in ATTRIBUTES else self.has_capability(name)
+
+    def map_attribute(self, name, judge):
+        """Return ``judge(value)`` of each row's attribute or, where that is None, of its stats'
+        entry; False for a row without either."""
+
+        def verdict(state):
+            value = attribute(state, name)
+            return value is not None and judge(value)
+
+        return self.map_rows(range(self.rows), verdict)
 
     def values(self, name):
         """Returns the values of an attribute, not of stats, and for each row the index of its

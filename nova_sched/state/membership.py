@@ -15,6 +15,7 @@ import collections
 import dataclasses
 import operator
 
+from nova_sched.claim import EVACUATION, Claim
 from nova_sched.state.request import AFFINITY
 
 
@@ -33,6 +34,15 @@ class Membership:
     def of(self, group_uuid):
         return self._claims.get(group_uuid, {}).keys()
 
+    def on_several_nodes(self):
+        """Return the members that have more than one claim."""
+        return {
+            consumer
+            for members in self._claims.values()
+            for consumer, number in members.items()
+            if number > 1
+        }
+
     def enter(self, claim):
         if group := self._group_of(claim):
             self._claims.setdefault(group, collections.Counter())[claim.consumer_uuid] += 1
@@ -47,6 +57,41 @@ class Membership:
             del members[claim.consumer_uuid]
         if not members:
             del self._claims[group]
+
+
+def claims_left(cluster, group):
+    """Return the UUIDs of the claims that do not count for the policy of a group: in an affinity
+    group, those that its members have left behind."""
+    if group.policy != AFFINITY:
+        return frozenset()
+    claims_of = map(cluster.claims_of, cluster.members_of(group.uuid))
+    return frozenset(claim.uuid for claims in claims_of for claim in left_behind(cluster, claims))
+
+
+def left_behind(cluster, claims):
+    """Return those of a server's claims that it has left for good, although their hosts, which may
+    be down, have not said so: the confirmed ones from before an evacuation that has reached its
+    host, or from before the one on the host where Nova has the server at rest. They hold room.
+    """
+    there = [
+        claim
+        for claim in claims
+        if claim.is_confirmed
+        and (
+            claim.move == EVACUATION
+            or cluster.node(claim.node_uuid).host == cluster.at_rest.get(claim.consumer_uuid)
+        )
+    ]
+    if not there:
+        return []
+    last = max(there, key=Claim.order)
+    return [claim for claim in claims if claim.is_confirmed and claim.order() < last.order()]
+
+
+def _hosts_of(cluster, claims):
+    """Return the hosts where a member of an affinity group is or may be."""
+    left = left_behind(cluster, claims)
+    return {cluster.node(claim.node_uuid).host for claim in claims if claim not in left}
 
 
 def group_now(cluster, request, also=()):
@@ -64,9 +109,7 @@ def group_now(cluster, request, also=()):
         return dataclasses.replace(group, members=frozenset(members))
     others = members - {request.instance_uuid}
     claimed = [
-        {cluster.node(claim.node_uuid).host for claim in claims}
-        for other in others
-        if (claims := cluster.claims_of(other))
+        _hosts_of(cluster, claims) for other in others if (claims := cluster.claims_of(other))
     ]
     known = frozenset().union(*claimed)
     if not known:

@@ -16,6 +16,7 @@ import collections
 import dataclasses
 import logging
 import math
+from collections.abc import Set
 
 from nova_sched import errors
 from nova_sched.conf import CONF
@@ -71,6 +72,9 @@ class Node(ClaimableMixin):
         self.reported_providers: providers.ProviderTree | None = None
         self.providers: providers.ProviderTree | None = None
         self.metrics = {}  # name -> number, as last reported
+        self.classes: set[str] = set()  # resource classes that its row has or had
+        self.stat_names: Set[str] = frozenset()  # those of its row
+        self.child_classes: Set[str] = frozenset()
         self.service = ServiceState()
         self.why_left_out: str | None = None  # it gets no servers
         self.fences: frozenset[str] = frozenset()  # tokens that a claim must have here
@@ -119,6 +123,7 @@ class Node(ClaimableMixin):
 
     def take(self, resource_class, amount):
         self._hosts.changed.mark(self.row, CLAIM)
+        self.classes.add(resource_class)
         self._hosts.resource(resource_class).take(self.row, amount)
 
     def growth(self, request, resource_class):
@@ -141,6 +146,12 @@ class Node(ClaimableMixin):
         return both, room and allowed and not any(
             usage is None or usage.available < 0 for usage in map(self.usage, kept)
         )
+
+    def count_names(self, stat_names, child_classes):
+        """Count these names for its row, in place of those before."""
+        self._hosts.stat_names.change(self.stat_names, stat_names)
+        self._hosts.child_classes.change(self.child_classes, child_classes)
+        self.stat_names, self.child_classes = stat_names, child_classes
 
     # Child providers.
 

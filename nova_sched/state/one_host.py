@@ -24,7 +24,7 @@ from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.hardware import numa, pci, providers
 from nova_sched.hardware.machine import Machine
 from nova_sched.state import aggregates, demand, host_aggregate, metrics
-from nova_sched.state.host_state import attribute, fact, has_attribute
+from nova_sched.state.host_state import ATTRIBUTES, attribute, capability, fact, has_capability
 from nova_sched.state.places import image_of
 
 # Resource class: the attributes of a host state with the total, the part not free, and the ratio.
@@ -194,8 +194,15 @@ class OneHost:
         total, used, ratio = FITS[resource_class](self._state)
         return providers.Stock(total, ratio=ratio, used=math.ceil(used))
 
+    def has_capability(self, name):
+        return self.everywhere(has_capability(self._state, name))
+
+    def map_capability(self, name, question, judge):
+        value = capability(self._state, name)
+        return self.everywhere(value is not None and judge(value))
+
     def has_attribute(self, name):
-        return self.everywhere(has_attribute(self._state, name))
+        return self.everywhere(name in ATTRIBUTES or has_capability(self._state, name))
 
     def map_attribute(self, name, judge):
         value = attribute(self._state, name)

@@ -39,6 +39,10 @@ LASTING_FIELDS = (
 # become MiB.
 MAX_AMOUNT = 2**43
 
+# A start number is a count or a time in seconds, and follows the one before. A step of one report
+# is so much smaller than the range that no sender uses that up, and locks out the next one.
+MAX_BOOT, MAX_BOOT_STEP = 2**62, 2**32
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inventory:
@@ -108,6 +112,15 @@ class ReportOrder(NamedTuple):
         if self.seen is not None and self.seen < made_at:
             return False
         return None in (self.boot, boot) or self.boot > boot
+
+
+def check_boot(report, last):
+    """Raise BadReport if the start number of a report is too far above ``last``, that of the last
+    report of its node, or of the node that it replaces; None: there was none."""
+    boot, most = report.order.boot, (last or 0) + MAX_BOOT_STEP
+    if boot is not None and boot > most:
+        why = f'{boot} is more than {most}, which the last one allows'
+        raise errors.BadReport(report.nodename, 'boot', why)
 
 
 def unsettled(states, instances):

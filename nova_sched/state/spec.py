@@ -132,6 +132,10 @@ KIND_FIELDS = frozenset(
     'requested_resources security_groups'.split()
 )
 MAX_PARTS = 1024  # extra specs, groups or traits of one request: rules ask about each of them
+CAPABILITY_SCOPE = 'capabilities'
+MAX_CAPABILITIES = 32  # of one request: each is compared with what every host reports
+VERSIONS = 'img_hv_requested_version'
+MAX_VERSIONS = 255  # characters of that property, as Nova stores it
 
 
 def _few(reader):
@@ -148,9 +152,30 @@ def _few(reader):
 
 # Properties that are read from these fields only. The extra specs are first, because others take
 # long for too many of them.
+@_few
+def _extra_specs(spec):
+    specs = extra_specs(spec)
+    number = sum(key.startswith(f'{CAPABILITY_SCOPE}:') for key in specs)
+    if number > MAX_CAPABILITIES:
+        raise ValueError(
+            f'{number} of the scope {CAPABILITY_SCOPE}; at most {MAX_CAPABILITIES} are accepted'
+        )
+    return specs
+
+
+def _image_properties(spec):
+    properties = image_properties(spec)
+    length = len(str(properties.get(VERSIONS, '')))
+    if length > MAX_VERSIONS:
+        raise ValueError(
+            f'{VERSIONS} has {length} characters; at most {MAX_VERSIONS} are accepted'
+        )
+    return properties
+
+
 KIND_READERS = types.MappingProxyType(
     {
-        'extra_specs': _few(extra_specs),
+        'extra_specs': _extra_specs,
         'vcpus': lambda spec: flavor(spec, 'vcpus'),
         'memory_mb': lambda spec: flavor(spec, 'memory_mb'),
         'root_gb': lambda spec: flavor(spec, 'root_gb'),
@@ -171,7 +196,7 @@ KIND_READERS = types.MappingProxyType(
         'flavor_name': lambda spec: flavor(spec, 'name', None),
         'image_id': lambda spec: read(read(spec, 'image'), 'id'),
         'image_format': lambda spec: read(read(spec, 'image'), 'disk_format'),
-        'image_properties': image_properties,
+        'image_properties': _image_properties,
         'pieces': pieces,
     }
 )

@@ -12,6 +12,7 @@
 """Names as small numbers, and sets of names as columns of bits."""
 
 import collections
+import collections.abc
 import functools
 import math
 import time
@@ -111,6 +112,34 @@ class Vocab:
         return self._ids.get(word)
 
 
+class NamesInUse(collections.abc.Set):
+    """The names that any row has."""
+
+    def __init__(self):
+        self._rows: collections.Counter = collections.Counter()  # name -> rows that have it
+
+    def __contains__(self, name):
+        return name in self._rows
+
+    def __iter__(self):
+        return iter(list(self._rows))
+
+    def __len__(self):
+        return len(self._rows)
+
+    @classmethod
+    def _from_iterable(cls, names):
+        return frozenset(names)
+
+    def change(self, before, after):
+        """A row has the names ``after`` in place of ``before``."""
+        self._rows.update(after - before)
+        for name in before - after:
+            self._rows[name] -= 1
+            if not self._rows[name]:
+                del self._rows[name]
+
+
 class Interned:
     """Distinct values of a column: rows hold slots, and each distinct value is evaluated once.
 
@@ -125,6 +154,13 @@ class Interned:
         self.version = 0  # rises when a value is added or removed
         self._kept = collections.OrderedDict()  # question -> Verdicts on slots
         self.undecided = 0  # answers that hold for now only
+
+    def __len__(self):
+        return len(self._slots)
+
+    def find(self, value):
+        """Returns the slot of a value, or None for one that no row has."""
+        return self._slots.get(value)
 
     def take(self, value):
         """Returns the slot of a value, counted as used once more."""
@@ -249,7 +285,7 @@ class RowVerdicts:
 
 
 class WordSets:
-    """A set of names for each row: name i is bit i % 64 of line i // 64."""
+    """A set of names for each row: the name with number i is bit i % 64 of line i // 64."""
 
     def __init__(self, rows=0):
         self._bits = np.zeros((1, rows), dtype=np.uint64)
@@ -269,6 +305,11 @@ class WordSets:
         self._bits[:, row] = 0
         for number in numbers:
             self._bits[number // 64, row] |= np.uint64(1 << (number % 64))
+
+    def of(self, row):
+        """Returns the numbers of the row's names."""
+        lines = np.ascontiguousarray(self._bits[:, row], dtype='<u8').view(np.uint8)
+        return np.flatnonzero(np.unpackbits(lines, bitorder='little')).tolist()
 
     def move(self, source, target):
         self._bits[:, target] = self._bits[:, source]

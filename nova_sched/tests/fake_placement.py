@@ -207,7 +207,8 @@ class FakePlacement:
         self._check(wanted)
         for consumer, body in written.items():
             held = self.consumers.get(consumer, (None, {}))[1]
-            self.generations.update({*held, *wanted[consumer]})
+            # A provider that only loses allocations keeps its generation.
+            self.generations.update([*(wanted[consumer] or held)])
             generation = (body['consumer_generation'] or 0) + 1
             owner = body['project_id'], body['user_id']
             self.consumers[consumer] = [generation, wanted[consumer], *owner]

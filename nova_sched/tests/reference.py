@@ -19,7 +19,7 @@ from pathlib import Path
 
 from nova_sched import objects
 from nova_sched.objects.compute_node import PERCENTAGES
-from nova_sched.objects.object_io import primitive
+from nova_sched.objects.object_io import DATA
 from nova_sched.rpc import reports, translate
 from nova_sched.state.cluster import Cluster
 from nova_sched.tests.builders import put, read
@@ -42,7 +42,7 @@ def wire(name):
 
 def recorded(name):
     """A recorded list of objects."""
-    return objects.from_primitive(wire(f'object-{name}')['primitive']).objects
+    return objects.from_primitive(wire(f'object-{name}')['primitive'][DATA]['objects'])
 
 
 def scenario(name):
@@ -164,14 +164,12 @@ def _metrics(text):
     for metric in metrics:
         if metric['name'] in PERCENTAGES:
             metric['value'] = round(metric['value'] * 100)
-    return objects.MonitorMetricList(
-        objects=[objects.from_primitive(primitive('MonitorMetric', metric)) for metric in metrics]
-    )
+    return [types.SimpleNamespace(**metric) for metric in metrics]
 
 
 def _nova_instance(uuid):
     properties = images().get(uuid, {})
-    return objects.Instance(
+    return types.SimpleNamespace(
         uuid=uuid, system_metadata={f'image_{name}': text for name, text in properties.items()}
     )
 

@@ -66,13 +66,16 @@ def each(
     return decorate
 
 
-def each_named(names: str, rows: Mapping[str, object]) -> Callable[[Callable], Callable]:
-    """Decorator: as ``each``, for a mapping from the names of rows to the rows."""
+def table(names: str, rows: Mapping[str, object]) -> Callable[[Callable], Callable]:
+    """Decorator: as ``each``, with the values of each row under its name.
+
+    They are a tuple, or the value itself if there is one argument.
+    """
     return each(names, _params(names, rows))
 
 
 def each_afresh(names: str, rows: Mapping[str, object]) -> pytest.MarkDecorator:
-    """Decorator: as ``each_named``, but each row is a test of its own, with its own fixtures."""
+    """Decorator: as ``table``, but each row is a test of its own, with its own fixtures."""
     return pytest.mark.parametrize(names, _params(names, rows))
 
 

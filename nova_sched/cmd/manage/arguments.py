@@ -39,10 +39,10 @@ def from_1(text):
 
 def seconds(text):
     """A length of time above 0, in seconds."""
-    found_s = words.finite(text, 0, MAX_S)
-    if not found_s:
+    length_s = words.finite(text, 0, MAX_S)
+    if not length_s:
         raise ValueError(text)
-    return found_s
+    return length_s
 
 
 def span(text):

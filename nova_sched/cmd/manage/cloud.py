@@ -65,8 +65,8 @@ def page(cloud, now_s):
             lines.append(f'{len(cloud["hosts"]) - len(rows)} more; --format json has all of them.')
     lines.append('')
     for part in cloud['parts']:
-        said = 'answers' if part['reachable'] else f'FAILED: {part["why"]}'
-        lines.append(tables.fill(said, f'{part["part"]}: '))
+        answer = 'answers' if part['reachable'] else f'FAILED: {part["why"]}'
+        lines.append(tables.fill(answer, f'{part["part"]}: '))
     if writes := cloud['writes']:
         lines.append(f'Writes: {writes["pending"]} pending, {writes["in_doubt"]} in doubt')
     return '\n'.join(lines)

@@ -157,7 +157,7 @@ def parser(complete=()):
     )
     top.add_argument('--version', action=Version, nargs=0, help='print the version, and exit')
     top.add_argument('--debug', action='store_true', help='log to standard error')
-    _add_config(top, 'config')
+    add_config(top, 'config')
     added_nouns = top.add_subparsers(
         title='nouns', metavar='NOUN', required=True, parser_class=NounParser
     )
@@ -184,8 +184,8 @@ def nouns():
         noun: (help_, PLACES.get(noun, f'{__package__}.{noun}:VERBS'))
         for noun, help_ in NOUNS.items()
     }
-    for noun, said in extension.united('nouns').items():
-        places.setdefault(noun, said)
+    for noun, described in extension.united('nouns').items():
+        places.setdefault(noun, described)
     return places
 
 
@@ -239,11 +239,11 @@ def _add_verb(verbs, verb):
             const=WATCH_S,
             help=f'repeat until it is interrupted, each {WATCH_S} seconds by default',
         )
-    _add_config(parser, 'more_config')
+    add_config(parser, 'more_config')
     parser.set_defaults(verb=function)
 
 
-def _add_config(parser, dest):
+def add_config(parser, dest):
     """The options that name configuration files, in their order; anywhere on the command line."""
     for flag, what, help_ in (
         ('--config-file', 'FILE', 'file'),

@@ -24,7 +24,7 @@ from oslo_config import cfg
 
 from nova_sched import errors, extension, rpc
 from nova_sched.cmd import startup
-from nova_sched.cmd.manage import asking, output, quota, tables
+from nova_sched.cmd.manage import asking, output, quota, store, tables
 from nova_sched.cmd.manage.arguments import option
 from nova_sched.conf import claims as claims_conf
 from nova_sched.conf import plug_in_opts
@@ -256,9 +256,8 @@ def database(conf):
         advice = 'start the database, or correct address, user and password'
         yield ConfigFinding(ERROR, where, str(error), certificate_advice(error) or advice)
     else:
-        # The daemon upgrades a SQLite file by itself.
         misfit = schema.misfit(version)
-        if misfit is not None and (file is None or not schema.is_older(version)):
+        if misfit is not None and not store.is_upgraded_by_scheduler(engine, version):
             yield ConfigFinding(ERROR, where, *misfit)
 
 
@@ -341,13 +340,9 @@ def broker(where, connect):
 
 def database_clock(conf):
     """The clock of the database, which orders claims and reports."""
-    if conf.claims.store != 'sql':
-        return None
-    url = claims_conf.connection(conf)
-    file = address.sqlite_file(url)
-    if file is not None and not file.exists():
-        return None  # a connection would make it
-    engine = db_engine.for_command(url, DatabaseLimits.of(conf.database_limits))
+    if conf.claims.store != 'sql' or store.missing_file(conf):
+        return None  # a connection would make the file
+    engine = store.existing(conf, DatabaseLimits.of(conf.database_limits))
     try:
         with transactions.transaction(engine) as connection:
             ahead_s = clock.read(connection) - time.time()

@@ -46,10 +46,12 @@ def check(args, conf):
     Keys: part, healthy, detail (for each part).
     """
     wanted = args.part or ['schedulers', 'bus']
-    trials = [functools.partial(PARTS[name], args, conf) for name in PARTS if name in wanted]
+    trials = {name: functools.partial(PARTS[name], args, conf) for name in PARTS if name in wanted}
     if args.api:
-        trials.append(functools.partial(api, args.api))
-    parts = asking.results(trials)
+        trials['api'] = functools.partial(api, args.api)
+    parts = asking.results(
+        [functools.partial(checked, name, trial) for name, trial in trials.items()]
+    )
     shown = {
         'Part': lambda row: row['part'],
         'State': lambda row: 'healthy' if row['healthy'] else 'FAILED',
@@ -59,85 +61,77 @@ def check(args, conf):
     return 0 if all(part['healthy'] for part in parts) else 1
 
 
-def part(name, healthy, detail):
+def checked(name, trial):
+    """Return the row of a part. ``trial()`` returns whether it is healthy, and the detail; an
+    error of it is the detail of a part that is not."""
+    try:
+        healthy, detail = trial()
+    except errors.SchedError as error:
+        healthy, detail = False, str(error)
     return {'part': name, 'healthy': healthy, 'detail': detail}
 
 
 def database(args, conf):
     """The schedulers that the database lists."""
-    try:
-        schedulers = SqlSchedulers(store.ready(conf))
-        now_s = schedulers.now_s()
-        alive = schedulers.alive(now_s - args.within)
-    except errors.SchedError as error:
-        return part('schedulers', False, str(error))
+    schedulers = SqlSchedulers(store.ready(conf))
+    alive = schedulers.alive(schedulers.now_s() - args.within)
     here = [scheduler for scheduler in alive if args.host in (None, scheduler.host)]
     where = f' of host {args.host}' if args.host else ''
     seen = f'{tables.count(len(here), "scheduler")}{where} heard within {args.within:g} s'
-    return part('schedulers', bool(here), seen)
+    return bool(here), seen
 
 
 def bus(_args, conf):
     """The message bus of [DEFAULT] transport_url."""
     with startup.bus(conf) as transport:
-        try:
-            rpc.try_once(transport)
-        except errors.BrokerUnavailable as error:
-            return part('bus', False, str(error))
-    return part('bus', True, 'it accepts connections')
+        rpc.try_once(transport)
+    return True, 'it accepts connections'
 
 
 def nodes(args, conf):
     """The compute nodes that have reported; those that are known, where only Nova knows which of
     them are up."""
-    try:
-        claims = SqlClaimStore(store.ready(conf))
-        now_s, heads = claims.now_s(), claims.heads()
-    except errors.SchedError as error:
-        return part('nodes', False, str(error))
+    claims = SqlClaimStore(store.ready(conf))
+    now_s, heads = claims.now_s(), claims.heads()
+    known = tables.count(len(heads), 'compute node')
     if reads_nova(conf):
-        seen = f'{tables.count(len(heads), "compute node")} read from Nova'
-        return part('nodes', len(heads) >= args.nodes, seen)
+        return len(heads) >= args.nodes, f'{known} read from Nova'
     within_s = conf.service_down_time
     heard = sum(now_s - seen_s <= within_s for _, seen_s in heads.values())
-    seen = f'{heard} of {tables.count(len(heads), "compute node")} heard within {within_s} s'
-    return part('nodes', heard >= args.nodes, seen)
+    return heard >= args.nodes, f'{heard} of {known} heard within {within_s} s'
 
 
 def queues(_args, conf):
     """A manager of queues, and the queues that managers take from."""
 
-    def ask(transport):
+    def question(transport):
         facts = QueuesClient(transport, TIMEOUT_S).facts(None, MANAGED)
         silent = [queue['queue'] for queue in facts if not queue['consumers']]
         words = f'no manager takes from {", ".join(silent)}' if silent else 'a manager answers'
-        return part('queues', not silent, words)
+        return not silent, words
 
-    return asked('queues', conf, ask)
+    return ask(conf, question)
 
 
 def agent(args, conf):
     """The agent of one host."""
     host = args.host or conf.host
 
-    def ask(transport):
+    def question(transport):
         count = tables.count(len(AgentClient(transport, host, TIMEOUT_S).instances()), 'instance')
-        return part('agent', True, f'that of host {host} answers; it has {count}')
+        return True, f'that of host {host} answers; it has {count}'
 
-    return asked('agent', conf, ask)
+    return ask(conf, question)
 
 
-def asked(name, conf, ask):
-    """Return the part that ``ask(bus)`` makes of an answer, or that of a failure."""
+def ask(conf, question):
+    """Return what ``question(bus)`` returns, if the bus answers at all."""
     with startup.bus(conf) as transport:
         try:
             rpc.try_once(transport)
         except errors.BrokerUnavailable:
-            return part(name, False, 'the bus does not answer')
-        try:
-            return ask(transport)
-        except errors.SchedError as error:
-            return part(name, False, str(error))
+            return False, 'the bus does not answer'
+        return question(transport)
 
 
 PARTS = {'schedulers': database, 'bus': bus, 'nodes': nodes, 'queues': queues, 'agent': agent}
@@ -151,10 +145,10 @@ def api(url):
         connection = kind(parts.netloc.rpartition('@')[2], timeout=TIMEOUT_S)
         connection.request('GET', f'{parts.path.rstrip("/")}/healthcheck/ready')
         answer = connection.getresponse()
-        said = json.loads(answer.read())
-        return part('api', answer.status == 200, said['reason'] or 'ready')
+        readiness = json.loads(answer.read())
+        return answer.status == 200, readiness['reason'] or 'ready'
     except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
-        return part('api', False, f'{urls.shown(url)}: {error or type(error).__name__}')
+        return False, f'{urls.shown(url)}: {error or type(error).__name__}'
 
 
 VERBS = (

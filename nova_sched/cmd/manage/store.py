@@ -28,18 +28,27 @@ def connection(conf):
     return claims_conf.connection(conf)
 
 
+def missing_file(conf):
+    """The file of a SQLite database that is not made yet; None for any other. Raises BadConfig."""
+    file = address.sqlite_file(connection(conf))
+    return None if file is None or file.is_file() else file
+
+
+def is_upgraded_by_scheduler(engine, version):
+    """Whether a scheduler upgrades a database of this schema when it starts."""
+    return address.sqlite_file(engine.url) is not None and schema.is_older(version)
+
+
 def existing(conf, limits=None):
     """An engine on an existing database, with ``limits``, or those for reading whole tables.
     Raises BadConfig or StoreUnavailable."""
-    url = connection(conf)
-    file = address.sqlite_file(url)
-    if file is not None and not file.is_file():
+    if (file := missing_file(conf)) is not None:
         why = (
             f'there is no file {file}; the scheduler makes it when it starts, or {schema.UPGRADE}'
         )
         raise errors.BadConfig('[database] connection', why)
     limits = limits or DatabaseLimits.of(conf.database_limits).for_audit()
-    return db_engine.for_command(url, limits)
+    return db_engine.for_command(connection(conf), limits)
 
 
 def ready(conf, limits=None):

@@ -39,12 +39,16 @@ MAX_DEFINITION = 2**23  # characters of a definition: a short template may repea
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Given:
-    """What a caller sends: the template, and the data that it uses."""
+    """What a caller sends: the template, and the data that it uses.
+
+    ``is_operator``: it may write extra specs that are for operators.
+    """
 
     template: Any
     parameters: Any = None
     flavors: Any = None
     images: Any = None
+    is_operator: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,11 +94,13 @@ def read(given: Given, rules: ReadingRules, seconds: float) -> Reading:
     definition = template.read(
         given.template,
         source['parameters'],
-        {**rules.flavors, **source['flavors']},
+        source['flavors'],
         source['images'],
         levels=rules.levels,
         max_members=rules.max_members,
         allowance=allowance,
+        catalogue=rules.flavors,
+        is_operator=given.is_operator,
     )
     requests = MemberRequests.of(definition, allowance, rules.aliases)
     # Its size as text, which is not written for that: members share what they have.

@@ -11,6 +11,7 @@
 # under the License.
 """Applies what was read from Nova's databases to the host state and the store."""
 
+import collections
 import dataclasses
 import types
 
@@ -41,61 +42,75 @@ class NovaHosts:
         self._settings, self._clock = context.settings, context.clock
         self._state_sync = state_sync
         self._not_up = {}  # cell UUID -> host -> ServiceFacts
-        self._left_out = {}  # cell UUID -> node UUID -> host, why
+        self._enabled = frozenset[str]()  # UUIDs of cells
         self._oldest = {}  # cell UUID -> lowest version of its compute services
+
+    def cells_are(self, enabled):
+        """Apply the UUIDs of the enabled cells of Nova: the hosts of others get no servers."""
+        hosts, why = self._cluster.hosts, 'its cell is disabled'
+        self._enabled = frozenset(enabled)
+        cells = {hosts.cells.words[number] for number in np.unique(hosts.cell).tolist()}
+        for cell_uuid in cells - self._enabled - {None}:
+            known = {node.host for node in self._cluster if node.cell_uuid == cell_uuid}
+            self.services_are(cell_uuid, {host: ServiceFacts(host, True, why) for host in known})
+        for cell_uuid in self._oldest.keys() - self._enabled:
+            del self._oldest[cell_uuid]
+        self._require_owner()
 
     def services_are(
         self, cell_uuid, not_up, left_out=types.MappingProxyType({}), oldest_version=None
     ):
-        """Apply the compute services of one cell of Nova. ``not_up`` (host -> ServiceFacts) are
-        those that are disabled, forced down or silent; all others are up now. ``left_out`` (node
-        UUID -> host, why) are nodes that get no servers; so does the service of a host if no node
-        of it is known. ``oldest_version`` is that of the cell's compute services.
+        """Apply the compute services of one cell of Nova to its nodes. ``not_up`` (host ->
+        ServiceFacts) are those that are disabled, forced down or silent; all others are up now.
+        ``left_out`` (node UUID -> host, why) are rows of the cell whose nodes get no servers; so
+        does the service of a host if no node of it is known. ``oldest_version`` is that of the
+        cell's compute services.
 
         Returns the UUIDs of the nodes that only a trait of their provider disables: Nova removes
         it a moment after a service is enabled.
         """
         hosts, now_s = self._cluster.hosts, self._clock()
-        known_left_out = self._left_out.get(cell_uuid, {})
-        for uuid in known_left_out.keys() | left_out.keys():
-            self._cluster.leave_out(uuid, left_out[uuid][1] if uuid in left_out else None)
-        self._left_out[cell_uuid] = dict(left_out)
+        of_cell = hosts.cell == hosts.cells.id(cell_uuid)
+        odd = {hosts.nodes[row].uuid for row in np.flatnonzero(of_cell & hosts.disabled).tolist()}
+        for uuid in odd | left_out.keys():
+            node = self._cluster.node(uuid)
+            if node is not None and node.cell_uuid == cell_uuid:
+                self._cluster.leave_out(uuid, left_out[uuid][1] if uuid in left_out else None)
         self._oldest[cell_uuid] = oldest_version
         self._require_owner()
         not_up = {**not_up, **self._hosts_left_out(not_up, left_out)}
         before = self._not_up.get(cell_uuid, {})
         for host in before.keys() - not_up.keys():
-            self._cluster.set_service(host, False, None, False, now_s)
+            self._cluster.set_service(host, False, None, False, now_s, cell_uuid)
         for host, facts in not_up.items():
             if before.get(host) != facts:
-                self._cluster.set_service(**dataclasses.asdict(facts))
-                self._cluster.silence(host, facts.seen_s)
+                self._cluster.set_service(**dataclasses.asdict(facts), cell_uuid=cell_uuid)
+                self._cluster.silence(host, facts.seen_s, cell_uuid)
         self._not_up[cell_uuid] = not_up
-        hosts.left_out = sum(
-            host not in hosts.rows_of_host and self._cluster.service(host).is_left_out
-            for services in self._not_up.values()
-            for host in services
+        hosts.left_out = len(
+            {
+                host
+                for services in self._not_up.values()
+                for host in services
+                if host not in hosts.rows_of_host and self._cluster.service(host).is_left_out
+            }
         )
         # Not all of them at each poll: each change makes the row's verdicts new.
         shown_s = now_s - self._settings().service_down_time_s / SHOWN_PER_DOWN_TIME
-        of_cell = hosts.cell == hosts.cells.id(cell_uuid)
         for row in np.flatnonzero(of_cell & (hosts.seen_s < shown_s)).tolist():
             host = hosts.nodes[row].host
             if host not in not_up:
-                self._cluster.see(host, now_s)
+                self._cluster.see(host, now_s, cell_uuid)
         disabled = (hosts.nodes[row] for row in np.flatnonzero(of_cell & hosts.disabled).tolist())
         return [node.uuid for node in disabled if not (node.service.disabled or node.why_left_out)]
 
     def _require_owner(self):
-        """Require OWNER_NOVA of the providers once all compute services report it, as Nova
-        does. The claim store has hosts of cells that no poll has reached yet."""
-        hosts = self._cluster.hosts
-        cells = {hosts.cells.words[number] for number in np.unique(hosts.cell).tolist()}
-        versions = [version for version in self._oldest.values() if version]
+        """Require OWNER_NOVA of the providers once all compute services of the enabled cells
+        report it, as Nova does."""
+        versions = [self._oldest.get(cell_uuid) for cell_uuid in self._enabled]
+        known = [version for version in versions if version]
         is_owned = (
-            bool(versions)
-            and min(versions) >= OWNER_SINCE
-            and cells - {None} <= self._oldest.keys()
+            bool(known) and min(known) >= OWNER_SINCE and self._enabled <= self._oldest.keys()
         )
         if is_owned != self._cluster.hosts.is_owned:
             self._cluster.hosts.is_owned = is_owned
@@ -176,6 +191,31 @@ class NovaHosts:
                 by_cell.setdefault(node.cell_uuid, {}).setdefault(node.host, []).append(node.uuid)
         return by_cell
 
+    def nodes_of_claims(self, requests):
+        """Return the UUIDs of the nodes that have claims of the instances of these requests, or of
+        the members of their server groups: such a claim may be why a request has no host."""
+        consumers = {request.instance_uuid for request in requests}
+        for group in filter(None, (request.group for request in requests)):
+            consumers |= group.members | self._cluster.members_of(group.uuid)
+        return {
+            claim.node_uuid
+            for consumer in consumers
+            for claim in self._cluster.claims_of(consumer)
+        }
+
+    def members_on_several_nodes(self):
+        """Return cell UUID -> members of server groups that have claims on several nodes, one of
+        them in that cell."""
+        by_cell = collections.defaultdict(set)
+        for server in self._cluster.members_on_several_nodes():
+            for claim in self._cluster.claims_of(server):
+                by_cell[self._cluster.node(claim.node_uuid).cell_uuid].add(server)
+        return by_cell
+
+    def servers_rest(self, hosts):
+        """Apply the hosts of those of these members, by UUID, to which nothing happens now."""
+        self._cluster.at_rest = hosts
+
     def explained(self, nodes):
         """Returns what the consumers of nodes hold (by node and consumer), of those nodes for
         which Placement need not tell it. ``nodes`` maps their UUIDs to what Placement has in all,
@@ -229,12 +269,6 @@ class NovaHosts:
             return SILENT, f'the last heartbeat of its service is {silent_s:.0f} s old'
         return UP, None
 
-    def cell_is_disabled(self, cell_uuid):
-        """Give the hosts of a cell no servers."""
-        known = {node.host for node in self._cluster if node.cell_uuid == cell_uuid}
-        why = 'its cell is disabled'
-        self.services_are(cell_uuid, {host: ServiceFacts(host, True, why) for host in known})
-
     def node_is_gone(self, uuid, cell_uuid, generation):
         """Remove a node and its claims: its cell, which was read after the node was seen at this
         generation, does not have it. Another cell may have it by now. Returns whether it was
@@ -253,13 +287,13 @@ class NovaHosts:
         for aggregate_id, aggregate in self._state_sync.changed_aggregates(aggregates):
             self._state_sync.set_aggregate(aggregate_id, aggregate)
 
-    def unsettled_claims(self, before_s, serverless):
-        """Returns the claims on some nodes that were made before that time, and are pending or
-        without a server; no planned ones.
+    def unsettled_claims(self, before_s, unmatched):
+        """Returns the claims on some nodes that were made before that time, and are pending,
+        without a server, or without allocations; no planned ones.
 
-        ``serverless`` are the consumers without a server, by the UUIDs of all these nodes.
+        ``unmatched`` are the consumers that lack either, by the UUIDs of all these nodes.
         """
-        nodes = ((self._cluster.node(uuid), consumers) for uuid, consumers in serverless.items())
+        nodes = ((self._cluster.node(uuid), consumers) for uuid, consumers in unmatched.items())
         return [
             claim
             for node, consumers in nodes

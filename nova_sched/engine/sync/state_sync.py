@@ -22,6 +22,7 @@ from nova_sched.claim import PLANNED
 from nova_sched.claims import GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
 from nova_sched.engine.groups import outsiders
 from nova_sched.logs import Problems
+from nova_sched.state.membership import claims_left
 
 LOG = logging.getLogger(__name__)
 
@@ -240,7 +241,12 @@ class StateSync:
                 closed_domains |= member.closed_domains(row)
         guard = GroupGuard(
             tuple(
-                ServerGroupPolicy(policy.uuid, policy.policy, policy.max_server_per_host)
+                ServerGroupPolicy(
+                    policy.uuid,
+                    policy.policy,
+                    policy.max_server_per_host,
+                    claims_left(self._cluster, policy),
+                )
                 for policy in policies.values()
             ),
             tuple(claim.key for claim in planned),
@@ -272,10 +278,11 @@ class StateSync:
         return True
 
     def expire(self):
-        """End the claims that were not confirmed in time. Time in which no scheduler looked for
-        them does not count."""
-        while ended := self._store.expire(unwatched_s=UNWATCHED_S):
-            self.dropped(ended, 'were never confirmed')
+        """End some of the claims that were not confirmed in time. Time in which no scheduler
+        looked for them does not count. Returns whether there may be more."""
+        ended, is_more = self._store.expire_some(unwatched_s=UNWATCHED_S)
+        self.dropped(ended, 'were never confirmed')
+        return is_more
 
     def dropped(self, claims, why):
         """Remove claims that the store has ended from the host state."""
@@ -391,7 +398,9 @@ class StateSync:
         if instances != self._lists.get(host) or instances != self._cluster.told(host):
             self._store.set_instances(host, instances)
             self._take_list(host, instances)
-        nodes = self._cluster.nodes_of(host)
+        # A late message may be of an earlier stay. Where reports list instances, they say which
+        # claims are used, and end those that are not.
+        nodes = [node for node in self._cluster.nodes_of(host) if node.report.instances is None]
         listed = (node.claims[uuid] for uuid in confirmed for node in nodes if uuid in node.claims)
         waiting = [claim.consumer_uuid for claim in listed if not claim.is_confirmed]
         if waiting:

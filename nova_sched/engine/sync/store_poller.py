@@ -70,7 +70,7 @@ class StorePoller:
             next_heartbeat = heartbeat_s + HEARTBEAT_S
             now = self._monotonic()
             if now >= next_poll:
-                self._try(self.poll)
+                self.poll()
                 polled_s = self._monotonic()
             elif now >= next_heartbeat:
                 self._try(self._heartbeat)
@@ -81,6 +81,7 @@ class StorePoller:
                 self._try(lambda: self._tell('heal'))
 
     def _try(self, work):
+        """Do some work. Returns whether the store can be asked for more."""
         try:
             work()
             self._away = False
@@ -89,12 +90,25 @@ class StorePoller:
                 LOG.warning('%s; changes of other schedulers are not seen until it does', error)
             self._away = True
         except Exception:
+            self._away = False
             if not self._leaving.is_set():
                 LOG.exception('A poll of the store failed; it is repeated')
+        return not self._away
 
     def poll(self):
         """One poll: the loop learns which nodes differ and which hosts sent heartbeats, and
-        ends overdue claims."""
+        ends overdue claims. A step that fails keeps no other one from being done."""
+        if self._try(self._read_changes) and self._monotonic() >= self._next_expiry:
+            self._next_expiry = self._monotonic() + EXPIRE_INTERVAL_S
+            if self._try(self._end_overdue):
+                self._try(self._also)
+
+    def _end_overdue(self):
+        # The loop does other work in between.
+        while self._tell('expire') and not self._leaving.is_set():
+            pass
+
+    def _read_changes(self):
         # Commits of this scheduler raise its digest meanwhile, so changes of other schedulers may
         # stay hidden until the next poll.
         before = self._cluster.digest
@@ -108,10 +122,6 @@ class StorePoller:
             enough_s = self._settings().service_down_time_s / POLLS_BEFORE_DOWN
             self._next_full = self._monotonic() + min(FULL_POLL_S, enough_s)
             self._poll_all()
-        if self._monotonic() >= self._next_expiry:
-            self._next_expiry = self._monotonic() + EXPIRE_INTERVAL_S
-            self._tell('expire')
-            self._also()
 
     def _poll_all(self):
         heads = self._store.heads()

@@ -67,16 +67,13 @@ def there(answer: Any) -> Counted | None:
     return Counted(counted['capacity'], counted['used'], claims, confirmed)
 
 
-def differences(ours: Counted, theirs: Counted, listed: Collection[str]) -> frozenset[str]:
-    """Return one phrase for each difference; ``listed`` are the instances that the report named.
-
-    A claim whose instance has not arrived yet is not a difference. Neither is the claim of an
-    instance that was listed for the last time.
-    """
+def differences(ours: Counted, theirs: Counted) -> frozenset[str]:
+    """Return one phrase for each difference. A claim whose instance has not arrived yet is
+    none."""
     phrases = [
         f'instance {uuid}: not here, {_words(theirs.claims[uuid])} claimed'
         for uuid in theirs.confirmed
-        if uuid not in listed
+        if uuid not in ours.claims
     ]
     for name in ours.capacity.keys() | theirs.capacity.keys():
         our_amount, their_amount = ours.capacity.get(name, 0), theirs.capacity.get(name, 0)

@@ -47,7 +47,8 @@ class LocalInstance:
     confirmed or reverted. During a resize on this host, ``resizing`` has both sizes and
     ``new_devices`` the addresses of the new size. ``resources`` are then the sum of both sizes;
     ``parts`` and ``devices`` are those of the old size. ``hidden``: it is being built for a job of
-    a queue, and reports omit it until it is built.
+    a queue, and reports omit it until it is built. ``claim_uuid`` is the claim by which it came
+    here or got its size; None: whoever brought it did not name one.
     """
 
     uuid: str
@@ -61,6 +62,7 @@ class LocalInstance:
     resizing: Resizing | None = None
     new_devices: frozenset[str] = frozenset()
     hidden: bool = False
+    claim_uuid: str | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -83,6 +85,28 @@ class LocalInstance:
         """Whether a resize, or the move that brought it here, can still be reverted."""
         return self.move is not None or self.resizing is not None
 
+    @property
+    def claim_name(self) -> str | None:
+        """Return the UUID by which calls name its claim: that of its open resize, or its own; None
+        if it is not known."""
+        return self.resizing.uuid if self.resizing else self.claim_uuid
+
+    def may_be(self, claim: str | None) -> bool:
+        """Return whether it may be here by this claim, or by its open resize: a name that the call
+        does not give, or the node does not know, contradicts nothing."""
+        known = {self.claim_uuid, self.claim_name}
+        return claim is None or not known.isdisjoint((None, claim))
+
+    def may_settle(self, claim: str | None) -> bool:
+        """Return whether a move or resize is open that may be the one of this name."""
+        return self.is_open and (claim is None or self.claim_name in (None, claim))
+
+    def named(self, claim: str | None) -> 'LocalInstance':
+        """Return the instance, here by this claim."""
+        if self.resizing is None:
+            return dataclasses.replace(self, claim_uuid=claim)
+        return dataclasses.replace(self, resizing=dataclasses.replace(self.resizing, uuid=claim))
+
     def claim(self, node_uuid: str) -> Claim:
         """Return the claim of the instance on this node."""
         return Claim(
@@ -99,7 +123,8 @@ class LocalInstance:
     def finished(self, node_uuid: str) -> 'LocalInstance':
         """Return the instance after a confirmed move or resize, in its new size."""
         devices = self.new_devices if self.resizing else self.devices
-        return self._settled(self.claim(node_uuid).finished(), devices)
+        done = self._settled(self.claim(node_uuid).finished(), devices)
+        return dataclasses.replace(done, claim_uuid=self.claim_name)
 
     def reverted(self, node_uuid: str) -> 'LocalInstance | None':
         """Return the instance in its old size; None if it returns to its source host."""
@@ -231,6 +256,8 @@ def _instance(fields: Any) -> LocalInstance:
         raise ValueError(f'move of instance {read.uuid}')
     if type(read.hidden) is not bool:
         raise ValueError(f'whether instance {read.uuid} is hidden')
+    if read.claim_uuid is not None:
+        uuid.UUID(read.claim_uuid)
     return read
 
 

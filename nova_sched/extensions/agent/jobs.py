@@ -45,7 +45,7 @@ class AgentNodeApi:
     def __init__(self, agent, nodename, cell_uuid=None):
         self.host, self.nodename = agent.host, nodename
         self.begin = agent.begin
-        self.built = agent.built
+        self.built, self.claim_name = agent.built, agent.claim_name
         self.keep = agent.keep
         self.undo = agent.undo
         self.destroy, self.watch = agent.destroy, agent.watch
@@ -64,10 +64,13 @@ class AgentNodeApi:
         return [instance.uuid for instance in self._agent.hidden()]
 
     def holds(self, instance_uuid):
-        copies = (
-            instance for instance in self._agent.instances() if instance['uuid'] == instance_uuid
-        )
-        return any(not instance['hidden'] for instance in copies)
+        return any(not instance['hidden'] for instance in self._copies(instance_uuid))
+
+    def has_two_sizes(self, instance_uuid):
+        return any(instance['resizing'] for instance in self._copies(instance_uuid))
+
+    def _copies(self, instance_uuid):
+        return [one for one in self._agent.instances() if one['uuid'] == instance_uuid]
 
 
 class HostCatalogue:

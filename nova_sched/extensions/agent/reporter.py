@@ -12,7 +12,6 @@
 """Reports this node to the scheduler: at each interval and at once after a change. Errors never
 end the reporter."""
 
-import dataclasses
 import logging
 import math
 import os
@@ -30,7 +29,7 @@ from nova_sched.extensions.agent.difference import SETTLE_S, DifferenceLog
 from nova_sched.extensions.agent.service import Agent, Facts
 from nova_sched.logs import Problems, first_line
 from nova_sched.measures.catalogue import REPORT_SECONDS, REPORTS
-from nova_sched.state.report import unsettled
+from nova_sched.state.report import MAX_BOOT, unsettled
 
 LOG = logging.getLogger(__name__)
 
@@ -69,15 +68,23 @@ class ReportCount:
     def pass_by(self, boot: int) -> None:
         """Continue after a start that the scheduler knows and this file does not, for a file from
         a backup."""
-        if boot >= self.boot:
-            self.boot, self.sequence = boot + 1, 0
-            self._write()
+        if self.boot <= boot < MAX_BOOT:
+            self._begin(boot + 1)
+
+    def begin_anew(self) -> None:
+        """Continue from 1: the scheduler knows no start of this node that the file follows. If it
+        knows another one, its answer to the next report tells it."""
+        self._begin(1)
+
+    def _begin(self, boot: int) -> None:
+        self.boot, self.sequence = boot, 0
+        self._write()
 
     def _read(self) -> int:
         if not self._path.exists():
             return 0
         try:
-            return words.whole(sysfs.text(self._path))
+            return words.whole(sysfs.text(self._path), most=MAX_BOOT - 1)
         except ValueError as error:
             why = f'{error}; remove the file'
             raise errors.BadMachineFacts(str(self._path), why) from None
@@ -232,6 +239,9 @@ class Reporter:
             self._problems.end(AWAY, 'The scheduler answers again')
             why = first_line(refusal)
             self._problems.begin(REFUSED, 'The scheduler refuses: %s', why, reason=why)
+            if self._count is not None and getattr(refusal, 'field', None) == 'boot':
+                self._count.begin_anew()
+                pause = min(pause, RETRY_S)
         except Exception as error:
             LOG.debug('Reporting failed', exc_info=True)
             # An older scheduler refuses what it does not know.
@@ -269,11 +279,11 @@ class Reporter:
 
         A claim that has changed since ``seen`` may be left to the next report, which then has its
         change in what it has seen: it is made at once, but only once, since each report may
-        change the node. An instance that was not confirmed is listed once more.
+        change the node.
         """
         claims = answer.get('claims', {}) if isinstance(answer, dict) else {}
         left = unsettled(claims, facts.instances)
-        self._agent.told(dataclasses.replace(facts, instances=facts.instances - left), counted)
+        self._agent.told(counted)
         again_s = self._compare(facts, counted)
         self._is_again = bool(left) and self._seen > seen and not self._is_again
         return 0.0 if self._is_again else again_s
@@ -285,7 +295,7 @@ class Reporter:
         """
         if counted is None:
             return math.inf
-        differences = difference.differences(facts.counted, counted, facts.instances)
+        differences = difference.differences(facts.counted, counted)
         again = self._difference_log.update(
             facts.node.hypervisor_hostname, differences, self._clock()
         )
@@ -299,13 +309,12 @@ class Reporter:
         timer.daemon = True
         timer.start()
         which = {} if self._count is None else self._count.next()
-        # An older scheduler would take the hardware of an instance that is gone for reported.
         is_new, self._is_sending = self._is_new, True
         try:
             return self._client.update_resource_stats(
                 node.host,
                 node,
-                facts.amounts if is_new else sorted(facts.held),
+                facts.held if is_new else sorted(facts.held),
                 facts.inventories,
                 self._cell_uuid,
                 **which,

@@ -43,19 +43,16 @@ LOG = logging.getLogger(__name__)
 class Facts:
     """The content of a report: the node, its provider tree in Placement's form, its instances.
 
-    ``held`` are the amounts that these instances hold, by resource class. An instance that is gone
-    and is listed for the last time is not in it.
+    ``held`` are the amounts that these instances hold, by resource class.
     """
 
     node: objects.ComputeNode
     inventories: Mapping[str, Mapping[str, Any]]
-    instances: frozenset[str]
-    held: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    held: Mapping[str, Mapping[str, int]]
 
     @property
-    def amounts(self) -> dict[str, dict[str, int]]:
-        """Return the amounts of all instances that are listed."""
-        return {uuid: dict(self.held.get(uuid, {})) for uuid in sorted(self.instances)}
+    def instances(self) -> frozenset[str]:
+        return frozenset(self.held)
 
     @property
     def provider(self) -> Mapping[str, Any]:
@@ -163,9 +160,8 @@ class ClaimableNode(ClaimableMixin):
 class Agent:
     """One compute node. Its methods may be called from any thread.
 
-    ``news`` is an event that is set after each change to report. An instance that starts and ends
-    between two reports is still listed once. Its claim ends with the first report that no longer
-    lists it; the claim of an instance that was never listed would not end.
+    ``news`` is an event that is set after each change to report. The claim of an instance that
+    starts and ends between two reports ends when its time to be confirmed is over.
 
     The instance of a job from a queue is hidden at first. It holds its resources on the node, and
     reports omit it, because a report must not confirm its claim before it is built::
@@ -182,7 +178,6 @@ class Agent:
         self._instances = instances
         self._machine = machine.read(settings)
         self._failed_builds = 0  # since the last successful one
-        self._untold = {instance.uuid for instance in instances if not instance.hidden}
         self._built: frozenset[str] = (
             frozenset()
         )  # hidden instances that reports list nevertheless, and those that tell both sizes
@@ -233,18 +228,18 @@ class Agent:
             [instance.guest(instance.uuid in built) for instance in here], self._failed_builds
         )
         node = machine.describe(self._machine, self._settings, used)
-        listed = frozenset(instance.uuid for instance in here) | self._untold
-        held = {instance.uuid: instance.resources for instance in here}
-        return Facts(node, machine.inventories(node, self._settings), listed, held)
+        held = {instance.uuid: dict(instance.resources) for instance in here}
+        return Facts(node, machine.inventories(node, self._settings), held)
 
-    def told(self, facts: Facts, counted: difference.Counted | None = None) -> None:
-        """Note that the scheduler has accepted this report. ``counted`` is its count of the
-        node."""
+    def told(self, counted: difference.Counted | None) -> None:
+        """Note the scheduler's count of the node, of its answer to a report."""
         with self._lock:
-            self._untold -= facts.instances
             self._there = counted
 
-    def build(self, request: Request, finished: bool = True) -> None:
+    # ``claim`` is the name of the claim that a call is about. The instance keeps the name with
+    # which it came. A call that names another one is late, and changes nothing. None names none.
+
+    def build(self, request: Request, finished: bool = True, claim: str | None = None) -> None:
         """Check again that there is capacity for a request, and add its instance.
 
         With ``finished`` False, the build continues until ``finish`` is called. A repeated
@@ -253,7 +248,7 @@ class Agent:
         """
         with self._lock, self._explained(request):
             try:
-                self._take(request, ACTIVE if finished else BUILDING)
+                self._take(request, ACTIVE if finished else BUILDING, claim_uuid=claim)
             except errors.ComputeResourcesUnavailable:
                 self._failed_builds += 1
                 self.news.set()
@@ -262,7 +257,7 @@ class Agent:
                 self._failed_builds = 0
         self._changed()
 
-    def resize(self, request: Request) -> None:
+    def resize(self, request: Request, claim: str | None = None) -> None:
         """Add an instance that moves here in another size, or give another size to one that is
         here.
 
@@ -272,9 +267,9 @@ class Agent:
         with self._lock, self._explained(request):
             here = self._instances.get(request.instance_uuid)
             if here is None or here.move:
-                self._take(request, RESIZED, RESIZE)
+                self._take(request, RESIZED, RESIZE, claim_uuid=claim)
             else:
-                self._enlarge(here, request)
+                self._enlarge(here, request, claim)
         self._changed()
 
     def begin(self, request: Request, move: str | None = None) -> LocalInstance:
@@ -307,7 +302,12 @@ class Agent:
         return self._take(request, RESIZED, move) if here.move else self._enlarge(here, request)
 
     def _take(
-        self, request: Request, vm_state: str, move: str | None = None, hidden: bool = False
+        self,
+        request: Request,
+        vm_state: str,
+        move: str | None = None,
+        hidden: bool = False,
+        claim_uuid: str | None = None,
     ) -> LocalInstance:
         others = self._beside(request.instance_uuid)
         node = self._node(others)
@@ -322,14 +322,15 @@ class Agent:
             devices=self._addresses(claim.parts, others),
             move=claim.move,
             hidden=hidden,
+            claim_uuid=claim_uuid,
         )
         self._put(taken)
         self._built -= {taken.uuid}
-        if not hidden:
-            self._untold.add(taken.uuid)
         return taken
 
-    def _enlarge(self, here: LocalInstance, request: Request) -> LocalInstance:
+    def _enlarge(
+        self, here: LocalInstance, request: Request, claim_uuid: str | None = None
+    ) -> LocalInstance:
         """Return the instance with the requested size added to its own; the new size may be
         smaller."""
         others = self._beside(here.uuid)
@@ -340,6 +341,7 @@ class Agent:
         claim = node.resize_claim(request, held)
         # A flavor of the same size adds nothing, but its resize is to be settled like any other.
         resizing = claim.resizing or Resizing(here.resources, here.resources, here.parts)
+        resizing = dataclasses.replace(resizing, uuid=claim_uuid)
         fields = {'resources': claim.resources, 'resizing': resizing, 'vm_state': RESIZED}
         devices = self._addresses(resizing.parts, others)
         larger = dataclasses.replace(here, **fields, new_devices=devices)
@@ -393,20 +395,22 @@ class Agent:
             LOG.warning('Instance %s is refused: %s. %s', uuid, short.shortages, theirs)
             raise
 
-    def built(self, instance_uuid: str) -> None:
-        """Include a hidden instance in reports; its claim is about to be confirmed.
+    def built(self, instance_uuid: str, claim: str) -> None:
+        """Include a hidden instance in reports, and keep the name of its claim, which is about to
+        be confirmed.
 
         A report that is already under way when the claim is confirmed may lack the instance. The
         scheduler would take the instance for gone after the next report without it, and ``keep``
-        might be too late. Raise NotFound. The mark is lost when the agent restarts: the instance
-        is hidden again.
+        might be too late. Raise as ``finish`` does. The mark is lost when the agent restarts: the
+        instance is hidden again.
 
         Of an instance that is resized here, reports tell the CPUs, pages and devices of both sizes
         until that is settled: the scheduler takes those of its claim for reported, and the claim
         has the new ones as soon as it is confirmed.
         """
         with self._lock:
-            self._built |= {self._get(instance_uuid).uuid}
+            self._instances.put(self._get(instance_uuid).named(claim))
+            self._built |= {instance_uuid}
 
     def keep(self, instance_uuid: str) -> None:
         """Keep a hidden instance permanently, in its new size. Raise as ``finish`` does."""
@@ -415,7 +419,6 @@ class Agent:
             kept = dataclasses.replace(here.finished(self._machine.uuid), hidden=False)
             if kept != here:
                 self._instances.put(kept)
-                self._untold.add(instance_uuid)
             self._built -= {instance_uuid}
             self._failed_builds = 0
         self._changed()
@@ -446,19 +449,19 @@ class Agent:
             raise errors.NotFound(f'Instance {instance_uuid} on host {self.host}')
         return instance
 
-    def confirm_resize(self, instance_uuid: str) -> None:
+    def confirm_resize(self, instance_uuid: str, claim: str | None = None) -> None:
         """Keep the instance here, in its new size. Raise as ``finish`` does."""
         with self._lock:
-            here = self._open(instance_uuid)
+            here = self._open(instance_uuid, claim)
             self._instances.put(here.finished(self._machine.uuid))
             self._built -= {instance_uuid}
         self._changed()
 
-    def revert_resize(self, instance_uuid: str) -> None:
+    def revert_resize(self, instance_uuid: str, claim: str | None = None) -> None:
         """Restore the old size, or remove an instance that returns to its source. Raise as
         ``finish`` does."""
         with self._lock:
-            before = self._open(instance_uuid).reverted(self._machine.uuid)
+            before = self._open(instance_uuid, claim).reverted(self._machine.uuid)
             self._drop_or_put(instance_uuid, before)
         self._changed()
 
@@ -469,9 +472,9 @@ class Agent:
             self._instances.put(instance)
         self._built -= {instance_uuid}
 
-    def _open(self, instance_uuid: str) -> LocalInstance:
+    def _open(self, instance_uuid: str, claim: str | None) -> LocalInstance:
         instance = self._instances.get(instance_uuid)
-        if instance is None or not instance.is_open:
+        if instance is None or not instance.may_settle(claim):
             raise errors.NotFound(f'Resize of instance {instance_uuid} on host {self.host}')
         return instance
 
@@ -483,18 +486,25 @@ class Agent:
             self._failed_builds = 0
         self._changed()
 
-    def destroy(self, instance_uuid: str) -> bool:
-        """Remove an instance. Return whether it was here.
+    def destroy(self, instance_uuid: str, claim: str | None = None) -> bool:
+        """Remove an instance. Return whether it was here, by this claim.
 
         Raise BadMachineFacts if the list cannot be written.
         """
         with self._lock:
-            here = instance_uuid in self._instances
-            if here:
+            here = self._instances.get(instance_uuid)
+            is_meant = here is not None and here.may_be(claim)
+            if is_meant:
                 self._drop_or_put(instance_uuid, None)
-        if here:
+        if is_meant:
             self._changed()
-        return here
+        return is_meant
+
+    def claim_name(self, instance_uuid: str) -> str | None:
+        """Return the name of the claim by which an instance is here; None if it is not known, or
+        not here."""
+        here = self._instances.get(instance_uuid)
+        return here and here.claim_name
 
     def instances(self) -> list[dict[str, Any]]:
         """Return the instances as plain values, by the names of their fields; ``parts`` as JSON

@@ -27,6 +27,7 @@ from nova_sched.api import faults
 from nova_sched.api.calls import Request
 from nova_sched.api.limits import Limits, PlanRateLimit
 from nova_sched.api.policies import AccessPolicy
+from nova_sched.cmd.manage import tables
 from nova_sched.extensions.dashboard import (
     FORM_SIZE,
     cluster,
@@ -48,7 +49,6 @@ COUNTED = frozenset(['group', 'try_group'])  # they have a template read, or pla
 KEPT = ('Allow', 'Retry-After')  # headers of a fault
 MIN_KEY_LENGTH = 32  # characters of the key that seals sessions, at least
 PAGES = (cluster, decisions, what_if, groups, queues, schedulers)
-UNITS = (('d', 86400), ('h', 3600), ('min', 60))  # of lengths of time
 
 
 def make(conf, clients, database, limits=None):
@@ -180,17 +180,9 @@ def moment(seconds):
     return when.strftime('%Y-%m-%d %H:%M:%S UTC')
 
 
-def span(seconds):
-    """A length of time in its largest whole unit: `5 s`, `3 min`, `2 h`, `9 d`."""
-    for unit, size in UNITS:
-        if seconds >= 2 * size:
-            return f'{int(seconds // size)} {unit}'
-    return f'{int(seconds)} s'
-
-
 def age(seconds, now_s):
     """How long ago a moment was: both by the clock of the database."""
-    return 'never' if seconds is None else f'{span(max(0, now_s - seconds))} ago'
+    return 'never' if seconds is None else f'{tables.span(max(0, now_s - seconds))} ago'
 
 
 def number(value):
@@ -203,7 +195,7 @@ def number(value):
 
 
 def counted(value, word):
-    """`1 host`, `2 hosts`."""
+    """`1 host`, `2 000 hosts`."""
     return f'{number(value)} {word}{"" if value == 1 else "s"}'
 
 
@@ -220,7 +212,7 @@ def amounts(resources):
 
 FILTERS = {
     'moment': moment,
-    'span': span,
+    'span': tables.span,
     'age': age,
     'number': number,
     'counted': counted,

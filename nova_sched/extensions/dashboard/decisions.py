@@ -152,20 +152,32 @@ def spec(request):
     """The request of a record, as far as the record has it: without image properties, hints, NUMA
     cells and devices."""
     resources = request['resources']
+    return possible_spec(
+        resources.get(VCPU, 0) + resources.get(PCPU, 0),
+        resources.get(MEMORY_MB, 0),
+        resources.get(DISK_GB, 0),
+        dict(request['extra_specs']),
+        name=request['flavor'] or 'asked',
+        project_id=request['project_id'],
+        zone=request['zone'],
+        image=request['image'],
+    )
+
+
+def possible_spec(vcpus, memory_mb, root_gb, extra_specs, name='asked', **more):
+    """The RequestSpec for a flavor of these sizes; ``more`` as for ``objects.simple_request``."""
     flavor = objects.Flavor(
         id=1,
-        flavorid=request['flavor'] or 'asked',
-        name=request['flavor'] or 'asked',
-        vcpus=resources.get(VCPU, 0) + resources.get(PCPU, 0),
-        memory_mb=resources.get(MEMORY_MB, 0),
-        root_gb=resources.get(DISK_GB, 0),
+        flavorid=name,
+        name=name,
+        vcpus=vcpus,
+        memory_mb=memory_mb,
+        root_gb=root_gb,
         ephemeral_gb=0,
         swap=0,
-        extra_specs=dict(request['extra_specs']),
+        extra_specs=extra_specs,
     )
-    return objects.simple_request(
-        flavor, project_id=request['project_id'], zone=request['zone'], image=request['image']
-    )
+    return objects.simple_request(flavor, **more)
 
 
 # How a decision came about, as drawings need it: pure functions of records.

@@ -20,6 +20,7 @@ import dataclasses
 import itertools
 
 from nova_sched import errors
+from nova_sched.cmd.manage import rows
 from nova_sched.extensions.dashboard.host_overview import USUAL
 from nova_sched.hardware import numa, pci
 
@@ -55,28 +56,14 @@ def _node(node):
     cells = _cells(node)
     for cell in cells:
         cell['devices'] = devices_near.pop(cell['id'], [])
-    claimed = collections.Counter()
-    for claim in node.claims:
-        claimed.update(claim.resources)
-    names = sorted(report.inventories, key=lambda name: (name not in USUAL, name))
-    inventories = [(name, report.inventories[name]) for name in names]
+    amounts = rows.resources(node)
     return {
         'name': report.nodename,
-        'uuid': report.node_uuid,
-        'hypervisor': report.hypervisor_type,
         'traits': sorted(report.traits),
         'foreign_instances': node.foreign_instances,
         'resources': [
-            {
-                'name': name,
-                'capacity': inventory.capacity,
-                'total': inventory.total,
-                'reserved': inventory.reserved,
-                'ratio': inventory.ratio,
-                'claimed': claimed[name],
-                'foreign': node.foreign.get(name, 0),
-            }
-            for name, inventory in inventories
+            {'name': name, **amounts[name]}
+            for name in sorted(amounts, key=lambda name: (name not in USUAL, name))
         ],
         'cells': cells,
         'devices': devices_near,  # near none of these cells
@@ -191,11 +178,11 @@ def _parent(pool):
 
 def history(records, name):
     """The newest decisions that chose the host, or that nearly did."""
-    rows = []
+    shown = []
     for record in itertools.islice(records, MAX_READ):
         part = _part(record, name)
         if part:
-            rows.append(
+            shown.append(
                 {
                     'request_id': record['request_id'],
                     'time': record['time'],
@@ -203,9 +190,9 @@ def history(records, name):
                     'flavor': record['asked']['flavor'],
                 }
             )
-            if len(rows) == MAX_SHOWN:
+            if len(shown) == MAX_SHOWN:
                 break
-    return rows
+    return shown
 
 
 def _part(record, name):

@@ -15,8 +15,9 @@
 import flask
 
 from nova_sched.claims.audit import audit
+from nova_sched.cmd.manage import scheduler
 from nova_sched.engine.figures import COUNTS
-from nova_sched.engine.sync.membership import KEPT_S, SILENT_S
+from nova_sched.engine.sync.membership import KEPT_S
 
 ENDPOINT, TITLE, RULE = 'schedulers', 'Schedulers', 'dashboard:schedulers'
 
@@ -37,7 +38,7 @@ class SchedulerPages:
         self._parts.demand(RULE)
         schedulers = self._parts.sources.schedulers
         now_s = schedulers.now_s()
-        rows = [row(scheduler, now_s) for scheduler in schedulers.alive(now_s - KEPT_S)]
+        rows = [row(facts, now_s) for facts in schedulers.alive(now_s - KEPT_S)]
         sums = {name: sum(shown[name] for shown in rows) for name in COUNTS}
         part = (
             'scheduler_rows.html' if 'HX-Request' in flask.request.headers else 'schedulers.html'
@@ -62,20 +63,9 @@ class SchedulerPages:
 
 
 def row(facts, now_s):
-    """A process, with its figures."""
-    figures = facts.figures
-    counts = {name: figures.get(name, 0) for name in COUNTS}
-    placed = counts['placed']
+    """A process with its figures, as `scheduler list` has them, for the page."""
     return {
-        'host': facts.host,
-        'pid': facts.pid,
-        'is_alive': now_s - facts.seen_s <= SILENT_S,
+        **scheduler.row(facts, now_s),
         'started_s': facts.started_s,
-        'seen_s': facts.seen_s,
-        'release': figures.get('release'),
-        'lag_s': figures.get('look_lag_s'),
-        'stale_nodes': figures.get('stale_nodes', 0),
-        'clock_offset_s': figures.get('clock_offset_s'),
-        **counts,
-        'conflict_share': counts['conflicts'] / placed if placed else None,
+        'release': facts.figures.get('release'),
     }

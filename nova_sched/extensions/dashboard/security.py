@@ -14,13 +14,13 @@
 that forms carry."""
 
 import hmac
-import ipaddress
 import secrets
 from urllib.parse import urlsplit
 
 import flask
 from werkzeug import exceptions
 
+from nova_sched import urls
 from nova_sched.api import policies
 
 TOKEN, HEADER = 'csrf_token', 'X-CSRF-Token'
@@ -155,7 +155,7 @@ def check_host():
     authentication, another site could have a browser send it here under the site's own name."""
     # Without an address the caller is at a socket of this machine.
     caller = flask.request.remote_addr or 'localhost'
-    if not (_is_here(_name(flask.request.host)) and _is_here(caller)):
+    if not (urls.is_loopback(_name(flask.request.host)) and urls.is_loopback(caller)):
         raise exceptions.Forbidden(
             'Without authentication the dashboard answers under localhost and 127.0.0.1 only.'
         )
@@ -167,14 +167,6 @@ def _name(host):
         return urlsplit(f'//{host}').hostname or ''
     except ValueError:
         return ''
-
-
-def _is_here(name):
-    """Whether a name or an address is one of this machine."""
-    try:
-        return name == 'localhost' or ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def local_path(path):

@@ -35,7 +35,6 @@ from nova_sched.extensions.dashboard import security
 
 LOG = logging.getLogger(__name__)
 
-ADMITTED = 'nova_sched.extensions.dashboard.admitted'
 OF_CALLER = ('uuid', 'token', 'name')  # in a session of a caller that has logged in
 LIFE_S = 24 * 3600  # of a cookie
 ENDED_S = 2 * LIFE_S  # that a logout is remembered: requests in flight may seal another cookie
@@ -109,9 +108,9 @@ class Authenticator:
         self._conf, self._keystone = conf, keystone
         self.is_open = conf.api.auth_strategy == 'noauth'
         self._guard = (
-            identity.NoAuth(_admit)
+            identity.NoAuth(identity.admit)
             if self.is_open
-            else identity.KeystoneAuth(_admit, conf, keystone)
+            else identity.KeystoneAuth(identity.admit, conf, keystone)
         )
 
     def context(self, token, environ):
@@ -119,11 +118,12 @@ class Authenticator:
         ServiceUnavailable if Keystone does not answer."""
         # Headers of the request itself say nothing about its caller.
         inside = {name: value for name, value in environ.items() if not name.startswith('HTTP_')}
-        inside |= {'HTTP_X_AUTH_TOKEN': token, 'REQUEST_METHOD': 'GET', ADMITTED: False}
+        inside.pop(identity.ADMITTED, None)
+        inside |= {'HTTP_X_AUTH_TOKEN': token, 'REQUEST_METHOD': 'GET'}
         answer = []
         for _ in self._guard(inside, lambda status, headers, exc_info=None: answer.append(status)):
             pass
-        if inside[ADMITTED]:
+        if identity.ADMITTED in inside:
             return identity.context(inside)
         if answer and answer[0].startswith('503'):
             raise exceptions.ServiceUnavailable('Keystone does not answer.')
@@ -196,13 +196,6 @@ class Authenticator:
                 'The address of Keystone is not known here: set [dashboard] auth_url.'
             )
         return url
-
-
-def _admit(environ, start_response):
-    """The application behind the guard."""
-    environ[ADMITTED] = True
-    start_response('204 No Content', [])
-    return []
 
 
 def add(app, guard, ended):

@@ -17,9 +17,9 @@ import json
 
 import flask
 
-from nova_sched import errors, objects, words
+from nova_sched import errors, words
 from nova_sched.engine.explain.decision_log import PLACED
-from nova_sched.extensions.dashboard.decisions import funnel, stacks
+from nova_sched.extensions.dashboard.decisions import funnel, possible_spec, stacks
 from nova_sched.groups.template import source
 
 ENDPOINT, TITLE, RULE = 'what_if', 'What if', 'dashboard:ask'
@@ -49,19 +49,14 @@ class Wish:
     project_id: str | None = None
 
     def spec(self):
-        flavor = objects.Flavor(
-            id=1,
-            flavorid='asked',
-            name='asked',
-            vcpus=self.vcpus,
-            memory_mb=self.ram,
-            root_gb=self.disk,
-            ephemeral_gb=0,
-            swap=0,
-            extra_specs=self.extra_specs,
-        )
-        return objects.simple_request(
-            flavor, count=self.count, project_id=self.project_id, zone=self.zone
+        return possible_spec(
+            self.vcpus,
+            self.ram,
+            self.disk,
+            self.extra_specs,
+            count=self.count,
+            project_id=self.project_id,
+            zone=self.zone,
         )
 
 

@@ -141,7 +141,7 @@ class TopGroupResource(resource.Resource):
             raise exception.Error(f'These members have no host: {", ".join(lost)}')
 
     def follow(self, name, indices):
-        """Updates the group: a scaling group of the stack will have members with these indices."""
+        """Update the group: a scaling group of the stack will have members with these indices."""
         if name in json.loads(self.data().get(PATHS) or '{}'):
             self._revise(self._read({name: indices}))
 
@@ -185,7 +185,7 @@ class TopGroupResource(resource.Resource):
         return self.properties[self.HOLD] or int(self.stack.timeout_secs())
 
     def _read(self, indices=None):
-        """Reads the current servers of the stack."""
+        """Read the current servers of the stack."""
         stack = None
         existing = {}
         if self.resource_id is not None:
@@ -206,7 +206,7 @@ class TopGroupResource(resource.Resource):
         )
 
     def _revise(self, read):
-        """Sends the definition to the scheduler, if it has changed."""
+        """Send the definition to the scheduler, if it has changed."""
         if read.digest != self.data().get(DIGEST):
             group = self._api().replace(self.resource_id, read.body)
             self._keep(read)
@@ -233,7 +233,7 @@ class StackReading:
 
 
 def resource_mapping():
-    """Returns the resource types of this plug-in, for Heat."""
+    """Return the resource types of this plug-in, for Heat."""
     return {
         'OS::NovaSched::TopGroup': TopGroupResource,
         'OS::NovaSched::Group': top_group_types.GroupDeclaration,

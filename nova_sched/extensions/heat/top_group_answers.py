@@ -17,7 +17,7 @@ Uses nothing of Heat: the plug-in for the `openstack` client reads them by this 
 
 
 def fault(answer):
-    """Returns the first error of an answer, in the form of OpenStack's guidelines; empty if there
+    """Return the first error of an answer, in the form of OpenStack's guidelines; empty if there
     is none."""
     try:
         return answer.json()['errors'][0]
@@ -26,7 +26,7 @@ def fault(answer):
 
 
 def words(answer):
-    """Returns the error as one sentence."""
+    """Return the error as one sentence."""
     error = fault(answer)
     where = f' ({error["where"]})' if error.get('where') else ''
     detail = error.get('detail') or f'HTTP {answer.status_code}'

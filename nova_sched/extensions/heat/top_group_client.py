@@ -73,7 +73,7 @@ class SchedulerApi:
         self._timeout_s = conf.timeout
 
     def create(self, body, name, ttl):
-        """Returns a new group, held for ``ttl`` seconds."""
+        """Return a new group, held for ``ttl`` seconds."""
         answer = self._asked('POST', '/v1/groups', json={**body, 'name': name, 'ttl': ttl})
         # Retries only if the request certainly had no effect: otherwise there could be two groups.
         code = top_group_answers.fault(answer).get('code', '')
@@ -85,22 +85,22 @@ class SchedulerApi:
         return self._good('GET', f'/v1/groups/{uuid}').json()
 
     def plan(self, uuid):
-        """Returns the group with the domains of its members."""
+        """Return the group with the domains of its members."""
         return self._good('GET', f'/v1/groups/{uuid}/plan').json()
 
     def replace(self, uuid, body):
-        """Replaces the group's definition, unless another client does so at the same time."""
+        """Replace the group's definition, unless another client does so at the same time."""
         seen = self._good('GET', f'/v1/groups/{uuid}').headers.get('ETag', '*')
         return self._good(
             'PUT', f'/v1/groups/{uuid}', json=body, headers={'If-Match': seen}
         ).json()
 
     def renew(self, uuid, ttl):
-        """Holds the planned claims for ``ttl`` seconds from now."""
+        """Hold the planned claims for ``ttl`` seconds from now."""
         self._good('POST', f'/v1/groups/{uuid}/renew', json={'ttl': ttl})
 
     def delete(self, uuid):
-        """Deletes the group, if it still exists."""
+        """Delete the group, if it still exists."""
         answer = self._again('DELETE', f'/v1/groups/{uuid}', headers={'If-Match': '*'})
         if answer.status_code != 404:
             _good(answer)
@@ -109,7 +109,7 @@ class SchedulerApi:
         return _good(self._again(method, path, **more))
 
     def _again(self, method, path, **more):
-        """Sends a request that may be sent twice."""
+        """Send a request that may be sent twice."""
         answer = self._asked(method, path, **more)
         if answer.status_code == 503:
             raise Busy(top_group_answers.words(answer))
@@ -137,35 +137,33 @@ OF_EVERY_IMAGE = frozenset(
 
 
 def flavors(nova, names):
-    """Returns flavors by the names or IDs that servers ask for; ``nova`` is Heat's client plug-in
+    """Return flavors by the names or IDs that servers ask for; ``nova`` is Heat's client plug-in
     for Nova."""
-    return {name: _flavor(nova.get_flavor(name)) for name in sorted(names)}
+    described = {}
+    for name in sorted(names):
+        flavor = nova.get_flavor(name)
+        described[name] = {
+            'name': flavor.name,
+            'vcpus': flavor.vcpus,
+            'ram': flavor.ram,
+            'disk': flavor.disk,
+            'ephemeral': getattr(flavor, 'OS-FLV-EXT-DATA:ephemeral', 0),
+            'swap': flavor.swap or 0,  # empty text if there is none
+            'extra_specs': flavor.get_keys(),
+        }
+    return described
 
 
 def images(glance, names):
-    """Returns images in the same way."""
-    return {name: _image(glance.get_image(name)) for name in sorted(names)}
-
-
-def _flavor(flavor):
-    return {
-        'name': flavor.name,
-        'vcpus': flavor.vcpus,
-        'ram': flavor.ram,
-        'disk': flavor.disk,
-        'ephemeral': getattr(flavor, 'OS-FLV-EXT-DATA:ephemeral', 0),
-        'swap': flavor.swap or 0,  # empty text if there is none
-        'extra_specs': flavor.get_keys(),
-    }
-
-
-def _image(image):
-    described = {
-        key: image[key] for key in ('id', 'name', 'disk_format') if image.get(key) is not None
-    }
-    properties = {
-        key: value
-        for key, value in image.items()
-        if key not in OF_EVERY_IMAGE and isinstance(value, str | int | float)
-    }
-    return {**described, 'properties': properties}
+    """Return images in the same way."""
+    described = {}
+    for name in sorted(names):
+        image = glance.get_image(name)
+        keys = [key for key in ('id', 'name', 'disk_format') if image.get(key) is not None]
+        properties = {
+            key: value
+            for key, value in image.items()
+            if key not in OF_EVERY_IMAGE and isinstance(value, str | int | float)
+        }
+        described[name] = {**{key: image[key] for key in keys}, 'properties': properties}
+    return described

@@ -25,7 +25,7 @@ from heat.scaling import template
 
 
 def wrong(message):
-    """Returns the error to raise for a stack whose servers cannot be planned as one group."""
+    """Return the error to raise for a stack whose servers cannot be planned as one group."""
     return exception.StackValidationFailed(message=message)
 
 
@@ -50,18 +50,18 @@ REPEATED = {RESOURCE_GROUP: 'resource_def', SCALING_GROUP: 'resource', DEAF: 're
 
 
 def kind_of(env, resource_type, name=None):
-    """Returns the kind of a resource of this type; None if it does not matter for placement."""
+    """Return the kind of a resource of this type; None if it does not matter for placement."""
     class_ = env.get_class_to_instantiate(resource_type, name)
     return next((kind for base, kind in CLASSES if issubclass(class_, base)), None)
 
 
 def properties_of(definition):
-    """Returns the properties as the template has them, without resolving functions."""
+    """Return the properties as the template has them, without resolving functions."""
     return definition.properties({}).data
 
 
 def telling(env, name, definition, properties):
-    """Returns the part of a resource's properties that describes its servers; ``properties``: a
+    """Return the part of a resource's properties that describes its servers; ``properties``: a
     server's."""
     said = properties_of(definition)
     kind = kind_of(env, definition.resource_type, name)
@@ -98,20 +98,20 @@ class Repeats:
         self.properties = definition.get('properties') or {}
         self._metadata = definition.get('metadata')
 
-    def of_servers(self, kind, properties):
-        """Returns the properties of a ResourceGroup of such servers, in the scheduler's template
-        language."""
+    def of_servers(self, properties):
+        """Return the properties of a ResourceGroup of servers with these properties, in the
+        scheduler's template language."""
         taken = {int(index) for index in self.indices}
         gaps = [str(index) for index in range(max(taken, default=0)) if index not in taken]
         return {
             'count': len(self.indices),
             'index_var': self.variable,
-            'resource_def': {'type': kind, 'properties': properties},
+            'resource_def': {'type': SERVER, 'properties': properties},
             **({'removal_policies': [{'resource_list': gaps}]} if gaps else {}),
         }
 
     def stack(self, names):
-        """Returns a nested stack of these members, parsed as for a preview."""
+        """Return a nested stack of these members, parsed as for a preview."""
         members = [
             (
                 name,
@@ -131,7 +131,7 @@ class Repeats:
 
 
 def _removed(group: resource_group.ResourceGroup):
-    """Returns the names that a ResourceGroup has used up, including those of its next update."""
+    """Return the names that a ResourceGroup has used up, including those of its next update."""
     removed = set(group.get_attribute(group.REMOVED_RSRC_LIST))
     more = {*group._get_new_skiplist_entries(group.properties, removed)}
     if group.properties[group.REMOVAL_POLICIES_MODE] == group.REMOVAL_POLICY_UPDATE:
@@ -157,9 +157,8 @@ class Contents:
         self._prefix = prefix
         self._outer = outer
         self._called = called or {}
-        self._lifted = (
-            {} if outer is None else outer.lifted
-        )  # of nested stacks: resources that are not in a group
+        # Of nested stacks: resources that are not in a group.
+        self._lifted = {} if outer is None else outer._lifted
         self._definitions = {
             name: defn.resource_definition(name) for name in sorted(defn.enabled_rsrc_names())
         }
@@ -177,24 +176,29 @@ class Contents:
             if kind == GROUP and not self._is_overlay(name):
                 self._note_parents(self._said(name)['members'], (name,))
 
-    @property
-    def lifted(self):
-        return self._lifted
-
     def paths(self):
-        """Returns the path of each server by the name of its resource; a resource with several
+        """Return the path of each server by the name of its resource; a resource with several
         servers has a tree of such mappings.
 
         For repeated resources, the index variable stands for the index.
         """
-        return {
-            name: self._paths_of(name)
-            for name in self._definitions
-            if self._may_have_members(name)
-        }
+        paths = {}
+        for name in filter(self._may_have_members, self._definitions):
+            if self._kinds[name] == SERVER:
+                paths[name] = self._path(name)
+            elif self._kinds[name] == NESTED:
+                paths[name] = self._within(name).paths()
+            else:
+                repeats = self._repeats(name)
+                if self._repeats_servers(repeats):
+                    paths[name] = f'{self._path(name)}/{repeats.variable}'
+                else:
+                    member = self._within(name, repeats.stack(['0']), {'0': repeats.variable})
+                    paths[name] = member.paths()['0']
+        return paths
 
     def resources(self):
-        """Returns all resources of the group, as the resources of a template."""
+        """Return all resources of the group, as the resources of a template."""
         entries = {name: self._entry(name) for name in self._definitions}
         return {
             **{name: resource for name, resource in entries.items() if resource is not None},
@@ -202,7 +206,7 @@ class Contents:
         }
 
     def described(self):
-        """Returns the same as members of a group that describes them itself."""
+        """Return the same as members of a group that describes them itself."""
         entries = {name: self._entry(name) for name in self._definitions}
         return [
             {'name': name, **resource}
@@ -211,7 +215,7 @@ class Contents:
         ]
 
     def server_group(self, reference):
-        """Returns the group of a hint that refers to a server group of this or an outer stack;
+        """Return the group of a hint that refers to a server group of this or an outer stack;
         otherwise the hint unchanged."""
         if isinstance(reference, list):
             return [self.server_group(part) for part in reference]
@@ -243,16 +247,6 @@ class Contents:
             )
         return True
 
-    def _paths_of(self, name):
-        if self._kinds[name] == SERVER:
-            return self._path(name)
-        if self._kinds[name] == NESTED:
-            return self._within(name).paths()
-        repeats = self._repeats(name)
-        if self._repeats_servers(repeats):
-            return f'{self._path(name)}/{repeats.variable}'
-        return self._within(name, repeats.stack(['0']), {'0': repeats.variable}).paths()['0']
-
     def _path(self, name, below=()):
         if name in below:
             raise wrong(f'The group {name} is a member of itself.')
@@ -272,7 +266,7 @@ class Contents:
     # descriptions
 
     def _entry(self, name):
-        """Returns the resource in the scheduler's template language; None if the group does not
+        """Return the resource in the scheduler's template language; None if the group does not
         include it."""
         if name not in self._entries:
             self._entries[name] = None  # for a nested request: a resource does not contain itself
@@ -301,7 +295,7 @@ class Contents:
         )
         return read and {
             'type': RESOURCE_GROUP,
-            'properties': repeats.of_servers(SERVER, read),
+            'properties': repeats.of_servers(read),
         }
 
     def _group(self, name):
@@ -323,7 +317,7 @@ class Contents:
         return group
 
     def _members(self, members):
-        """Returns the members of a group in a nested stack, with all known data about them."""
+        """Return the members of a group in a nested stack, with all known data about them."""
         return [
             {**member, 'members': self._members(member['members'])}
             if 'members' in member
@@ -344,7 +338,7 @@ class Contents:
         return None
 
     def _are_ours(self, names, owner):
-        """Returns whether the resources belong to the group: all of them, or none."""
+        """Return whether the resources belong to the group: all of them, or none."""
         known = [name for name in names if name in self._definitions]
         ours = [name for name in known if self._is_ours(name)]
         if ours and len(ours) < len(known):
@@ -364,7 +358,7 @@ class Contents:
     # properties of a declaration
 
     def _said(self, name):
-        """Returns the properties of a group, with its members as mappings."""
+        """Return the properties of a group, with its members as mappings."""
         said = self._symbolic(properties_of(self._definitions[name]))
         said['members'] = self._references(said.get('members') or [])
         if said.get('relations'):
@@ -383,7 +377,7 @@ class Contents:
         )
 
     def _symbolic(self, value):
-        """Returns the value with its functions resolved, except get_resource."""
+        """Return the value with its functions resolved, except get_resource."""
         if isinstance(value, functions.GetResource):
             return {'get_resource': function.resolve(value.args)}
         if isinstance(value, function.Function):
@@ -395,7 +389,7 @@ class Contents:
         return value
 
     def _references(self, value):
-        """Returns members or sides, with get_resource for each resource of the stack."""
+        """Return members or sides, with get_resource for each resource of the stack."""
         if isinstance(value, list):
             return [self._references(item) for item in value]
         if isinstance(value, dict) and 'members' in value:
@@ -405,7 +399,7 @@ class Contents:
         return value
 
     def _elsewhere(self, value):
-        """Returns members or sides of this nested stack, with their names as seen from outside."""
+        """Return members or sides of this nested stack, with their names as seen from outside."""
         if isinstance(value, list):
             return [self._elsewhere(item) for item in value]
         if isinstance(value, dict) and (name := value.get('get_resource')):
@@ -423,7 +417,7 @@ class Contents:
     # contents of a resource
 
     def _object(self, name):
-        """Returns the resource itself; for a nested stack, the one that was previewed with it."""
+        """Return the resource itself; for a nested stack, the one that was previewed with it."""
         if self._outer is not None:
             return self._stack[name]
         if name not in self._objects:
@@ -433,7 +427,7 @@ class Contents:
         return self._objects[name]
 
     def _within(self, name, stack=None, called=None):
-        """Returns the contents of the stack in a resource."""
+        """Return the contents of the stack in a resource."""
         stack = stack or self._object(name).nested()
         self._nested[name] = stack  # keeps a reference: it must not be freed while it is read
         return Contents(self._reader, stack.defn, stack, self._path(name), self, called)
@@ -451,7 +445,7 @@ def _group_of(members):
 
 
 def _names(value):
-    """Returns the names of the resources in members or sides, at any depth."""
+    """Return the names of the resources in members or sides, at any depth."""
     if isinstance(value, list):
         for item in value:
             yield from _names(item)

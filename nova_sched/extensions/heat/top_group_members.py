@@ -58,7 +58,7 @@ class StackReader:
         self.template = {'heat_template_version': VERSION, 'resources': resources}
 
     def _tell(self, known):
-        """Makes ``known`` the result of get_attr for ``hints`` of the group, anywhere in the
+        """Make ``known`` the result of get_attr for ``hints`` of the group, anywhere in the
         stack."""
         attributes = {
             attribute: selected(known, _path(attribute)) if _path(attribute)[0] == HINTS else None
@@ -71,11 +71,11 @@ class StackReader:
         stk_defn.update_resource_data(self.defn, group.name, data)
 
     def takes_hints(self, definition):
-        """Returns whether a resource of the stack itself mentions the group's hints."""
+        """Return whether a resource of the stack itself mentions the group's hints."""
         return any(_path(attribute)[0] == HINTS for attribute in definition.dep_attrs(self.name))
 
     def server(self, data, path, contents):
-        """Returns the properties of a server that placement reads, from its ``data``; None if it
+        """Return the properties of a server that placement reads, from its ``data``; None if it
         is not a member."""
         given = function.resolve(data.get('scheduler_hints'))
         if not isinstance(given, Mapping) or given.get(TOP_GROUP) != self._uuid:
@@ -84,61 +84,54 @@ class StackReader:
             raise wrong(f'The server {path} has the hints of {given.get(MEMBER)}.')
         read = {}
         for key in PLAIN:
-            if (
-                data.get(key) is not None
-                and (value := self._known(data[key], key, path)) is not None
-            ):
+            if data.get(key) is None:
+                continue
+            value = function.resolve(data[key])
+            if value is not None:
                 read[key] = value
+            elif self._strict:
+                raise wrong(
+                    f'The {key} of {path} comes from a resource that is created after {self.name}.'
+                )
         if self._strict and 'flavor' not in read:
             raise wrong(f'The flavor of {path} is not known.')
         for key in DEVICES:
-            if devices := [self._device(device, path) for device in data.get(key) or ()]:
+            if devices := [_device(device) for device in data.get(key) or ()]:
                 read[key] = devices
         others = {key: value for key, value in given.items() if key not in OWN}
         if others.get('group') is not None:
             others['group'] = contents.server_group(others['group'])
         if others:
             read['scheduler_hints'] = others
-        self.flavors.update(str(read[key]) for key in ('flavor',) if key in read)
-        self._note_images(read)
+        if 'flavor' in read:
+            self.flavors.add(str(read['flavor']))
+        images = [read.get('image')]
+        for key in DEVICES:
+            for device in read.get(key, ()):
+                images += [device.get('image'), device.get('image_id')]
+        self.images.update(str(image) for image in images if image)
         return read
 
-    def _known(self, value, key, path):
+
+def _device(device):
+    """Return the source and purpose of a block device; a placeholder stands for its volume."""
+    read = {}
+    for key in (*SOURCES, *PLACE_OF_DEVICE):
+        value = device.get(key)
         resolved = function.resolve(value)
-        if resolved is None and self._strict:
-            raise wrong(
-                f'The {key} of {path} comes from a resource that is created after {self.name}.'
-            )
-        return resolved
-
-    def _device(self, device, path):
-        """Returns the source and purpose of a block device; a placeholder stands for its
-        volume."""
-        read = {}
-        for key in (*SOURCES, *PLACE_OF_DEVICE):
-            value = device.get(key)
-            resolved = function.resolve(value)
-            if (
-                resolved is None
-                and value is not None
-                and any(True for _ in function.dependencies(value))
-            ):
-                resolved = 'not created yet'
-            if resolved is not None:
-                read[key] = resolved
-        return read
-
-    def _note_images(self, read):
-        devices = [device for key in DEVICES for device in read.get(key, ())]
-        named = [
-            read.get('image'),
-            *(device.get(key) for device in devices for key in SOURCES[2:]),
-        ]
-        self.images.update(str(image) for image in named if image)
+        if (
+            resolved is None
+            and value is not None
+            and any(True for _ in function.dependencies(value))
+        ):
+            resolved = 'not created yet'
+        if resolved is not None:
+            read[key] = resolved
+    return read
 
 
 def hints(paths, uuid):
-    """Returns the scheduler hints of each member, from the tree of paths.
+    """Return the scheduler hints of each member, from the tree of paths.
 
     A server that Heat replaces exists until its replacement does. Until then both are the member.
     """
@@ -148,7 +141,7 @@ def hints(paths, uuid):
 
 
 def selected(tree, path):
-    """Returns the value in a tree of hints at ``hints`` and the names after it; None if there is
+    """Return the value in a tree of hints at ``hints`` and the names after it; None if there is
     none."""
     for name in path[1:]:
         tree = tree.get(str(name)) if isinstance(tree, Mapping) else None
@@ -156,7 +149,7 @@ def selected(tree, path):
 
 
 def needed(top_group):
-    """Returns the names of the resources that describe the servers, without those that wait for
+    """Return the names of the resources that describe the servers, without those that wait for
     the group."""
     stack = top_group.stack
     definitions = {

@@ -137,11 +137,11 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
     """
 
     def indices(self):
-        """Returns the number of each member by its name, from 0."""
+        """Return the number of each member by its name, from 0."""
         return json.loads(self.data().get(INDICES) or '{}')
 
     def indices_to_be(self):
-        """Returns all numbers during an update of the stack's template: of remaining, removed and
+        """Return all numbers during an update of the stack's template: of remaining, removed and
         new members."""
         taken = set(self.indices().values())
         size = self.properties[self.DESIRED_CAPACITY] or (
@@ -201,7 +201,7 @@ class RepeatedDefinition(rsrc_defn.ResourceDefinition):
 
 
 def substituted(value, variable, index):
-    """Returns the value with the index in place of the variable."""
+    """Return the value with the index in place of the variable."""
     if isinstance(value, str):
         return value.replace(variable, index)
     if isinstance(value, dict):
@@ -224,7 +224,7 @@ def _alike(pattern, value):
 
 
 def _free(taken, count):
-    """Returns the lowest free numbers."""
+    """Return the lowest free numbers."""
     return [number for number in range(len(taken) + max(count, 0)) if number not in taken][
         : max(count, 0)
     ]

@@ -114,7 +114,7 @@ class Places(NamedTuple):
 
 
 def read_places(hosts, default_zone, zone=None, aggregate=None):
-    """Returns the Places of the hosts of a zone, and of an aggregate (id or name); None: of any.
+    """Return the Places of the hosts of a zone, and of an aggregate (id or name); None: of any.
     Runs in the loop. Raises NotFound."""
     chosen = hosts.everywhere(True)
     if zone is not None:
@@ -143,7 +143,7 @@ def read_places(hosts, default_zone, zone=None, aggregate=None):
 
 
 def overview(places, mix, most=MAX_LISTED):
-    """Returns the mapping of ``optimizer.Optimizer.fragmentation``."""
+    """Return the mapping of ``optimizer.Optimizer.fragmentation``."""
     packing = CONF.compute.packing_host_numa_cells_allocation_strategy
     tables = Tables(mix, places.resources, yield_processor, packing)
     seen = Overview(tables, places.resources, mix.counts)

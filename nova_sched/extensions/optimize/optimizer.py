@@ -106,25 +106,20 @@ class Optimizer(Part):
         from nova_sched.extensions.optimize import bus as moves
         from nova_sched.extensions.optimize.endpoints import PlansEndpoint, RebalancesEndpoint
 
-        endpoints = [PlansEndpoint(self), RebalancesEndpoint(self, self._context.reads_nova)]
-        if self._context.reads_nova:
-            self._run_nova_moves()
-        elif (runner := self.run_moves(moves.MovesClient(bus), _settings)) is not None:
-            endpoints.append(moves.RebalanceEndpoint(runner))
+        reads_nova = self._context.reads_nova
+        endpoints = [PlansEndpoint(self), RebalancesEndpoint(self, reads_nova)]
+        if not reads_nova:
+            runner = self.run_moves(moves.MovesClient(bus), _settings)
+            if runner is not None:
+                endpoints.append(moves.RebalanceEndpoint(runner))
+        elif self.rebalances is not None and has_nova_account(CONF):
+            from nova_sched.extensions.optimize import nova_moves
+
+            conductors, services = nova_moves.of(self._context.nova, self.rebalances)
+            self.run_moves(conductors, _settings, services)
+        elif self.rebalances is not None and CONF.rebalance.goal is not None:
+            LOG.warning(NO_MOVES)
         return endpoints
-
-    def _run_nova_moves(self):
-        """Have Nova move servers; without an account for its API, none are moved."""
-        if self.rebalances is None:
-            return
-        if not has_nova_account(CONF):
-            if CONF.rebalance.goal is not None:
-                LOG.warning(NO_MOVES)
-            return
-        from nova_sched.extensions.optimize import nova_moves
-
-        conductors, services = nova_moves.of(self._context.nova, self.rebalances)
-        self.run_moves(conductors, _settings, services)
 
     def start(self):
         self.mix.start()

@@ -17,9 +17,12 @@ import logging
 from collections.abc import Sequence
 from typing import Any, cast
 
+from oslo_context.context import RequestContext
+
 from nova_sched import errors, objects, words
+from nova_sched.claim import CONFIRMED, KEEPING_THE_SOURCE
 from nova_sched.extensions.queues.brokers import FALLBACK, Broker, of_flavor, of_host, temporary
-from nova_sched.objects.job import DELETE, FAILED, QueueJob, QueueResult
+from nova_sched.objects.job import DELETE, FAILED, RESIZE, QueueJob, QueueResult
 
 LOG = logging.getLogger(__name__)
 
@@ -127,12 +130,39 @@ def result(
     )
 
 
-def take_back(claims: Any, instance_uuid: str) -> None:
-    """Revert the move or resize that the claims of an instance show, if there is one."""
-    for claim in claims.show(instance_uuid):
-        if claim.move or claim.name != claim.uuid:
+def context(job: QueueJob) -> RequestContext:
+    """Return the context of the caller: calls for a job are under the ID of its request."""
+    return RequestContext(
+        request_id=job.request_id, project_id=job.project_id, user_id=job.user_id, overwrite=False
+    )
+
+
+def take_back(claims: Any, job: QueueJob, kind: str) -> list[str]:
+    """Revert what was claimed for a resize or a migration and is not settled. Return the hosts to
+    which the instance was to move.
+
+    ``kind`` is the one in the job's row: a resize may have become a migration since.
+    """
+    hosts = []
+    for claim in claims.show(job.instance_uuid):
+        if claim.host == job.source:
+            is_taken = kind == RESIZE and claim.name != claim.uuid
+        elif is_taken := _moves_for(job, claim):
+            hosts.append(claim.host)
+        if is_taken:
             with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
-                claims.revert_claim(instance_uuid, claim=claim.name)
+                claims.revert_claim(job.instance_uuid, claim=claim.name)
+    return hosts
+
+
+def _moves_for(job: QueueJob, claim: Any) -> bool:
+    """Return whether a claim on another host than the source was made for this job. By a claim of
+    somebody else the instance may run there."""
+    if claim.move not in KEEPING_THE_SOURCE:
+        return False
+    if job.request_id is None or 'request_id' not in claim:  # of a scheduler of an older release
+        return claim.state != CONFIRMED
+    return claim.request_id == job.request_id
 
 
 def to_bytes(message: QueueJob | QueueResult) -> bytes:

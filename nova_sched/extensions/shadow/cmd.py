@@ -89,7 +89,7 @@ def _report(argv):
 
 def report_parser():
     """The command line of the report."""
-    from nova_sched.cmd.manage import arguments, output
+    from nova_sched.cmd.manage import arguments, commands, output
 
     parser = argparse.ArgumentParser(
         prog='nova-sched-shadow report',
@@ -97,15 +97,7 @@ def report_parser():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    for flag in ('--config-file', '--config-dir'):
-        parser.add_argument(
-            flag,
-            dest='config',
-            action='append',
-            default=[],
-            type=lambda value, flag=flag: (flag, value),
-            help='as of the shadow; may be repeated',
-        )
+    commands.add_config(parser, 'config')
     parser.add_argument(
         '--since',
         metavar='TIME',

@@ -478,7 +478,6 @@ class Host:
     def start(self) -> None:
         self.process = Process(self.cloud.timeline, self.name)
         self._count = ReportCount(self._file)
-        self._untold = dict.fromkeys(self.listed)
         self._seen: int | None = None
         self.news = Signal(self.cloud.timeline)
         self.process.start(self._report_always)
@@ -509,8 +508,7 @@ class Host:
         while True:
             self.news.is_set = False
             servers = [*self.strangers, *self.listed]
-            untold = [server for server in self._untold if server not in self.listed]
-            words = self._words([*servers, *untold])
+            words = self._words(servers)
             self.cloud.take_time(self.process, 0.01)
             pause_s = self.cloud.interval_s
             try:
@@ -520,8 +518,6 @@ class Host:
                     self._count.pass_by(answer['boot'] or 0)
                     pause_s = AGAIN_S
                 else:
-                    for server in [*servers, *untold]:
-                        self._untold.pop(server, None)
                     self.answered += 1
                 self._seen = answer['generation']
             except errors.SchedError as error:
@@ -565,7 +561,7 @@ class Host:
         self.truth[server] = amounts
         self.hold(server, parts)
         self.say_size(server, 'runs')
-        self.listed[server] = self._untold[server] = None
+        self.listed[server] = None
         return True
 
     def say_size(self, server: str, what: str) -> None:
@@ -588,7 +584,7 @@ class Host:
         return True
 
     def run_again(self, server: str) -> bool:
-        self.listed[server] = self._untold[server] = None
+        self.listed[server] = None
         self.cloud.say(f'{server} runs on {self.name} again', server, self.name)
         return True
 
@@ -685,6 +681,9 @@ class Life:
         self.cloud, self.server, self.process = cloud, server, process
         self._chance = random.Random(f'{cloud.seed} {server.name}')
         self._requests = 0  # of users
+        self._changes = [
+            self._resize, self._resize, self._move, self._move_live, self._move_selected
+        ]  # fmt: skip
 
     def run(self) -> None:
         cloud, server, chance = self.cloud, self.server, self._chance
@@ -696,7 +695,7 @@ class Life:
                         break
                     self._wait_until_confirmed()
                     self._requests += 1
-                    chance.choice([self._resize, self._resize, self._move, self._move_live])()
+                    chance.choice(self._changes)()
                 wait(cloud.timeline, chance.expovariate(0.5 / self.PACE_S))
                 if not (cloud.is_over and chance.random() < 0.7):
                     self._delete()
@@ -929,7 +928,11 @@ class Life:
     def _move_live(self) -> None:
         self._move_by(LIVE_MIGRATION)
 
-    def _move_by(self, move: str) -> None:
+    def _move_selected(self) -> None:
+        """As a stock conductor does, which names no kind of move."""
+        self._move_by(None)
+
+    def _move_by(self, move: str | None) -> None:
         """To another host."""
         server, source, chance = self.server, self.server.host, self._chance
         cloud = self.cloud
@@ -940,18 +943,22 @@ class Life:
             return
         host = hosts[0]
         try:
-            claim = self._call('claims', 'resize_claim', spec_obj=spec, instance_uuid=server.uuid,
-                               host=host.name, nodename=host.name, move=move)  # fmt: skip
+            claim = self._claim_on(host, until_s) if move is None else self._call(
+                'claims', 'resize_claim', spec_obj=spec, instance_uuid=server.uuid,
+                host=host.name, nodename=host.name, move=move,
+            )  # fmt: skip
         except (errors.ComputeResourcesUnavailable, errors.NoAnswer):
+            claim = None
+        if claim is None:
             self._abandon()
             return
         self.cloud.ledger.promise(server.name, claim.uuid)
         amounts, parts = flavor.amounts, self._told(claim, flavor)
         if not self._tell(host, lambda: host.build(
                 server.name, amounts, until_s, chance.random() < 0.1, parts)):  # fmt: skip
-            self._end('revert_claim', claim.uuid)
+            self._end('abort_claim' if move is None else 'revert_claim', claim.uuid)
             return
-        if move == LIVE_MIGRATION:
+        if move in (LIVE_MIGRATION, None):
             self._tell(source, lambda: source.drop(server.name))
         else:
             self._tell(source, lambda: source.keep_room(server.name))

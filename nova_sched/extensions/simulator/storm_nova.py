@@ -158,7 +158,8 @@ class Placement:
                 raise Refused(409, f'Unable to allocate inventory on {provider}')
         for consumer, held in wanted.items():
             generation, before = self.consumers.pop(consumer, (0, {}))
-            touched |= before.keys()
+            if not held:  # else, a provider that only loses allocations keeps its generation
+                touched |= before.keys()
             if held:
                 self.consumers[consumer] = generation + 1, held
         for provider in touched:
@@ -256,7 +257,10 @@ class CellDatabase:
         self.engine = db_engine.create('sqlite://')
         with self.engine.begin() as connection:
             for table in TABLES:
-                columns = ', '.join(f'"{column.name}"' for column in table.c)
+                columns = ', '.join(
+                    'id INTEGER PRIMARY KEY' if column.name == 'id' else f'"{column.name}"'
+                    for column in table.c
+                )
                 connection.exec_driver_sql(f'CREATE TABLE {table.name} ({columns})')
         with self.engine.connect() as connection:
             driver = connection.connection.driver_connection
@@ -372,7 +376,7 @@ class NovaMember(Member):
             client,
             context.store.claims,
             lambda uuid: scheduler.nova_hosts.host_of(uuid),
-            lambda server: any(cell.is_evacuating(server) for cell in self._nova),
+            lambda server: any(cell.is_moving(server) for cell in self._nova),
             lambda nodes: self.mirror.read_nodes(nodes),
             timeout_s=ANSWER_S,
             late_s=READ_S,
@@ -775,6 +779,7 @@ class NovaLife(Life):
         super().__init__(cloud, server, process)
         self._cell: CellDatabase | None = None
         self._migrations: list[str] = []
+        self._changes = [self._resize, self._resize, self._move, self._move_live]
 
     @property
     def _client(self) -> NovaClient:
@@ -976,9 +981,11 @@ class NovaLife(Life):
 class NovaLedger(Ledger):
     """Compares what runs with Placement, and both with the claims.
 
-    ``_known``: what is on a host, if the store has had a row for that. ``_left``: what the store
-    had of a server when its conductor took an alternate there, which no scheduler knew of: that
-    row is of an earlier visit, and says nothing.
+    ``_known``: what is on a host, if the store has had a row for that. A pending claim is none: a
+    late request may have made it before a read found the server there, and end it again. The
+    caller that was told of it goes by it (see ``_check_promise``). ``_left``: what the store had
+    of a server when its conductor took an alternate there, which no scheduler knew of: that row is
+    of an earlier visit, and says nothing.
     """
 
     _cloud: 'NovaCloud'
@@ -1030,8 +1037,9 @@ class NovaLedger(Ledger):
                 )  # fmt: skip
             key = server, host.name
             if not is_less(rows.get(server, {}), amounts):
-                left = self._left.get(key)
-                if left is None or left != self._claim(server, host):
+                claim, left = self._claim(server, host), self._left.get(key)
+                is_firm = claim is None or claim.is_confirmed
+                if is_firm and (left is None or left != claim):
                     self._known[key] = amounts
             elif self._known.get(key) == amounts and server not in self.expired:
                 raise Violation(

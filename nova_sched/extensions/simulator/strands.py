@@ -194,27 +194,27 @@ def here() -> Process:
     return getcurrent()._process
 
 
-class Lock:
-    """As threading.Lock. Those who wait for it get it in the order of their turns."""
+class Semaphore:
+    """As threading.Semaphore. Those who wait for it get it in the order of their turns."""
 
-    def __init__(self) -> None:
-        self._is_held = False
+    def __init__(self, value: int) -> None:
+        self._left = value
         self._free = Event()
 
     def acquire(self, timeout: float = math.inf) -> bool:
         until_s = None
-        while self._is_held:
+        while not self._left:
             timeline = here().timeline
             until_s = timeline.now_s + timeout if until_s is None else until_s
             if timeline.now_s >= until_s:
                 return False
             self._free.wait(None if until_s == math.inf else until_s - timeline.now_s)
-        self._is_held = True
+        self._left -= 1
         self._free.clear()
         return True
 
     def release(self) -> None:
-        self._is_held = False
+        self._left += 1
         self._free.set()
 
     def __enter__(self) -> bool:
@@ -222,6 +222,13 @@ class Lock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+class Lock(Semaphore):
+    """As threading.Lock."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
 
 
 class Condition(Lock):
@@ -311,7 +318,7 @@ def threads_in(timeline: Timeline, modules: Mapping[str, Iterable[Any]]):
     pools = types.SimpleNamespace(ThreadPoolExecutor=Pool)
     simulated = {
         'threading': types.SimpleNamespace(
-            Lock=Lock, Condition=Condition, Event=Event, Thread=Thread
+            Semaphore=Semaphore, Lock=Lock, Condition=Condition, Event=Event, Thread=Thread
         ),
         'time': types.SimpleNamespace(monotonic=lambda: timeline.now_s),
         'concurrent': types.SimpleNamespace(futures=pools),

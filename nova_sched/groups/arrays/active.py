@@ -351,9 +351,8 @@ class Spread(Standing):
         floor = np.maximum(ceiling - skew, 1)
         short = np.maximum(floor[:, None] - counts, 0) @ many
         room = (ceiling[:, None] - counts) @ many
-        fresh = np.maximum(
-            missing, -((room - left) // ceiling)
-        )  # minimum and maximum number of further domains
+        # The minimum and the maximum number of further domains.
+        fresh = np.maximum(missing, -((room - left) // ceiling))
         most = np.minimum(sizes[0], (left - short) // floor)
         return bool(((short <= left) & (fresh <= most)).any())
 

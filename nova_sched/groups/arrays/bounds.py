@@ -28,8 +28,8 @@ import numpy as np
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.active import Active
 from nova_sched.groups.arrays.compile import Block, Compiled, compile
-from nova_sched.groups.arrays.layout import ENDLESS, Layout, LayoutLevel
-from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.arrays.layout import Layout, LayoutLevel
+from nova_sched.groups.arrays.problem import ENDLESS, Problem, slots
 from nova_sched.groups.arrays.tally import PlacementTally, Wiring
 
 
@@ -397,9 +397,7 @@ def _most(
         np.minimum(most, free // need[number], out=most)
     shapes = {int(compiled.shape[c]) for c in classes.tolist()}
     least = np.min([compiled.shapes[shape].least for shape in shapes], axis=0)
-    units = np.full(len(usable), min(ENDLESS >> 12, int(compiled.count.sum())), dtype=np.int64)
-    for number in np.flatnonzero(least).tolist():
-        np.minimum(units, tally.free[:, number] // least[number], out=units)
+    units = np.minimum(slots(least[None], tally.free.T), int(compiled.count.sum()))
     for active in compiled.active:
         if not active.is_cap:
             continue

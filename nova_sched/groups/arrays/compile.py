@@ -21,8 +21,8 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.active import Active, activate, is_hopeless, may_bind, shut
-from nova_sched.groups.arrays.layout import Layout, lay_out, slots
-from nova_sched.groups.arrays.problem import Problem, Rule, demand_sums, thrifty_ways
+from nova_sched.groups.arrays.layout import Layout, lay_out
+from nova_sched.groups.arrays.problem import Problem, Rule, demand_sums, slots, thrifty_ways
 
 
 @dataclasses.dataclass(eq=False)

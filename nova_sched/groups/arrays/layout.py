@@ -16,10 +16,9 @@ import functools
 
 import numpy as np
 
-from nova_sched.groups.arrays.problem import Problem
+from nova_sched.groups.arrays.problem import Problem, slots
 
 Rows = slice | np.ndarray  # hosts, to index with
-ENDLESS = 1 << 40  # slots of a host for a demand of zero
 
 
 @dataclasses.dataclass(eq=False)
@@ -160,22 +159,6 @@ def lay_out(problem: Problem) -> Layout:
     return Layout(
         live, levels, LayoutLevel.of(np.zeros(len(live), dtype=np.intp)), nests, position
     )
-
-
-def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return how many of one demand each host could take alone, int64 [h].
-
-    The number is exact for one way, else an upper bound. ``ways`` [V, R]: equal ways count once.
-    ``columns`` [R, h]: the free amounts, by resource.
-    """
-    total = np.zeros(columns.shape[1], dtype=np.int64)
-    for way in np.unique(ways, axis=0) if len(ways) > 1 else ways:
-        most = np.full(columns.shape[1], ENDLESS, dtype=np.int64)
-        for amount, free in zip(way, columns, strict=True):
-            if amount > 0:
-                np.minimum(most, free // amount, out=most)
-        total += np.maximum(most, 0)
-    return np.minimum(total, ENDLESS)
 
 
 def _nests(problem: Problem, live: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nova_sched.groups import definition
-from nova_sched.groups.arrays.problem import Problem, Rule, demand_sums
+from nova_sched.groups.arrays.problem import Problem, Rule, demand_sums, is_free
 
 CAPACITY, MASK = 'capacity', 'mask'
 
@@ -196,8 +196,7 @@ def allowed(problem: Problem, hosts: np.ndarray, member: int) -> np.ndarray:
     others[member] = -1
     kind = problem.kind[member]
     # Capacity for one more of the kind, next to the loose members.
-    demand = problem.demand[kind][:, None, :]
-    open_ = ((demand <= problem.free) | (demand == 0)).all(axis=2).any(axis=0)
+    open_ = np.any(is_free(problem.demand[kind][:, None], problem.free), axis=0)
     if problem.cap is not None:
         open_ &= problem.cap[kind] > 0
     for host, members in _members_by_host(problem, others):
@@ -267,8 +266,7 @@ def _has_room(problem: Problem, host: int, kinds: np.ndarray) -> bool:
         if (count > np.maximum(problem.cap[:, host], 0)).any():
             return False
     if problem.demand.shape[1] == 1:
-        total = problem.demand[kinds, 0].sum(axis=0)
-        return bool(((total <= problem.free[host]) | (total == 0)).all())
+        return bool(is_free(problem.demand[kinds, 0].sum(axis=0), problem.free[host]))
     return len(demand_sums(problem.demand[kinds], problem.free[host])) > 0
 
 

@@ -91,27 +91,23 @@ class Problem:
 
     names: list[str]  # [M] paths of members
     kind: np.ndarray  # int32 [M]
-    demand: (
-        np.ndarray
-    )  # int64 [K, V, R]: one of V ways is taken; a kind with fewer repeats its first
+    # int64 [K, V, R]: one of V ways is taken; a kind with fewer repeats its first
+    demand: np.ndarray
     mask: np.ndarray  # bool [K, H]: hosts that pass the filters
     score: np.ndarray  # float32 [K, H]: higher is better
     free: np.ndarray  # int64 [H, R]: negative if usage exceeds capacity
-    domains: list[
-        np.ndarray
-    ]  # per level int32 [H], dense ids; the first is arange(H): the host itself
+    # per level int32 [H], dense ids; the first is arange(H): the host itself
+    domains: list[np.ndarray]
     levels: list[str]  # [L]
     domain_names: list[list[str]]  # [L][domain], for messages
     occupied: np.ndarray  # bool [H]: has instances from outside the group
     rules: list[Rule]
     # int32 [K, H]: most members of the kind on the host, regardless of free
     cap: np.ndarray | None = None
-    fixed: np.ndarray = dataclasses.field(
-        default_factory=NOWHERE.copy
-    )  # int32 [M]: the host of a fixed member, or -1
-    home: np.ndarray = dataclasses.field(
-        default_factory=NOWHERE.copy
-    )  # int32 [M]: the host that a member may leave, or -1
+    # int32 [M]: the host of a fixed member, or -1
+    fixed: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)
+    # int32 [M]: the host that a member may leave, or -1
+    home: np.ndarray = dataclasses.field(default_factory=NOWHERE.copy)
     resources: list[str] = dataclasses.field(default_factory=list)  # [R], for messages
     kind_names: list[str] = dataclasses.field(default_factory=list)  # [K], for messages
 
@@ -185,6 +181,33 @@ class Problem:
         return len(self.domain_names[level])
 
 
+ENDLESS = 1 << 40  # slots of a host for a demand of zero
+
+
+def is_free(demand: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Return whether the free amounts [..., R] suffice for demands [..., R], bool [...].
+
+    A resource that is not asked for may be overdrawn.
+    """
+    return ((demand <= free) | (demand == 0)).all(axis=-1)
+
+
+def slots(ways: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return how many of one demand each host could take alone, int64 [h].
+
+    The number is exact for one way, else an upper bound. ``ways`` [V, R]: equal ways count once.
+    ``columns`` [R, h]: the free amounts, by resource.
+    """
+    total = np.zeros(columns.shape[1], dtype=np.int64)
+    for way in np.unique(ways, axis=0) if len(ways) > 1 else ways:
+        most = np.full(columns.shape[1], ENDLESS, dtype=np.int64)
+        for amount, free in zip(way.tolist(), columns, strict=True):
+            if amount > 0:
+                np.minimum(most, free // amount, out=most)
+        total += np.maximum(most, 0)
+    return np.minimum(total, ENDLESS)
+
+
 MAX_SUMS = 4096  # maximum number of demand_sums kept; beyond it the largest are dropped
 
 
@@ -193,7 +216,7 @@ def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -
     ways.
 
     ``demands``: [V, R] per member. ``free`` [R]: rows that exceed it are omitted; no row means
-    that the members do not fit. A resource that no member asks for is ignored.
+    that the members do not fit.
     """
     reached = np.zeros((1, 1), dtype=np.int64)  # without members the demand is zero
     for ways in demands:
@@ -202,7 +225,7 @@ def demand_sums(demands: Iterable[np.ndarray], free: np.ndarray | None = None) -
         if len(reached) > 1:
             reached = np.unique(reached, axis=0)
         if free is not None:
-            reached = reached[((reached <= free) | (reached == 0)).all(axis=1)]
+            reached = reached[is_free(reached, free)]
         if len(reached) > MAX_SUMS:
             reached = reached[np.argsort(reached.max(axis=1), kind='stable')[:MAX_SUMS]]
     return reached

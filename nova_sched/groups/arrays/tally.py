@@ -19,7 +19,8 @@ import numpy as np
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.active import STANDINGS, Standing
 from nova_sched.groups.arrays.compile import Compiled
-from nova_sched.groups.arrays.layout import ENDLESS, Rows
+from nova_sched.groups.arrays.layout import Rows
+from nova_sched.groups.arrays.problem import ENDLESS, is_free
 
 
 class Wiring:
@@ -196,7 +197,7 @@ class PlacementTally:
         """Return the way that leaves most slots for equal units; among those, the tightest fit."""
         ways = self.compiled.shapes[shape].ways
         left = self.free[host] - ways
-        fits = np.flatnonzero(((left >= 0) | (ways == 0)).all(axis=1))
+        fits = np.flatnonzero(is_free(ways, self.free[host]))
         after = [int(self.wiring.slots_of(left[way])[shape]) for way in fits]
         tight = np.where(ways > 0, left, 0).sum(axis=1)[fits]
         return int(fits[np.lexsort((tight, np.negative(after)))[0]])

@@ -19,4 +19,5 @@
                 back to members
     model       the variables, the required rules, and the objective: preferred policies, moves,
                 scores
+    search      one search of a model: its time, and what ends it early; for other models, too
 """

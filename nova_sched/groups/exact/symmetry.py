@@ -24,6 +24,7 @@ from ortools.sat.python import cp_model
 from nova_sched.groups import definition
 from nova_sched.groups.arrays.compile import Compiled
 from nova_sched.groups.arrays.layout import Layout, LayoutLevel
+from nova_sched.groups.exact.search import has_answer, solve
 
 SPLIT_S = 1.0  # for blocks of one rack: a few variables each
 # Where there are too many hosts to choose from.
@@ -392,10 +393,8 @@ def _searched(rows: list[list[int]], blocks: int, caps: Caps) -> Shares | None:
             for block in every:
                 terms = [w * z[block, p, h] for p, w in enumerate(members) if w and h in held[p]]
                 model.add(sum(terms) <= most)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.max_time_in_seconds = SPLIT_S
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    solver, status = solve(model, SPLIT_S, num_workers=1, cp_model_presolve=True)
+    if not has_answer(status):
         return None
     return [
         [

@@ -16,9 +16,6 @@ may abort.
 """
 
 import dataclasses
-import math
-import threading
-import time
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -30,6 +27,7 @@ from nova_sched.groups.arrays import policies
 from nova_sched.groups.arrays.compile import compile
 from nova_sched.groups.arrays.problem import NOWHERE, Problem
 from nova_sched.groups.exact.model import Variables, add_goal, add_rules
+from nova_sched.groups.exact.search import CLOCK, Progress, has_answer, solve
 from nova_sched.groups.exact.symmetry import (
     CannotSplitError,
     Counts,
@@ -39,10 +37,8 @@ from nova_sched.groups.exact.symmetry import (
     roomy,
     symmetry_of,
 )
-from nova_sched.groups.limits import WALL_FACTOR, TimeLimit
+from nova_sched.groups.limits import TimeLimit
 
-WORKERS = 2
-POLL_S = 0.01  # between looks at the processor time of a search
 PROGRESS = 0.25  # share of the time of an improvement, after which it ends if it finds no better
 MAX_VARIABLES = 6000  # with more, the members that fit are counted on a part of the hosts
 BUDGET = 4000  # variables for the improvement of a placement
@@ -63,10 +59,8 @@ def repair(problem: Problem, seconds: float) -> Answer:
     def attempt(apart: Collection[int]) -> Answer:
         these = Variables(symmetry_of(compiled, apart))
         add_rules(these)
-        solver, status = _solve(these.model, limit.left(), stop_after_first_solution=True)
-        if _has_answer(status):
-            return _placement(these, solver), False
-        return None, status == cp_model.INFEASIBLE
+        hosts, status = _solved(these, limit.left(), stop_after_first_solution=True)
+        return hosts, status == cp_model.INFEASIBLE
 
     hosts, proven = _unmerging(attempt)
     return _checked(problem, hosts), proven
@@ -84,9 +78,8 @@ def improve(
     compiled = compile(dataclasses.replace(problem, home=NOWHERE))
     compiled.problem = problem
     if any(rows.shape[1] > 1 and (problem.home[rows] >= 0).any() for rows in compiled.members):
-        compiled = compile(
-            problem
-        )  # for units of several members it matters which of them have a home
+        # For units of several members it matters which of them have a home.
+        compiled = compile(problem)
     if not compiled.class_count:
         return hosts
 
@@ -99,8 +92,7 @@ def improve(
         if not _hint(these, counts):
             return None, False
         progress = Progress(1 if scores else step)
-        solver, status = _solve(these.model, limit.left(), progress, PROGRESS * seconds)
-        return _placement(these, solver) if _has_answer(status) else None, False
+        return _solved(these, limit.left(), progress, PROGRESS * seconds)[0], False
 
     better, _ = _unmerging(attempt)
     better = _checked(problem, better)
@@ -130,8 +122,7 @@ def largest(problem: Problem, seconds: float) -> Answer:
         ]
         these.model.maximize(sum(size * variable for size, variable in terms))
         # Here the linear relaxation is loose, and only takes time from the search.
-        solver, status = _solve(these.model, limit.left(), linearization_level=0)
-        hosts = _placement(these, solver) if _has_answer(status) else None
+        hosts, status = _solved(these, limit.left(), linearization_level=0)
         return hosts, status == cp_model.OPTIMAL and not is_large
 
     return _unmerging(attempt)
@@ -174,8 +165,8 @@ def _hint(these: Variables, counts: Counts) -> bool:
         need = blocks.need(these.symmetry.sets[first])
         for domain, variable in y.items():
             model.add_hint(variable, int(units[domain]) // need)
-    solver, status = _solve(model, 1.0, num_workers=1, fix_variables_to_their_hinted_value=True)
-    if not _has_answer(status):
+    solver, status = solve(model, 1.0, num_workers=1, fix_variables_to_their_hinted_value=True)
+    if not has_answer(status):
         return False
     values = list(solver.response_proto.solution)
     model.clear_hints()
@@ -184,101 +175,19 @@ def _hint(these: Variables, counts: Counts) -> bool:
     return True
 
 
-class SolverClock:
-    """Processor time of this process as if the threads of its searches ran at the same time.
-
-    Calling it gives seconds.
-    """
-
-    def __init__(self) -> None:
-        self._beside_s = 0.0  # of the other threads
-
-    def __call__(self) -> float:
-        return time.process_time() - self._beside_s
-
-    def searched(self, seconds: float, workers: int) -> None:
-        """Count the processor time of a search by so many threads."""
-        self._beside_s += seconds * (1 - 1 / workers)
-
-
-CLOCK = SolverClock()  # the process does one task at a time
-
-
-class Progress(cp_model.CpSolverSolutionCallback):
-    """When an improvement has last got better by a whole ``step`` of the objective."""
-
-    def __init__(self, step: int) -> None:
-        super().__init__()
-        self._step, self._best = step, math.inf
-        self.since_s = time.process_time()
-        self.is_complete = False  # there is no placement that is a whole step better
-
-    def on_solution_callback(self) -> None:
-        best = self.objective_value // self._step
-        if best < self._best:
-            self._best, self.since_s = best, time.process_time()
-        self.bounded(self.best_objective_bound)
-
-    def bounded(self, bound: float) -> None:
-        """The objective cannot be below the bound."""
-        if self._best <= bound // self._step:
-            self.is_complete = True
-
-
-def _solve(
-    model: cp_model.CpModel,
-    seconds: float,
-    progress: Progress | None = None,
-    stall_s: float = math.inf,
-    **parameters: Any,
-) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
-    """Search for ``seconds`` of processor time of each thread; with ``progress``, no longer than
-    ``stall_s`` without any."""
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = max(WALL_FACTOR * seconds, 0.001)
-    solver.parameters.num_workers = WORKERS
-    solver.parameters.random_seed = 1
-    solver.parameters.cp_model_presolve = False  # within a second it costs more than it saves
-    for name, value in parameters.items():
-        setattr(solver.parameters, name, value)
-    workers = solver.parameters.num_workers
-    began_s, done = time.process_time(), threading.Event()
-
-    def is_enough() -> bool:
-        now_s = time.process_time()
-        if progress is not None and (
-            progress.is_complete or now_s - progress.since_s >= workers * stall_s
-        ):
-            return True
-        return now_s - began_s >= workers * seconds
-
-    def watch() -> None:
-        while not done.wait(POLL_S):
-            if is_enough():
-                solver.stop_search()
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        if progress is not None:
-            solver.best_bound_callback = progress.bounded
-        return solver, solver.solve(model, progress)
-    finally:
-        done.set()
-        watcher.join()
-        CLOCK.searched(time.process_time() - began_s, workers)
-
-
-def _has_answer(status: cp_model.CpSolverStatus) -> bool:
-    return status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-
-
-def _placement(these: Variables, solver: cp_model.CpSolver) -> np.ndarray:
+def _solved(
+    these: Variables, *limits: Any, **parameters: Any
+) -> tuple[np.ndarray | None, cp_model.CpSolverStatus]:
+    """Return the hosts [M] that a search finds, or None, and its status; arguments are those of
+    ``solve``."""
+    solver, status = solve(these.model, *limits, **parameters)
+    if not has_answer(status):
+        return None, status
     counts = [
         {h: value for h, variable in x.items() if (value := solver.value(variable))}
         for x in these.x
     ]
-    return placement(these.symmetry, counts)
+    return placement(these.symmetry, counts), status
 
 
 def _unmerging(attempt: Callable[[Collection[int]], Answer]) -> Answer:

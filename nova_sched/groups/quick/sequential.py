@@ -20,7 +20,7 @@ import numpy as np
 
 from nova_sched.groups import definition
 from nova_sched.groups.arrays import policies
-from nova_sched.groups.arrays.problem import Problem, Rule
+from nova_sched.groups.arrays.problem import Problem, Rule, is_free
 from nova_sched.groups.limits import TimeLimit
 
 ENDLESS = TimeLimit(None)
@@ -98,8 +98,7 @@ class _Walk:
         kind = self._problem.kind[member]
         self.hosts[member] = self._rows[row]
         ways = self._problem.demand[kind]
-        left = self._free[row] - ways
-        self._free[row] = left[int(((left >= 0) | (ways == 0)).all(axis=1).argmax())]
+        self._free[row] -= ways[int(is_free(ways, self._free[row]).argmax())]
         if self._cap is not None:
             self._cap[kind, row] -= 1
         for other, fits in enumerate(self._fits):
@@ -109,8 +108,8 @@ class _Walk:
 
     def _fit(self, kind: int, rows: slice) -> np.ndarray:
         """Bool over rows: whether one more of the kind fits there now."""
-        demand = self._problem.demand[kind][:, None, :]
-        fits = ((demand <= self._free[rows]) | (demand == 0)).all(axis=2).any(axis=0)
+        demand = self._problem.demand[kind][:, None]
+        fits = np.any(is_free(demand, self._free[rows]), axis=0)
         return fits if self._cap is None else fits & (self._cap[kind, rows] > 0)
 
     def _count(self, member: int) -> None:

@@ -36,7 +36,7 @@ from nova_sched.groups.template.parameters import Parameters
 from nova_sched.groups.template.policies import Policies
 from nova_sched.groups.template.resources import SERVER_TYPE, UNSEEN, Conditions, Resources
 from nova_sched.groups.template.scope import Literal, Scope, WorkBudget
-from nova_sched.groups.template.servers import Servers
+from nova_sched.groups.template.servers import Servers, flavors_of
 from nova_sched.groups.template.tree import MemberTree
 from nova_sched.groups.template.values import Allowance
 
@@ -51,16 +51,30 @@ def read(
     levels: Iterable[str] = LEVELS,
     max_members: int = 1000,
     allowance: Allowance | None = None,
+    catalogue: Mapping[str, Mapping[str, Any]] | None = None,
+    is_operator: bool = True,
 ) -> Definition:
     """Return the Definition of a template.
 
     ``source`` is YAML or JSON text, or a mapping as from JSON. ``parameters`` by name. ``flavors``
     and ``images``: the named ones that the template may use, each as a template would define it.
     ``levels``: names that policies may use. ``allowance``: the time limit, a new one by default.
+    ``catalogue``: the flavors of the cloud; a template may name those that it does not send along.
+    Without ``is_operator``, an extra spec that is for operators is accepted only in a flavor that
+    has it in the catalogue.
+
     Raises TemplateError; it has no line and column if the source is a mapping.
     """
     return TemplateReader(
-        source, parameters, flavors, images, levels, max_members, allowance
+        source,
+        parameters,
+        flavors,
+        images,
+        levels,
+        max_members,
+        allowance,
+        catalogue,
+        is_operator,
     ).definition()
 
 
@@ -104,7 +118,18 @@ class TemplateReader:
     """The object that functions query (``parameters``, ``conditions``, ``attribute``) during
     reading."""
 
-    def __init__(self, text, parameters, flavors, images, levels, max_members, allowance=None):
+    def __init__(
+        self,
+        text,
+        parameters,
+        flavors,
+        images,
+        levels,
+        max_members,
+        allowance,
+        catalogue,
+        is_operator,
+    ):
         self._warnings: list[str] = []
         allowance = allowance or Allowance()
         work = WorkBudget(allowance)
@@ -122,7 +147,8 @@ class TemplateReader:
         self.conditions = Conditions(self._scope, self._section('conditions'))
         self._resources = Resources(self._scope, literal, self._section('resources'))
         self.conditions.check()
-        self._servers = Servers(literal, flavors, images, self._resources, self._warnings)
+        known = flavors_of(literal, flavors, catalogue, is_operator)
+        self._servers = Servers(literal, known, images, self._resources, self._warnings)
         self._asked = []  # servers whose attributes are being evaluated
 
     def _section(self, name):

@@ -64,13 +64,16 @@ class Catalogue:
         if isinstance(value.data, dict):
             return self._read(scope, value, None)
         name = scope.name(value)
-        if name not in self._known:
-            if name in self._given:
-                described = from_plain(self._given[name], f'{self._where}.{name}', literal=True)
-                self._known[name] = self._read(self._literal, described, name)
-            else:
-                self._known[name] = self._unknown(value, name, self._given)
-        return self._known[name]
+        if (found := self.named(name)) is None:
+            found = self._known[name] = self._unknown(value, name, self._given)
+        return found
+
+    def named(self, name: str | None) -> Any:
+        """Return what a name stands for; None if it is not known. Raises TemplateError."""
+        if name not in self._known and name in self._given:
+            described = from_plain(self._given[name], f'{self._where}.{name}', literal=True)
+            self._known[name] = self._read(self._literal, described, name)
+        return self._known.get(name)
 
 
 def _read_flavor(scope, value, name):
@@ -92,8 +95,37 @@ def _read_flavor(scope, value, name):
     )
 
 
-def _unknown_flavor(value, name, given):
-    raise value.wrong(f'there is no flavor {name} here{suggestion(name, [*given])}')
+def flavors_of(literal, sent, catalogue, is_operator):
+    """Return the Catalogue of the flavors that servers ask for: those of the template and those
+    ``sent`` along, then those of the ``catalogue`` of the cloud.
+
+    Unless the caller ``is_operator``, the first two have extra specs that are for operators only
+    as far as the flavor of the same name has them in the catalogue.
+    """
+    known = Catalogue('flavors', catalogue, literal, _read_flavor, None)
+    read = _read_flavor if is_operator else functools.partial(_read_permitted_flavor, known)
+    return Catalogue(
+        'flavors', sent, literal, read, functools.partial(_flavor_not_sent, known, catalogue or {})
+    )
+
+
+def _read_permitted_flavor(known, scope, value, name):
+    flavor = _read_flavor(scope, value, name)
+    same = known.named(flavor.name)
+    own = {} if same is None else same.extra_specs
+    for key, text in flavor.extra_specs.items():
+        if own.get(key) != text and (why := words.why_of_operators(key)):
+            specs = scope.mapping(scope.get(scope.mapping(value), 'extra_specs'))
+            raise specs.wrong_key(key, why)
+    return flavor
+
+
+def _flavor_not_sent(known, catalogue, value, name, sent):
+    flavor = known.named(name)
+    if flavor is None:
+        hint = suggestion(name, [*sent, *catalogue])
+        raise value.wrong(f'there is no flavor {name} here{hint}')
+    return flavor
 
 
 def _specs(scope, value):
@@ -214,11 +246,11 @@ SECOND_PHASE = (
 
 
 class Servers:
-    """Reads the properties of servers. ``flavors`` and ``images`` are plain mappings by name, or
-    None. An undefined image has no properties, which adds a warning."""
+    """Reads the properties of servers. ``flavors`` is a Catalogue; ``images`` are plain mappings
+    by name, or None. An undefined image has no properties, which adds a warning."""
 
     def __init__(self, literal, flavors, images, template, warnings):
-        self._flavors = Catalogue('flavors', flavors, literal, _read_flavor, _unknown_flavor)
+        self._flavors = flavors
         unknown = functools.partial(_unknown_image, warnings)
         self._images = Catalogue('images', images, literal, _read_image, unknown)
         self._template = template

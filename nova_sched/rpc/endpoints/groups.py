@@ -31,10 +31,12 @@ class GroupsEndpoint:
     With a ``project_id`` only groups of that project are known. With ``dry_run`` the methods
     return the group as it would be, and change nothing. All methods that take the UUID of a group
     raise GroupNotFound. ``exclusive_levels`` (since 1.1) are the levels at which the caller may
-    use `exclusive`; None: all. A policy at another level raises PolicyForbidden.
+    use `exclusive`; None: all. A policy at another level raises PolicyForbidden. Without
+    ``operator_specs`` (since 1.2, true before), the extra specs that are for operators raise
+    TemplateError, except in the flavors of the cloud.
     """
 
-    target = messaging.Target(namespace='groups', version='1.1')
+    target = messaging.Target(namespace='groups', version='1.2')
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -42,11 +44,9 @@ class GroupsEndpoint:
     def _rules(self):
         return ReadingRules.of(CONF.groups, self._scheduler.groups.levels)
 
-    def _read(self, context, *given, exclusive_levels=None):
+    def _read(self, context, given, exclusive_levels):
         """Returns the Reading of what the caller has given. Raises PolicyForbidden."""
-        reading = self._scheduler.groups.read(
-            _owner(context).project_id, Given(*given), self._rules()
-        )
+        reading = self._scheduler.groups.read(_owner(context).project_id, given, self._rules())
         if exclusive_levels is None:
             return reading
         if not isinstance(exclusive_levels, list):
@@ -73,6 +73,7 @@ class GroupsEndpoint:
         ttl=None,
         dry_run=False,
         exclusive_levels=None,
+        operator_specs=True,
     ):
         """Plan all members and claim the plan, or nothing. The group belongs to the project of the
         caller.
@@ -80,9 +81,8 @@ class GroupsEndpoint:
         ``ttl``: seconds after which members that are not created yet lose their places, `[groups]
         plan_ttl` by default. Raises TemplateError, or GroupRefused with ``details``.
         """
-        read = self._read(
-            context, template, parameters, flavors, images, exclusive_levels=exclusive_levels
-        )
+        given = _given(template, parameters, flavors, images, operator_specs)
+        read = self._read(context, given, exclusive_levels)
         view = self._scheduler.groups.create(
             read.definition,
             read.source,
@@ -110,6 +110,7 @@ class GroupsEndpoint:
         ttl=None,
         exclusive_levels=None,
         renew=True,
+        operator_specs=True,
     ):
         """Replace the definition of a group. Returns the group with the ``moves`` that the caller
         has to make.
@@ -121,9 +122,8 @@ class GroupsEndpoint:
         GroupRefused; then the group stays unchanged.
         """
         uuid = words.uuid(uuid, 'uuid')
-        read = self._read(
-            context, template, parameters, flavors, images, exclusive_levels=exclusive_levels
-        )
+        given = _given(template, parameters, flavors, images, operator_specs)
+        read = self._read(context, given, exclusive_levels)
         view = self._scheduler.groups.update(
             uuid,
             read.definition,
@@ -208,13 +208,21 @@ class GroupsEndpoint:
 
     @expected
     @once
-    def validate(self, context, template, parameters=None, flavors=None, images=None):
+    def validate(
+        self,
+        context,
+        template,
+        parameters=None,
+        flavors=None,
+        images=None,
+        operator_specs=True,
+    ):
         """The account of a template, as ``Definition.summary`` returns it; nothing is planned.
 
         ``contradiction``: the policies that collide on any set of hosts, as text, or None. It
         assumes that levels nest as they do on the present hosts. Raises TemplateError.
         """
-        given = Given(template, parameters, flavors, images)
+        given = _given(template, parameters, flavors, images, operator_specs)
         project_id = _owner(context).project_id
         return self._scheduler.groups.account(project_id, given, self._rules())
 
@@ -232,6 +240,11 @@ def _flag(value, where):
     if not isinstance(value, bool):
         raise errors.InvalidRequest(where, f'{words.short(value)} is neither true nor false')
     return value
+
+
+def _given(template, parameters, flavors, images, operator_specs):
+    is_operator = _flag(operator_specs, 'operator_specs')
+    return Given(template, parameters, flavors, images, is_operator)
 
 
 def _owner(context):

@@ -381,7 +381,8 @@ class Books:
             **_machine(pieces, self.wants),
         )
         if sender in (SEEN, MIRROR):
-            made = dataclasses.replace(made, held={str(one): {VCPU: size} for one, size in listed})
+            held = {str(one): {VCPU: size} if size else {} for one, size in listed}
+            made = dataclasses.replace(made, held=held)
         (facts,) = store.report([made])
         return 'stale' if facts.stale else 'taken'
 

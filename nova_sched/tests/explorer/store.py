@@ -17,12 +17,22 @@ product, without groups of templates and small tables.
 
 import dataclasses
 
-from nova_sched.claims import ANY, ChangeFeed, Changes, ClaimEdit, NodeFacts, NodeReports
+from nova_sched.claims import (
+    ANY,
+    ChangeFeed,
+    Changes,
+    ClaimEdit,
+    ClaimStore,
+    NodeFacts,
+    NodeReports,
+)
 from nova_sched.claims.exclusive_domains import ExclusiveDomains
 from nova_sched.claims.guards import Guards, ServerGroupMembers
 from nova_sched.claims.judge import ConsumerClaims, NodeUsage, judge, only_short, stale
 from nova_sched.claims.lifecycle import amend, expiring, finishing, leaving, reverting
 from nova_sched.claims.reconcile import NEW_NODE, Before, absent, keeps_source, newest, settle
+from nova_sched.claims.sql_watch import Unwatched
+from nova_sched.state.report import check_boot
 
 
 class ExplorerStore(ChangeFeed):
@@ -39,7 +49,8 @@ class ExplorerStore(ChangeFeed):
         self._pieces_at = {}
         # of all removed nodes: a node that returns must have a higher one
         self._last_generation = 0
-        self._watched_s = None  # when schedulers last looked for claims to end
+        # When schedulers last looked for claims to end, and the last time in which none did.
+        self._watched_s, self._unwatched = None, None
 
     def now_s(self):
         return self.clock()
@@ -161,20 +172,39 @@ class ExplorerStore(ChangeFeed):
         self._touch([claim.node_uuid])
         return True
 
-    def expire(self, now_s=None, unwatched_s=None):
-        now_s, watched_s = self.now_s() if now_s is None else now_s, None
-        if unwatched_s is not None:
-            watched_s, self._watched_s = self._watched_s, now_s
-        if watched_s is not None and not 0 <= now_s - watched_s <= unwatched_s:
-            latest_s = max(now_s, watched_s)
-            waiting = [one for one in self._every if one.expires_s and one.changed_s < latest_s]
-            self._amend(waiting, lambda claim: claim.spared(watched_s, now_s))
-            return []
-        overdue = [one for one in self._every if one.overdue(now_s)]
-        moving = {claim.consumer_uuid for claim in overdue if claim.keeps_source}
-        kept = [one for one in self._of(moving) if one.is_confirmed]
-        changed = self._amend(overdue + kept, expiring(now_s)).changed
-        return [one for one in changed if not one.is_confirmed]
+    expire = ClaimStore.expire
+
+    def expire_some(self, now_s=None, unwatched_s=None):
+        now_s = self.now_s() if now_s is None else now_s
+        unwatched = None if unwatched_s is None else self._look(now_s, unwatched_s)
+        is_set_back = unwatched is not None and unwatched.is_set_back
+
+        def is_later(claim):
+            return claim.changed_s > now_s + unwatched_s
+
+        def change(claim):
+            is_spared = unwatched and (claim.changed_s < unwatched.end_s or is_later(claim))
+            if is_spared and claim.expires_s:
+                claim = claim.spared(*unwatched)
+            return expiring(now_s)(claim)
+
+        found = [
+            claim
+            for claim in self._every
+            if claim.overdue(now_s) or (is_set_back and claim.expires_s and is_later(claim))
+        ]
+        moving = {claim.consumer_uuid for claim in found if claim.keeps_source}
+        found += [claim for claim in self._of(moving) if claim.is_confirmed and claim not in found]
+        changed = self._amend(found, change).changed
+        return [claim for claim in changed if change(claim) is None], False
+
+    def _look(self, now_s, most_s):
+        last = self._watched_s
+        if last is not None and abs(now_s - last) > most_s:
+            self._unwatched, self._watched_s = Unwatched(last, now_s), now_s
+        else:
+            self._watched_s = now_s if last is None else max(now_s, last)
+        return self._unwatched
 
     def claims(self, consumer_uuid=None):
         found = self._every if consumer_uuid is None else self._of([consumer_uuid])
@@ -191,6 +221,8 @@ class ExplorerStore(ChangeFeed):
     def _report(self, uuid, report, now_s):
         """Returns the node's data after the report."""
         last = self._nodes.get(uuid)
+        before = last or self._nodes.get(self._names.get((report.host, report.nodename)))
+        check_boot(report, before and before.report.order.boot)
         if last is not None and not report.order.is_after(
             last.report.order, self._reported_at[uuid]
         ):

@@ -201,7 +201,8 @@ class World:
         """What the sender of a node's reports keeps at first.
 
         A mirror keeps what each scheduler has read. An agent keeps the generation that it was told
-        last, and the instances that it has not listed in an accepted report: it lists them once.
+        last, and one of an earlier release the instances that it has not listed in an accepted
+        report, too: it lists them once, if only without amounts.
         """
         return ((),) * self.scope.schedulers if self.scope.mirrors else (2, ())
 

@@ -398,6 +398,21 @@ def test_a_server_that_would_have_moved(cloud):
     assert (cloud.instances('cmp1'), cloud.instances('cmp2')) == ([instance], [])
 
 
+def test_a_late_call_that_names_another_claim(cloud):
+    cloud.agent('cmp1')
+    agent, instance = AgentClient(cloud.bus, 'cmp1'), str(uuid.uuid4())
+    first, second, earlier = (str(uuid.uuid4()) for _ in range(3))
+    agent.build(asked(vcpus=2), instance, claim=first)
+    agent.resize(asked(vcpus=4), instance, claim=second)
+    for call in (agent.confirm_resize, agent.revert_resize):
+        with pytest.raises(errors.NotFound):
+            call(instance, claim=earlier)
+    assert not agent.destroy(instance, claim=earlier)
+    agent.revert_resize(instance, claim=second)
+    assert [one['claim_uuid'] for one in agent.instances()] == [first]
+    assert agent.destroy(instance, claim=first)
+
+
 @pytest.mark.parametrize('settle, left', [('confirm_resize', 2), ('revert_resize', 5)])
 def test_a_server_that_gets_another_size_where_it_is(cloud, settle, left):
     """The node reports what both sizes need, and then what is left of them."""
@@ -470,6 +485,11 @@ def test_a_node_of_another_host_is_refused_and_the_agent_goes_on(cloud, caplog, 
             lambda agent: agent.revert_resize('x'), errors.InvalidRequest, id='no UUID to revert'
         ),
         pytest.param(lambda agent: agent.destroy(5), errors.InvalidRequest, id='a number'),
+        pytest.param(
+            lambda agent: agent.destroy(str(uuid.uuid4()), claim='x'),
+            errors.InvalidRequest,
+            id='no UUID of a claim',
+        ),
     ],
 )
 def test_what_an_agent_cannot_do(cloud, call, error):

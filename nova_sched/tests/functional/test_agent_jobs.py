@@ -19,7 +19,7 @@ from nova_sched.claim import DISK_GB, MEMORY_MB, VCPU
 from nova_sched.rpc import translate
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec
-from nova_sched.tests.unit.extensions.agent.builders import agent_of
+from nova_sched.tests.unit.extensions.agent.builders import CLAIM, agent_of
 from nova_sched.tests.unit.extensions.agent.fake_machine import two_cells
 
 ONE = uuid_of('one')
@@ -44,7 +44,6 @@ class Worker:
         self.told = self._daemon.stats.update_resource_stats(
             node.host, node, listed, facts.inventories, seen=seen
         )
-        self.agent.told(facts)
         return self.told
 
     def begin(self, move=None):
@@ -87,7 +86,7 @@ def test_it_is_counted_once_at_each_step(worker):
     worker.begin()
     worker.report()
     assert worker.counts() == once('pending'), 'no report confirms what is being built'
-    worker.agent.built(ONE)
+    worker.agent.built(ONE, CLAIM)
     worker.confirm()
     worker.agent.keep(ONE)
     for _ in range(3):
@@ -124,7 +123,7 @@ def test_another_report_goes_before_it_is_kept(worker):
     end."""
     worker.begin()
     before = worker.agent.read()
-    worker.agent.built(ONE)
+    worker.agent.built(ONE, CLAIM)
     worker.confirm()
     worker.report(before)
     worker.report()
@@ -136,7 +135,7 @@ def test_another_report_goes_before_it_is_kept(worker):
 
 def test_a_report_confirms_what_is_built(worker):
     worker.begin()
-    worker.agent.built(ONE)
+    worker.agent.built(ONE, CLAIM)
     worker.report()
     worker.report()  # its node had not heard of the claim before
     assert worker.counts() == once('confirmed')
@@ -149,7 +148,7 @@ def test_who_was_replaced_undoes_it(worker, make):
     later = make('b')
     worker.begin()
     later.begin()
-    worker.agent.built(ONE)
+    worker.agent.built(ONE, CLAIM)
     worker.report()
     assert worker.counts() == (SIZE, SIZE, {})
     with pytest.raises(errors.ClaimNotFound):
@@ -157,7 +156,7 @@ def test_who_was_replaced_undoes_it(worker, make):
     assert worker.agent.undo(ONE)
     worker.report()
     assert worker.counts() == NOTHING
-    later.agent.built(ONE)
+    later.agent.built(ONE, CLAIM)
     later.confirm()
     later.agent.keep(ONE)
     later.report()
@@ -179,7 +178,7 @@ def test_one_that_failed_leaves_nothing(worker, daemon):
 
 def test_one_that_goes_before_any_report_leaves_nothing(worker):
     worker.begin()
-    worker.agent.built(ONE)
+    worker.agent.built(ONE, CLAIM)
     worker.confirm()
     worker.agent.keep(ONE)
     worker.agent.destroy(ONE)
@@ -200,7 +199,7 @@ def test_one_that_comes_from_another_host(worker, make, daemon, move):
     before = there.agent.read()
     there.report()
     assert (worker.counts(), there.counts()) == (once('confirmed'), once('pending'))
-    there.agent.built(ONE)
+    there.agent.built(ONE, CLAIM)
     there.confirm()
     assert daemon.hosts_of('one') == {'b': 'confirmed'}
     there.report(before)

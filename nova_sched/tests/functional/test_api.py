@@ -27,6 +27,7 @@ from nova_sched.rpc import client
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import TIMEOUT_S, spec
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.api.callers import ADMIN, BLUE, RED, configuration, rest
 
 SERVER = {
@@ -138,6 +139,8 @@ def hosts(daemon):
 
 
 def test_the_life_of_a_group(call, hosts):
+    status, _, account = call('POST', '/v1/groups/validate', {'template': template(2)})
+    assert (status, account['contradiction'], len(account['members'])) == (200, None, 2)
     status, headers, made = call('POST', '/v1/groups', {'name': 'shop', 'template': template(2)})
     assert (status, made['status'], made['project_id']) == (201, 'planned', 'red'), made
     at = f'/v1/groups/{made["uuid"]}'
@@ -176,14 +179,8 @@ def test_a_group_that_does_not_fit(call, hosts):
     assert call('GET', '/v1/groups')[2]['groups'] == []
 
 
-@pytest.mark.parametrize(
-    'template_, where',
-    [
-        pytest.param(template(2, level='galaxy'), 'galaxy', id='no such level'),
-        pytest.param(HUG, 'hug', id='no such policy'),
-    ],
-)
-@pytest.mark.parametrize('path', ['/v1/groups', '/v1/groups/validate'])
+@each('path', ['/v1/groups', '/v1/groups/validate'])
+@each('template_, where', [(template(2, level='galaxy'), 'galaxy'), (HUG, 'hug')])
 def test_a_template_that_makes_no_sense(call, daemon, path, template_, where):
     status, _, refusal = call('POST', path, {'template': template_})
     (error,) = refusal['errors']
@@ -191,11 +188,6 @@ def test_a_template_that_makes_no_sense(call, daemon, path, template_, where):
     assert where in error['detail']
     if isinstance(template_, str):
         assert error['line'] == 3
-
-
-def test_a_template_is_checked(call, hosts):
-    status, _, found = call('POST', '/v1/groups/validate', {'template': template(2)})
-    assert (status, found['contradiction'], len(found['members'])) == (200, None, 2)
 
 
 def test_projects_see_their_own(call, hosts):
@@ -222,7 +214,7 @@ def test_projects_see_their_own(call, hosts):
         assert call('DELETE', f'/v1/groups/{uuid}', who=ADMIN)[0] == 204
 
 
-@pytest.mark.parametrize('name', ['tiny', 'a/b', 'a%2Fb', '//', 'größe 8', 'a?b#c'])
+@each('name', ['tiny', 'a/b', 'a%2Fb', '//', 'größe 8', 'a?b#c'])
 def test_the_life_of_a_flavor(call, name):
     """Whatever it is called; it is a queue as soon as it is there."""
     at = f'/v1/flavors/{urllib.parse.quote(name, safe="")}'
@@ -315,7 +307,7 @@ def test_moves_from_their_plan_to_their_end(call, daemon):
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     'body, told',
     [
         ({'goal': 'drain:nowhere'}, 'nowhere is not a host'),

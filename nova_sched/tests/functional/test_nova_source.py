@@ -167,6 +167,22 @@ def test_room_that_placement_has_since_the_last_poll(cloud):
         assert ('GET', '/allocation_candidates') in cloud.fake.requests
 
 
+def test_a_member_of_a_group_that_was_deleted_since_the_last_poll(cloud):
+    """Another one takes its place, also before nova-compute has written the row of its host."""
+    apart = objects.InstanceGroup(
+        uuid=uuid_of('group'), policy='anti-affinity', rules={}, members=[], hosts=[]
+    )
+    with cloud.scheduler() as scheduler:
+        hosts = [boot(scheduler, name, instance_group=apart) for name in 'ab']
+        assert sorted(hosts) == [['cmp1'], ['cmp2']]
+        assert boot(scheduler, 'other', force_hosts=hosts[1]) == hosts[1]
+        eventually(lambda: set(cloud.claims().values()) == {'confirmed'})
+        with pytest.raises(errors.NoValidHost):
+            boot(scheduler, 'c', instance_group=apart)
+        del cloud.fake.consumers[uuid_of('b')]
+        assert boot(scheduler, 'c', instance_group=apart) == hosts[1]
+
+
 @pytest.mark.parametrize(
     'version, takes',
     [
@@ -358,6 +374,33 @@ def test_a_service_that_has_just_changed(cloud, change):
             nova.SERVICES, 'cmp1', disabled=False, forced_down=False, last_seen_up=nova.ago(0)
         )
         assert boot(scheduler, 'd') == ['cmp1']
+
+
+def test_an_evacuation_while_another_cell_is_away(cloud):
+    away = 'mysql+pymysql://nova@127.0.0.1:1/nova'
+    cloud.write('api', nova.CELLS, nova.mapping(1, away))
+    cloud.change(nova.SERVICES, 'cmp1', forced_down=True)
+    cloud.fake.consumers[uuid_of('a')] = [1, {node('cmp1'): {'VCPU': 1}}, 'p', 'u']
+    evacuation = {
+        'uuid': uuid_of('evacuation'),
+        'instance_uuid': uuid_of('a'),
+        'migration_type': 'evacuation',
+        'status': 'accepted',
+    }
+    cloud.write('cell1', nova.MIGRATIONS, evacuation)
+    with cloud.scheduler() as scheduler:
+        assert boot(scheduler, 'a', vcpus=1, ignore_hosts=['cmp1']) == ['cmp2']
+        assert cloud.fake.allocated()[uuid_of('a')].keys() == {node('cmp1'), node('cmp2')}
+
+
+def test_a_server_on_a_host_that_is_left_out(cloud, caplog):
+    """The log has where it is, although no server can be placed there now."""
+    cloud.change(nova.NODES, 'cmp1', stats='{')
+    cloud.fake.consumers[uuid_of('a')] = [1, {node('cmp1'): {'VCPU': 1}}, 'p', 'u']
+    with cloud.scheduler() as scheduler, pytest.raises(errors.NoValidHost):
+        boot(scheduler, 'a')
+    elsewhere = {uuid_of('a'): node('cmp1')}
+    assert f'Instances are on other nodes by an earlier call: {elsewhere}' in caplog.text
 
 
 def test_several_servers_are_claimed_together_or_not_at_all(cloud):

@@ -27,6 +27,7 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fixtures import warm
 from nova_sched.tests.functional.harness import TIMEOUT_S
 from nova_sched.tests.functional.test_api import managed, template
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.api.callers import configuration, rest
 
 OPENSTACK = 'openstackclient.shell:main'
@@ -157,18 +158,18 @@ def test_a_cloud_of_clouds_yaml(cli):
     assert listed[:2] == (0, '[]\n'), listed
 
 
-@pytest.mark.parametrize(
+@each(
     'line, words',
     [
-        pytest.param(f'show {uuid_of("nowhere")}', 'no placement group', id='not found'),
-        pytest.param('list --limit 0', 'less than the minimum', id='bad option'),
-        pytest.param('list --all-projects', 'The scheduler refuses', id='forbidden'),
-        pytest.param('create nowhere.yaml', 'nowhere.yaml cannot be read', id='no file'),
-        pytest.param('create many.json', 'The scheduler refuses', id='no room'),
-        pytest.param('create list.json', 'The scheduler refuses', id='no template'),
-        pytest.param('create many.json --flavors list.json', 'holds no mapping', id='no mapping'),
-        pytest.param('create many.json --parameter x', '<key=value>', id='no pair'),
-        pytest.param(f'plan {uuid_of("a")} --dry-run', '--dry-run is for', id='needless dry run'),
+        (f'show {uuid_of("nowhere")}', 'no placement group'),
+        ('list --limit 0', 'less than the minimum'),
+        ('list --all-projects', 'The scheduler refuses'),  # forbidden
+        ('create nowhere.yaml', 'nowhere.yaml cannot be read'),
+        ('create many.json', 'The scheduler refuses'),  # no room
+        ('create list.json', 'The scheduler refuses'),  # no template
+        ('create many.json --flavors list.json', 'holds no mapping'),
+        ('create many.json --parameter x', '<key=value>'),
+        (f'plan {uuid_of("a")} --dry-run', '--dry-run is for'),
     ],
 )
 def test_an_error_is_one_sentence(cli, hosts, line, words):

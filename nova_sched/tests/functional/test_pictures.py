@@ -20,7 +20,7 @@ import pytest
 
 from nova_sched.db import jobs, tables
 from nova_sched.extensions.queues import brokers
-from nova_sched.objects.top_group import GroupStatus
+from nova_sched.objects.top_group import GroupStatusField
 from nova_sched.tests import trace_picture
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -76,7 +76,7 @@ def test_a_job_passes_the_queues_of_the_broker(queue):
 
 
 def test_a_group_has_the_words_of_its_status():
-    assert ends(picture('group')[1]) - {'start', 'end'} == set(GroupStatus.ALL.split())
+    assert ends(picture('group')[1]) - {'start', 'end'} == set(GroupStatusField().valid_values)
 
 
 def test_the_architecture_has_commands_packages_and_tables_that_exist():

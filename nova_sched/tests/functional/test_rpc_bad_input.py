@@ -394,7 +394,7 @@ def aggregate(**data):
         ),
         pytest.param(
             'update_instance_info',
-            {'host_name': 'a', 'instance_info': primitive(objects.Instance(host='a'))},
+            {'host_name': 'a', 'instance_info': primitive(objects.Instance())},
             'instance_info',
             id='an instance without UUID',
         ),

@@ -194,7 +194,7 @@ def test_the_casts_of_a_host_confirm_claims_and_end_none(daemon):
     daemon.add('a')
     for name in ('one', 'two', 'three'):
         daemon.boot(name)
-    instance = objects.Instance(uuid=uuid_of('one'), host='a')
+    instance = objects.Instance(uuid=uuid_of('one'))
     daemon.scheduler.update_instance_info('a', objects.InstanceList(objects=[instance]))
     eventually(lambda: daemon.hosts_of('one') == {'a': 'confirmed'})
     assert daemon.hosts_of('two') == {'a': 'pending'}

@@ -26,6 +26,7 @@ from nova_sched.tests.fixtures import warm
 from nova_sched.tests.functional.harness import HOST
 from nova_sched.tests.functional.test_nova_source import CELL, cloud
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.db import nova_tables as nova
 
 __all__ = ['cloud']
@@ -71,139 +72,63 @@ def test_a_cloud_that_is_ready(cloud, check):
 
 
 @pytest.mark.parametrize(
-    'spoil, code, told',
+    'broken, statement, code, told',
     [
-        pytest.param(lambda cloud, fake: None, GOOD, 'microversion 2.84', id='good'),
-        pytest.param(
-            lambda cloud, fake: fake.broken.update(GET=(403, 'not you')),
-            BAD,
-            'needs the role admin',
-            id='no role',
-        ),
-        pytest.param(
-            lambda cloud, fake: fake.broken.update(GET=(406, 'too new')),
-            BAD,
-            '406',
-            id='an old Nova',
-        ),
-        pytest.param(
-            lambda cloud, fake: sql(cloud, 'api', 'DROP TABLE instance_group_member'),
-            BAD,
-            'instance_group_member: ',
-            id='a table of the API database',
-        ),
+        ({}, None, GOOD, 'microversion 2.84'),
+        ({'GET': (403, 'not you')}, None, BAD, 'needs the role admin'),
+        ({'GET': (406, 'too new')}, None, BAD, '406'),
+        ({}, 'DROP TABLE instance_group_member', BAD, 'instance_group_member: '),
     ],
 )
-def test_an_account_that_moves_servers(cloud, check, spoil, code, told):
+def test_an_account_that_moves_servers(cloud, check, broken, statement, code, told):
+    if statement:
+        sql(cloud, 'api', statement)
     with fake_nova.served() as fake:
-        spoil(cloud, fake)
+        fake.broken.update(broken)
         options = {'nova_api.auth_type': 'none', 'nova_api.endpoint_override': fake.url}
         found = check("Nova's API", **options)
     assert (found[0], told in found[1]) == (code, True), found
 
 
+def placement(fault):
+    """What lets Placement answer so: ``fault(method)``."""
+    return lambda cloud: setattr(cloud.fake, 'faults', lambda method, path: fault(method))
+
+
+def statement(database, text):
+    return lambda cloud: sql(cloud, database, text)
+
+
+def another_scheduler(host, ago_s):
+    return lambda cloud: scheduler_service(cloud, host, ago_s)
+
+
+RENAME = 'ALTER TABLE compute_nodes RENAME COLUMN pci_stats TO other'
+BAD_URL = "UPDATE cell_mappings SET database_connection = '{no}://'"
+
+
 @pytest.mark.parametrize(
     'name, spoil, code, told',
     [
-        pytest.param(
-            "Nova's API database",
-            lambda cloud: sql(cloud, 'api', 'DROP TABLE build_requests'),
-            BAD,
-            'build_requests: ',
-            id='a table of the API database',
-        ),
-        pytest.param(
-            "Nova's cells",
-            lambda cloud: sql(
-                cloud, 'cell1', 'ALTER TABLE compute_nodes RENAME COLUMN pci_stats TO other'
-            ),
-            BAD,
-            'cell cell1: compute_nodes: ',
-            id='a column of a cell',
-        ),
-        pytest.param(
-            "Nova's cells",
-            lambda cloud: sql(
-                cloud, 'api', "UPDATE cell_mappings SET database_connection = '{no}://'"
-            ),
-            BAD,
-            f'cell {CELL} is left out: ',
-            id='a URL of a cell',
-        ),
-        pytest.param(
-            "Nova's cells",
-            lambda cloud: sql(cloud, 'api', 'DELETE FROM cell_mappings'),
-            BAD,
-            'no enabled cell',
-            id='no cell',
-        ),
-        pytest.param(
-            'Service record',
-            lambda cloud: sql(cloud, 'cell0', 'DROP TABLE services'),
-            WARNING,
-            'cannot be written',
-            id='no rights on the record',
-        ),
-        pytest.param(
-            'Placement',
-            lambda cloud: setattr(cloud.fake, 'faults', lambda method, path: Fault(503)),
-            BAD,
-            'Placement does not answer',
-            id='no Placement',
-        ),
-        pytest.param(
-            'Placement',
-            lambda cloud: setattr(
-                cloud.fake, 'faults', lambda method, path: Fault(403) if method == 'PUT' else None
-            ),
-            BAD,
-            'PUT /allocations/',
-            id='no right to write allocations',
-        ),
-        pytest.param(
-            'Placement',
-            lambda cloud: setattr(cloud.fake, 'faults', lambda method, path: Fault(406)),
-            BAD,
-            '406',
-            id='an old Placement',
-        ),
-        pytest.param(
-            'Compute services',
-            lambda cloud: cloud.change(nova.SERVICES, 'cmp1', version=71),
-            BAD,
-            'cell1: 71',
-            id='an old nova-compute',
-        ),
-        pytest.param(
-            'Compute services',
-            lambda cloud: sql(cloud, 'cell1', 'DELETE FROM services'),
-            WARNING,
-            'No cell has',
-            id='no nova-compute',
-        ),
-        pytest.param(
-            'Schedulers',
-            lambda cloud: scheduler_service(cloud, 'control-2', 3),
-            WARNING,
-            'up on control-2: policies',
-            id='another nova-scheduler',
-        ),
-        pytest.param(
-            'Schedulers',
-            lambda cloud: scheduler_service(cloud, 'control-2', 50),
-            GOOD,
-            'shares',
-            id='one that was stopped',
-        ),
-        pytest.param(
-            'Schedulers',
-            lambda cloud: scheduler_service(cloud, HOST, 3),
-            GOOD,
-            'shares',
-            id='the one of this host',
-        ),
+        ("Nova's API database", statement('api', 'DROP TABLE build_requests'), BAD,
+         'build_requests: '),
+        ("Nova's cells", statement('cell1', RENAME), BAD, 'cell cell1: compute_nodes: '),
+        ("Nova's cells", statement('api', BAD_URL), BAD, f'cell {CELL} is left out: '),
+        ("Nova's cells", statement('api', 'DELETE FROM cell_mappings'), BAD, 'no enabled cell'),
+        ('Service record', statement('cell0', 'DROP TABLE services'), WARNING,
+         'cannot be written'),
+        ('Placement', placement(lambda method: Fault(503)), BAD, 'Placement does not answer'),
+        ('Placement', placement(lambda method: Fault(403) if method == 'PUT' else None), BAD,
+         'PUT /allocations/'),
+        ('Placement', placement(lambda method: Fault(406)), BAD, '406'),
+        ('Compute services', lambda cloud: cloud.change(nova.SERVICES, 'cmp1', version=71), BAD,
+         'cell1: 71'),
+        ('Compute services', statement('cell1', 'DELETE FROM services'), WARNING, 'No cell has'),
+        ('Schedulers', another_scheduler('control-2', 3), WARNING, 'up on control-2: policies'),
+        ('Schedulers', another_scheduler('control-2', 50), GOOD, 'shares'),  # it was stopped
+        ('Schedulers', another_scheduler(HOST, 3), GOOD, 'shares'),  # our own
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong(cloud, check, name, spoil, code, told):
     spoil(cloud)
     found = check(name)
@@ -211,58 +136,19 @@ def test_what_is_wrong(cloud, check, name, spoil, code, told):
     assert told in found[1]
 
 
-@pytest.mark.parametrize(
+NO_NOVA = {'claims.connection': 'sqlite:////x', 'database.connection': 'sqlite:////x'}
+
+
+@each(
     'name, options, code, told',
     [
-        pytest.param(
-            'Configuration',
-            {'filter_scheduler.enabled_filters': ['NoFilter']},
-            BAD,
-            'NoFilter',
-            id='an unknown filter',
-        ),
-        pytest.param(
-            'Configuration',
-            {'placement.auth_type': None},
-            BAD,
-            '[placement] auth_type',
-            id='no account of Placement',
-        ),
-        pytest.param(
-            'Service record',
-            {'claims.connection': 'sqlite:////x', 'database.connection': 'sqlite:////x'},
-            WARNING,
-            'not a database of Nova',
-            id='no record',
-        ),
-        pytest.param(
-            'Schedulers',
-            {
-                'claims.store': 'memory',
-                'claims.connection': 'sqlite:////x',
-                'database.connection': 'sqlite:////x',
-            },
-            GOOD,
-            'shares',
-            id='no services of schedulers',
-        ),
-        pytest.param(
-            'New hosts',
-            {'scheduler.discover_hosts_in_cells_interval': 60},
-            GOOD,
-            'can be mapped',
-            id='new hosts',
-        ),
-        pytest.param(
-            'Database of claims', {'claims.store': 'memory'}, WARNING, 'memory', id='memory'
-        ),
-        pytest.param(
-            "Nova's cells",
-            {'cluster.source': 'reports'},
-            GOOD,
-            'hosts report themselves',
-            id='a cloud whose hosts report',
-        ),
+        ('Configuration', {'filter_scheduler.enabled_filters': ['NoFilter']}, BAD, 'NoFilter'),
+        ('Configuration', {'placement.auth_type': None}, BAD, '[placement] auth_type'),
+        ('Service record', NO_NOVA, WARNING, 'not a database of Nova'),
+        ('Schedulers', {'claims.store': 'memory', **NO_NOVA}, GOOD, 'shares'),
+        ('New hosts', {'scheduler.discover_hosts_in_cells_interval': 60}, GOOD, 'can be mapped'),
+        ('Database of claims', {'claims.store': 'memory'}, WARNING, 'memory'),
+        ("Nova's cells", {'cluster.source': 'reports'}, GOOD, 'hosts report themselves'),
     ],
 )
 def test_options(check, name, options, code, told):
@@ -271,12 +157,12 @@ def test_options(check, name, options, code, told):
     assert told in found[1]
 
 
-@pytest.mark.parametrize(
+@each(
     'text, code',
     [
-        pytest.param('[DEFAULT]\ntransport_url = fake://\n', 1, id='a warning'),
-        pytest.param('[filter_scheduler]\nenabled_filters = X\n', 2, id='a failure'),
-        pytest.param('nonsense', 255, id='no configuration'),
+        ('[DEFAULT]\ntransport_url = fake://\n', 1),
+        ('[filter_scheduler]\nenabled_filters = X\n', 2),
+        ('nonsense', 255),
     ],
 )
 def test_the_exit_status(tmp_path, text, code):

@@ -13,7 +13,7 @@
 
 import pytest
 
-from nova_sched.tests.rows import each, each_afresh, each_named
+from nova_sched.tests.rows import each, each_afresh, table
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ class TestFailures:
 
 
 def test_a_mapping_names_its_rows():
-    @each_named('number', {'low': 1, 'high': 2})
+    @table('number', {'low': 1, 'high': 2})
     def test(number):
         assert number < 2
 
@@ -73,3 +73,15 @@ def test_a_row_may_have_fixtures_of_its_own(request, tmp_path, number, text):
 def test_a_name_that_the_test_does_not_have_is_refused():
     with pytest.raises(AssertionError, match='colour'):
         each('colour', [1])(lambda number: None)
+
+
+def test_a_table_of_rows():
+    seen = []
+
+    @table('number', {'one': 1, 'a pair': (2, 3)})
+    @table('letter, digits', {'the first': ('a', (1, 2))})
+    def test(number, letter, digits):
+        seen.append((number, letter, digits))
+
+    test()
+    assert seen == [(1, 'a', (1, 2)), ((2, 3), 'a', (1, 2))]

@@ -40,6 +40,8 @@ FORGET_S = 3600.0  # interval at which old rebalances are deleted
 JOIN_S = 5.0
 RENEWALS = 4  # attempts to renew a claim before it expires
 KEPT_S = 7 * 86400.0  # a rebalance is kept for this time after it was created
+FAILS = 'The scheduler fails on move %s of server %s: %s'
+FAULT = 'the scheduler fails on it: {}: {}'
 UNCLAIMED = 'the server is on the destination without a claim there: {}'
 
 # The state of the move is not known: it is read again later.
@@ -142,12 +144,12 @@ class MoveRunner:
         lifetime_s = self._context.settings().pending_ttl_s
         again_s = AGAIN_S if lifetime_s is None else min(AGAIN_S, lifetime_s / RENEWALS)
         while not self._leaving.is_set() and (entry := self._rebalances.take_due(again_s)):
-            if entry.state == HELD:
-                self._begin(entry)
-            elif self._call(self._claims.is_on, entry, entry.destination):
-                self.settle(entry, DONE)
-            else:
-                self._ask(entry, *self._call(self._claims.names, entry))
+            try:
+                self._go_on(entry)
+            except errors.SchedError:
+                raise
+            except Exception:  # it must not keep the others from going on
+                LOG.exception(FAILS, entry.uuid, entry.server, 'it goes on later')
         settings = self._settings()
         while not self._leaving.is_set():
             most_an_hour = settings.most_an_hour(self._rebalances.now_s())
@@ -158,6 +160,15 @@ class MoveRunner:
         return True
 
     # One move.
+
+    def _go_on(self, entry):
+        """Go on with a move that is due."""
+        if entry.state == HELD:
+            self._begin(entry)
+        elif self._call(self._claims.is_on, entry, entry.destination):
+            self.settle(entry, DONE)
+        else:
+            self._ask(entry, *self._call(self._claims.names, entry))
 
     def _begin(self, entry):
         """Check a move that is held, claim on its destination, and hand it over."""
@@ -170,14 +181,20 @@ class MoveRunner:
             self._warn(error)
             return
         except errors.SchedError as error:
-            why = _why(error)
-            if self._rebalances.end(entry, REFUSED, why):
-                LOG.info('Move %s of server %s is refused: %s', entry.uuid, entry.server, why)
-                self._call(self._claims.drop, entry)
+            self._refuse(entry, _why(error))
+            return
+        except Exception as error:  # it would keep its slot for good
+            LOG.exception(FAILS, entry.uuid, entry.server, 'it is refused')
+            self._refuse(entry, FAULT.format(type(error).__name__, error))
             return
         handed = self._hand_over(entry, claim_uuid)
         if handed is not None:
             self._ask(handed, source, destination)
+
+    def _refuse(self, entry, why):
+        if self._rebalances.end(entry, REFUSED, why):
+            LOG.info('Move %s of server %s is refused: %s', entry.uuid, entry.server, why)
+            self._call(self._claims.drop, entry)
 
     def _check_rules(self, request, source, destination):
         """Raise NoValidHost unless all rules allow the server on the destination."""
@@ -231,6 +248,9 @@ class MoveRunner:
             self._warn(error)
         except errors.SchedError as error:
             self._go_on_unclaimed(entry, has_moved, _why(error))
+        except Exception as error:
+            LOG.exception(FAILS, entry.uuid, entry.server, 'it has no claim')
+            self._go_on_unclaimed(entry, has_moved, FAULT.format(type(error).__name__, error))
         else:
             again = self._hand_over(entry, claim_uuid)
             if again is not None:

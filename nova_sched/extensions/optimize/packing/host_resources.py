@@ -73,7 +73,7 @@ def read_resources(hosts: Any, rows: Any = slice(None), classes: Any = None) -> 
     """
     trees, machines = hosts.interned['shape'].values, hosts.interned['machine'].values
     names = list(getattr(hosts, 'real', hosts).resources) if classes is None else classes
-    columns = {name: hosts.resources[name] for name in names}
+    columns = {name: hosts.resources[name] for name in names if name in hosts.resources}
     capacity = (
         {}
         if classes is not None

@@ -45,7 +45,7 @@ def most_emptied(problem, most):
     rows = rows[np.argsort(problem.counts[rows], kind='stable')]
     by_volume = _by_volume(problem, rows, most)
     used = np.flatnonzero(problem.in_use & (problem.destinations | problem.sources))
-    takes = _copies(problem, used)
+    takes = problem.takes()[:, used]
     if not by_volume or np.count_nonzero(takes) > MAX_VARIABLES:
         return Bound(by_volume, VOLUME)
     shares = _by_program(problem, rows, used, takes, most)
@@ -69,16 +69,6 @@ def _by_volume(problem, rows, most):
         need = np.sort(moved.astype(np.int64)[rows] + lost[rows])
         count = min(count, int(np.searchsorted(np.cumsum(need), capacity, side='right')))
     return count
-
-
-def _copies(problem, used):
-    """How many servers of each kind fit on each of these hosts now: int64 [kind, host]."""
-    copies = np.full((len(problem.demand), len(used)), np.iinfo(np.int32).max, dtype=np.int64)
-    for column in np.flatnonzero(problem.demand.any(axis=0)).tolist():
-        demand = problem.demand[:, column, np.newaxis]
-        free = np.maximum(problem.free[used, column], 0)
-        copies = np.where(demand > 0, np.minimum(copies, free // np.maximum(demand, 1)), copies)
-    return np.where(problem.allowed[:, used] & problem.destinations[used], copies, 0)
 
 
 def _by_program(problem, rows, used, takes, most):

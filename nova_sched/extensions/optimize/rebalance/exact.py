@@ -18,6 +18,7 @@ native code, and may abort.
 """
 
 import collections
+import math
 import time
 
 import numpy as np
@@ -25,8 +26,9 @@ from ortools.sat.python import cp_model
 
 from nova_sched.extensions.optimize.rebalance import plan
 from nova_sched.extensions.optimize.rebalance.greedy import cheapest, places
+from nova_sched.groups.arrays.problem import slots
+from nova_sched.groups.exact.search import Progress, has_answer, solve
 
-WORKERS = 2
 MAX_VARIABLES = 150_000  # variables; a larger model leaves hosts out, and then proves nothing
 OF_MOVES = 2  # sources of a smaller model hold so many times the allowed moves
 LEAST_S = 0.1
@@ -137,13 +139,10 @@ class Search:
         """How many of each class fit on each host now (int64 [class, host])."""
         problem = self.problem
         totals = np.bincount(list(self.number_of.values()), minlength=len(self._classes))
+        of_kinds = np.where(comes, problem.takes(), 0)
         takes = np.zeros((len(self._classes), len(problem)), dtype=np.int64)
         for number, (kind, domain, *families) in enumerate(self._classes.tolist()):
-            most = np.full(len(problem), totals[number], dtype=np.int64)
-            for column, amount in enumerate(problem.demand[kind].tolist()):
-                if amount:
-                    most = np.minimum(most, np.maximum(problem.free[:, column], 0) // amount)
-            most[~(problem.allowed[kind] & problem.destinations & comes)] = 0
+            most = np.minimum(of_kinds[kind], totals[number])
             if domain >= 0:
                 most[problem.domain != domain] = 0
             for family in families:
@@ -204,7 +203,7 @@ class Search:
             most_free = problem.free[host].astype(np.int64)
             for number, count in self.counts.get(host, {}).items():
                 most_free += count * problem.demand[self._classes[number, 0]]
-            most = max(min(int(most_free[column] // wanted[column]) for column in columns), 0)
+            most = int(slots(wanted[None], most_free[:, None])[0])
             places_here = self.model.new_int_var(0, most, '')
             has = self.model.new_bool_var('')
             self.model.add(places_here <= most * has)
@@ -223,19 +222,20 @@ class Search:
         """Moves with the most gains, and of those the fewest; and the most gains of any plan."""
         if isinstance(gains, int):
             return None, gains if self.is_whole else None
-        weight = self.most + 1
-        self.model.maximize(weight * gains - sum(self.out.values()))
+        weight = self.most + 1  # a gain is worth more than all moves
+        self.model.minimize(sum(self.out.values()) - weight * gains)
         self._hint()
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = WORKERS
-        solver.parameters.random_seed = 1
-        solver.parameters.max_time_in_seconds = max(self._end_s - time.monotonic(), LEAST_S)
-        best = _Best(weight, self.most)
-        solver.best_bound_callback = best.bounded
-        status = solver.solve(self.model, best)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        # It ends when no plan gains more, even if one might have fewer moves.
+        solver, status = solve(
+            self.model,
+            max(self._end_s - time.monotonic(), LEAST_S),
+            Progress(weight),
+            wall_factor=1.0,
+            cp_model_presolve=True,
+        )
+        if not has_answer(status):
             return None, None
-        bound = min(upper, best.most_gains(solver.best_objective_bound))
+        bound = min(upper, -math.floor(solver.best_objective_bound / weight))
         return self._moves(solver), bound if self.is_whole else None
 
     def _hint(self):
@@ -272,24 +272,3 @@ class Search:
             for _ in range(solver.value(variable)):
                 target_of[leave[number].pop()] = host
         return plan.ordered(self.problem, target_of)
-
-
-class _Best(cp_model.CpSolverSolutionCallback):
-    """Ends the search when no plan gains more, even if one might have fewer moves."""
-
-    def __init__(self, weight, most):
-        super().__init__()
-        self._weight, self._most, self._gains = weight, most, -1
-
-    def most_gains(self, bound):
-        """The most gains at which the objective is within its bound."""
-        return int(np.floor((bound + self._most) / self._weight + 1e-6))
-
-    def on_solution_callback(self):
-        self._gains = max(self._gains, -int(-self.objective_value // self._weight))
-        if self.most_gains(self.best_objective_bound) <= self._gains:
-            self.stop_search()
-
-    def bounded(self, bound):
-        if self._gains >= 0 and self.most_gains(bound) <= self._gains:
-            self.stop_search()

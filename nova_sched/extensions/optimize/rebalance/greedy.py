@@ -19,6 +19,7 @@ import numpy as np
 from nova_sched.extensions.optimize.rebalance import plan
 from nova_sched.extensions.optimize.rebalance.plan import Room
 from nova_sched.extensions.optimize.rebalance.problem import MOVABLE
+from nova_sched.groups.arrays.problem import slots
 
 OF_FREE = 4.0  # how much a share of the free amounts counts beside a share of the moves
 TINY = 1e-9
@@ -186,9 +187,8 @@ def drain(problem, rows, most):
         if problem.strangers[host]:
             room.keep(plan.STRANGER, host)
     wanted = [server for host in rows for server in servers_of(host).tolist()]
-    volume = (
-        problem.demand[problem.servers.kind[wanted]] * problem.shares[problem.servers.host[wanted]]
-    ).sum(axis=1)
+    shares = problem.shares[problem.servers.host[wanted]]
+    volume = (problem.demand_of(wanted) * shares).sum(axis=1)
     for place in np.argsort(-volume, kind='stable').tolist():
         server = wanted[place]
         host = int(problem.servers.host[server])
@@ -223,18 +223,16 @@ def fit(problem, wanted, allowed, most):
 
 def places(free, wanted, allowed):
     """How many of the size fit on each host (int64), by free amounts."""
-    columns = np.flatnonzero(wanted)
-    if not len(columns):
+    if not wanted.any():
         return np.zeros(len(free), dtype=np.int64)
-    most = (np.maximum(free[:, columns], 0) // wanted[columns]).min(axis=1)
-    return np.where(allowed, most, 0)
+    return np.where(allowed, slots(wanted[None], free.T), 0)
 
 
 def places_after(problem, moves, wanted, allowed):
     """How many of the size fit in all when the moves are made and confirmed."""
     free = problem.free.copy()
     for server, host in moves:
-        demand = problem.demand[problem.servers.kind[server]]
+        demand = problem.demand_of(server)
         free[host] -= demand
         free[problem.servers.host[server]] += demand
     return int(places(free, wanted, allowed).sum())
@@ -253,7 +251,9 @@ def _by_few(problem, wanted, allowed, most):
             room, wanted, problem.free[host] + freed[host], servers_of(host).tolist()
         )
         if leavers is not None:
-            volume = sum(float(problem.shares[host] @ _demand(room, server)) for server in leavers)
+            volume = sum(
+                float(problem.shares[host] @ demand) for demand in problem.demand_of(leavers)
+            )
             heapq.heappush(queue, (len(leavers), volume, host, leavers))
 
     for host in np.flatnonzero(allowed & problem.sources).tolist():
@@ -269,15 +269,11 @@ def _by_few(problem, wanted, allowed, most):
         was_source = bool(room.leaving[host])
         room.leave(host)
         if _leave(room, servers, host, wanted, allowed):
-            freed[host] += sum(_demand(room, server) for server in servers)
+            freed[host] += problem.demand_of(servers).sum(axis=0)
             queue_leavers(host)
         elif not was_source:
             room.stay(host)
     return room.plan(is_spent)
-
-
-def _demand(room, server):
-    return room.problem.demand[room.kind(server)]
 
 
 def _leaving(room, wanted, free, servers):
@@ -296,7 +292,7 @@ def _leaving(room, wanted, free, servers):
     ]
     if not left:
         return None
-    given = room.problem.demand[room.problem.servers.kind[left]][:, columns]
+    given = room.problem.demand_of(left)[:, columns]
     chosen: list[int] = []
     while missing.any():
         if len(chosen) == min(MAX_LEAVING, len(left)):
@@ -319,7 +315,7 @@ def _leave(room, servers, host, wanted, allowed):
     def choose(server, fits):
         rows = np.flatnonzero(fits)
         free, open_ = room.free[rows], allowed[rows]
-        after = places(free - _demand(room, server), wanted, open_)
+        after = places(free - room.problem.demand_of(server), wanted, open_)
         keeps = np.zeros_like(fits)
         keeps[rows[after == places(free, wanted, open_)]] = True
         return room.tightest(server, keeps)
@@ -359,12 +355,9 @@ def spread(problem, most):
         server, target = move
         room.place(server, target)
         now[target] = _level(problem, room.free[target], shares[target], target)
-        freed = sum(
-            problem.demand[problem.servers.kind[moved]]
-            for moved in servers_of(host).tolist()
-            if moved in room.host_of
-        )
-        now[host] = _level(problem, problem.free[host] + freed, shares[host], host)
+        gone = [moved for moved in servers_of(host).tolist() if moved in room.host_of]
+        free = problem.free[host] + problem.demand_of(gone).sum(axis=0)
+        now[host] = _level(problem, free, shares[host], host)
     return room.plan(is_spent, before=highest, after=float(now.max(initial=0.0)))
 
 
@@ -376,7 +369,7 @@ def _best(room, servers, host, now, shares):
     """The largest server whose leaving lowers the fullest host, and its destination; None without
     any."""
     problem, tried, kept = room.problem, set(), []
-    sizes = (problem.demand[problem.servers.kind[servers]] * shares[host]).max(axis=1, initial=0.0)
+    sizes = (problem.demand_of(servers) * shares[host]).max(axis=1, initial=0.0)
     for at in np.argsort(-sizes, kind='stable').tolist():
         server = servers[at]
         if server in room.host_of:

@@ -16,6 +16,8 @@ import functools
 
 import numpy as np
 
+from nova_sched.groups.arrays.problem import slots
+
 MOVABLE = 0  # of ``Servers.fixed``
 WEIGHED = ('VCPU', 'MEMORY_MB')  # columns that say how full a host is, where there are any
 
@@ -124,6 +126,17 @@ class RebalanceProblem:
     def stays(self):
         """Which servers cannot leave their hosts, wherever they would go (bool)."""
         return (self.servers.fixed != MOVABLE) | self.joined
+
+    def demand_of(self, servers):
+        """What servers (rows) take of each column (int64 [server, column])."""
+        return self.demand[self.servers.kind[servers]]
+
+    def takes(self):
+        """How many servers of each kind each host takes now, if it takes no other kind (int64
+        [kind, host])."""
+        columns = np.ascontiguousarray(self.free.T)
+        by_amounts = np.stack([slots(demand[None], columns) for demand in self.demand])
+        return np.where(self.allowed & self.destinations, by_amounts, 0)
 
     def by_host(self):
         """A function that returns the servers (rows of ``servers``) of a host."""

@@ -16,7 +16,7 @@ to the caller. Each may be behind the others, a message may come late or twice, 
 stop between two steps. Two records decide, and the others follow:
 
 - which worker has built or moved the server: its claim. One worker confirms it, and for that the
-  claim must still be there;
+  claim must still be there. What a worker tells is believed if the claims show it;
 - whether the job is wanted: its row, which leaves ``queued`` once, by compare-and-set.
 
 ::
@@ -120,12 +120,18 @@ def _deletes(
             yield FollowUp(host, keeps_quota=True)
 
 
+def settled(claims: Sequence[Any]) -> list[Any]:
+    """Return the confirmed claims of an instance, except those of moves that may be reverted."""
+    return [
+        claim
+        for claim in claims
+        if claim.state == CONFIRMED and (not claim.move or len(claims) == 1)
+    ]
+
+
 def arrived(job: QueueJob, claims: Sequence[Any]) -> Any:
     """Return the confirmed claim on a host to which the job has brought the instance, or None."""
-    for claim in claims:
-        if claim.state == CONFIRMED and claim.host != job.source and not claim.move:
-            return claim
-    return None
+    return next((claim for claim in settled(claims) if claim.host != job.source), None)
 
 
 class Endings:
@@ -159,8 +165,20 @@ class Endings:
             )
             return
         result.job = jobs.as_stored(entry, result.job)  # type: ignore[attr-defined]
-        if result.outcome == DONE and result.host is None:
-            raise errors.MalformedObject('QueueResult.host', 'it is missing')
+        if result.outcome == DONE:
+            if result.host is None:
+                raise errors.MalformedObject('QueueResult.host', 'it is missing')
+            if entry.kind != DELETE:
+                claims = settled(self._claims.show(result.job.instance_uuid))
+                claim = next((claim for claim in claims if claim.host == result.host), None)
+                if claim is None:
+                    LOG.warning(
+                        'Job %s is not done: the claims do not show its instance on host %s',
+                        entry.uuid,
+                        result.host,
+                    )
+                    return
+                result = _done_at(result.job, claim, result.tries)
         self._end(result, entry)
 
     def end_if_there(self, job: QueueJob) -> bool:
@@ -227,7 +245,7 @@ class Endings:
         if entry.kind == DELETE:
             return result, ()
         if entry.kind in jobs.MOVES:
-            messages.take_back(self._claims, job.instance_uuid)
+            messages.take_back(self._claims, job, entry.kind)
         claims = self._claims.show(job.instance_uuid)
         claim = arrived(job, claims)
         if claim is None and entry.kind == RESIZE and result.host is None:
@@ -318,7 +336,8 @@ class Endings:
         )
         uuid = jobs.follow_up(job.uuid, follow_up.host, number)
         source = follow_up.host if follow_up.keeps_quota else None
-        return jobs.new(DELETE, uuid, job.instance_uuid, caller, self._clock(), source=source)
+        fields = {'source': source, 'claimed': job.kind == CREATE}
+        return jobs.new(DELETE, uuid, job.instance_uuid, caller, self._clock(), **fields)
 
     def _send_delete(self, job: QueueJob, follow_up: FollowUp, again: bool = False) -> None:
         """Send the delete that follows an ended job, unless it was done.
@@ -335,5 +354,6 @@ class Endings:
                 return
 
 
-def _done_at(job: QueueJob, claim: Any) -> QueueResult:
-    return messages.result(job, DONE, 0, host=claim.host, nodename=claim.nodename, claim=claim)
+def _done_at(job: QueueJob, claim: Any, tries: int = 0) -> QueueResult:
+    where = {'host': claim.host, 'nodename': claim.nodename, 'claim': claim}
+    return messages.result(job, DONE, tries, **where)

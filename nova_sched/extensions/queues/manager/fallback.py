@@ -18,8 +18,6 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any
 
-from oslo_context.context import RequestContext
-
 from nova_sched import errors, objects
 from nova_sched.claim import CONFIRMED, MIGRATION, PENDING
 from nova_sched.claim import RESIZE as RESIZE_MOVE
@@ -68,7 +66,7 @@ class Fallback:
             )
             return
         job = jobs.as_stored(entry, message_job)
-        _context(job).update_store()  # log lines have the ID of that request
+        messages.context(job).update_store()  # log lines have the ID of that request
         if entry.state != QUEUED:
             self._endings.again(job, entry)
         elif not self._return_to_node(job, delivery):
@@ -81,7 +79,11 @@ class Fallback:
             return False
         if job.claimed:
             claims = self._claims.show(job.instance_uuid)
-            hosts = [claim.host for claim in claims if claim.state == PENDING or claim.move]
+            hosts = [
+                claim.host
+                for claim in claims
+                if claim.host != job.source and (claim.state == PENDING or claim.move)
+            ]
         else:
             hosts = [job.source] if job.kind == RESIZE and job.source in job.tried else []
         return any(
@@ -124,7 +126,7 @@ class Fallback:
             places = self._places(job, job.tried)
             if job.tried and self._end_if_built(job):
                 return
-            if at := self._sender.to_first(job, places, _context(job)):
+            if at := self._sender.to_first(job, places, messages.context(job)):
                 LOG.info('Job %s goes to host %s, as the scheduler decided', job.uuid, at[0])
                 return
 
@@ -154,7 +156,7 @@ class Fallback:
         ignored = spec.ignore_hosts if 'ignore_hosts' in spec else None
         spec.ignore_hosts = [*(ignored or []), *without]
         (selections,) = self._scheduler.select_destinations(
-            spec, [job.instance_uuid], context=_context(job)
+            spec, [job.instance_uuid], context=messages.context(job)
         )
         return [place_of(selection) for selection in selections]
 
@@ -170,22 +172,24 @@ class Fallback:
 
         The claims of earlier attempts are ended.
         """
-        open_moves = [claim.host for claim in self._claims.show(job.instance_uuid) if claim.move]
-        messages.take_back(self._claims, job.instance_uuid)
+        entry = self._job_table.find(job.uuid)
+        kind = (
+            job.kind if entry is None else entry.kind
+        )  # the job itself may be a migration by now
+        hosts = messages.take_back(self._claims, job, kind)
         if job.kind == RESIZE:
             if job.source in job.tried:
                 raise errors.NoValidHost(f'host {job.source} has not taken it')
             if self._resize_in_place(job):
                 return
             job.kind = MIGRATE
-        self._note(job, open_moves)
-        entry = self._job_table.find(job.uuid)  # the job itself may be a migration by now
-        move = RESIZE_MOVE if entry is not None and entry.kind == RESIZE else MIGRATION
+        self._note(job, hosts)
+        move = RESIZE_MOVE if kind == RESIZE else MIGRATION
         while True:
             places = self._places(job, [job.source, *job.tried])
             try:
                 self._claims.resize_claim(
-                    job.spec, job.instance_uuid, *places[0], move, context=_context(job)
+                    job.spec, job.instance_uuid, *places[0], move, context=messages.context(job)
                 )
             except NO_ROOM as short:
                 LOG.info('Job %s is not for host %s any more: %s', job.uuid, places[0][0], short)
@@ -193,12 +197,12 @@ class Fallback:
             else:
                 # After the claim: whoever gives the job up takes it back, or finds this attempt.
                 if not self._job_table.attempt(job.uuid):
-                    messages.take_back(self._claims, job.instance_uuid)
+                    messages.take_back(self._claims, job, kind)
                     return
-                if at := self._sender.to_first(job, places, _context(job)):
+                if at := self._sender.to_first(job, places, messages.context(job)):
                     LOG.info('Job %s goes from host %s to host %s', job.uuid, job.source, at[0])
                     return
-            messages.take_back(self._claims, job.instance_uuid)
+            messages.take_back(self._claims, job, kind)
 
     def _resize_in_place(self, job: Any) -> bool:
         """Send the resize to the instance's host, if it is allowed and passes the filters in the
@@ -219,12 +223,5 @@ class Fallback:
         # must not end the instance's claim.
         if self._sender.to_node(job, job.source):
             return True
-        messages.take_back(self._claims, job.instance_uuid)
+        messages.take_back(self._claims, job, RESIZE)
         return False
-
-
-def _context(job: QueueJob) -> RequestContext:
-    """Return the context of the caller: the decision is explained under the request's own ID."""
-    return RequestContext(
-        request_id=job.request_id, project_id=job.project_id, user_id=job.user_id, overwrite=False
-    )

@@ -40,15 +40,21 @@ class NodeApi(Protocol):
     def holds(self, instance_uuid: str) -> bool:
         """Whether the instance is here permanently, that is not hidden."""
 
+    def has_two_sizes(self, instance_uuid: str) -> bool:
+        """Return whether a resize of the instance is neither confirmed nor reverted."""
+
     def begin(self, request: Request, move: str | None = None) -> None:
         """Add a hidden instance; ``move`` is the kind of move that brings it from another host.
 
         An instance that is hidden already is replaced. Raises ComputeResourcesUnavailable.
         """
 
-    def built(self, instance_uuid: str) -> None:
-        """Mark a hidden instance as built, or one with two sizes as resized; its claim is about to
-        be confirmed. Raises NotFound."""
+    def built(self, instance_uuid: str, claim: str) -> None:
+        """Mark a hidden instance as built, or one with two sizes as resized; this claim of it is
+        about to be confirmed. Raises NotFound."""
+
+    def claim_name(self, instance_uuid: str) -> str | None:
+        """Return the name of the claim by which an instance is here; None if it is not known."""
 
     def keep(self, instance_uuid: str) -> None:
         """Keep a hidden instance permanently. Raises NotFound."""
@@ -98,6 +104,7 @@ class NodeClaims(Protocol):
         host: str,
         nodename: str,
         *,
+        context: Any = None,
         claim: str | None = None,
     ) -> Any:
         """Raises ComputeResourcesUnavailable, NodeNotFound, ClaimNotFound, Outdated."""

@@ -11,11 +11,12 @@
 # under the License.
 """The steps for each kind of job with their calls, and the resulting action for its message."""
 
+import contextlib
 import functools
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nova_sched import errors
@@ -93,8 +94,7 @@ class JobSteps:
 
         It was built, or its job is delivered again. Raises BuildFailed if it cannot be removed.
         """
-        claims = self._ask_claims(lambda: self._claims.show(instance_uuid))
-        if any(held.state == CONFIRMED and held.host == self._node_api.host for held in claims):
+        if self._end_unless_confirmed(instance_uuid):
             LOG.info(
                 'Instance %s was built before the end of the last process: it is kept',
                 instance_uuid,
@@ -107,6 +107,18 @@ class JobSteps:
         self._drive(self._driver.destroy, None, instance_uuid)
         self._node_api.undo(instance_uuid)
 
+    def _end_unless_confirmed(self, instance_uuid: str) -> bool:
+        """End the claim of an instance here unless it is confirmed. Return whether it is.
+
+        A call of the last process that would confirm it may still be on its way.
+        """
+        while (claim := self._here(self._show(instance_uuid))) is not None:
+            if claim.state == CONFIRMED:
+                return True
+            with contextlib.suppress(errors.ClaimNotFound, errors.Outdated):
+                self._abort_claim(instance_uuid, claim.name)
+        return False
+
     # An instance that arrives: new, or from another host.
 
     def _arrive(self, task: Task) -> Ending:
@@ -114,7 +126,14 @@ class JobSteps:
         if move and task.job.source == self._node_api.host:
             return self._refused(task, 'its instance is to leave this host')
         if self._node_api.holds(task.uuid):
-            return self._built_before(task)
+            claims = self._show(task.uuid)
+            if not self._has_left(task.uuid, claims):
+                return self._built_before(task, self._here(claims))
+            LOG.info('Job %s: what is left of %s here is removed', task.job.uuid, task.uuid)
+            try:
+                self._remove(task)
+            except errors.BuildFailed as error:
+                return self._not_built(task, error)
         request = self._read(task.job.spec, task.uuid)
         if not task.job.claimed and not self._takes(request):
             return self._refused(task, 'the filters do not keep this node for it')
@@ -132,14 +151,36 @@ class JobSteps:
         self._node_api.keep(task.uuid)
         return self._done(task, claims)
 
-    def _built_before(self, task: Task) -> Ending:
-        """The message was delivered again: only the answer or the acknowledgement was missing."""
+    def _built_before(self, task: Task, claim: Any) -> Ending:
+        """The message was delivered again: only the answer or the acknowledgement was missing.
+        ``claim`` is the one here, or None."""
         self._took(task)
+        if claim is not None and claim.state == CONFIRMED and not claim.move:
+            return self._done(task, [claim])
         try:
             return self._done(task, self._confirm(task))
         except (errors.ClaimNotFound, errors.Outdated) as error:
             LOG.warning('Job %s is dropped, its instance is here: %s', task.job.uuid, error)
             return Drop()
+
+    def _has_left(self, instance_uuid: str, claims: Sequence[Any]) -> bool:
+        """Return whether its claims show that an instance runs on another host, so that what this
+        node has of it are remains. It may be on its way back, by a claim that has not brought what
+        is here."""
+        here = self._here(claims)
+        if not any(claim.state == CONFIRMED and claim is not here for claim in claims):
+            return False
+        if here is None:
+            return True
+        name = self._node_api.claim_name(instance_uuid)
+        if here.state != CONFIRMED:
+            return name != here.name
+        return bool(here.move) and name not in (None, here.name)
+
+    def _remove(self, task: Task) -> None:
+        """Remove all that is here of an instance. Raises BuildFailed."""
+        self._drive(self._driver.destroy, task.job, task.uuid)
+        self._node_api.destroy(task.uuid)
 
     def _claim(self, task: Task, move: str | None) -> None:
         """Claim the node, or find the claim of a job that was claimed before.
@@ -164,7 +205,7 @@ class JobSteps:
             return
         # Another worker may have moved it meanwhile. This is checked late: that worker's claim has
         # ended with this one, unless it was confirmed before.
-        for held in self._ask_claims(lambda: self._claims.show(task.uuid), TIMEOUT_S):
+        for held in self._show(task.uuid, TIMEOUT_S):
             if held.state == CONFIRMED and held.host not in (task.job.source, self._node_api.host):
                 self._abort(task)
                 raise errors.AlreadyPlaced(task.uuid, held.host)
@@ -179,7 +220,6 @@ class JobSteps:
                 self._drive(driver.create, job, job.spec)
             else:
                 self._drive(driver.migrate, job, job.spec, job.source)
-            self._node_api.built(task.uuid)
             return self._confirm(task)
         except Exception as raised:
             error = raised
@@ -194,11 +234,16 @@ class JobSteps:
 
     def _not_built(self, task: Task, error: Exception) -> Ending:
         """Return the action for a job whose instance was undone."""
+        job: Any = task.job
         match error:
             case errors.AlreadyPlaced():
                 return self._done(task, [], error.args[1])
             case errors.ClaimNotFound() | errors.Outdated():
-                LOG.info('Job %s: another worker has taken over; it is undone here', task.job.uuid)
+                if job.claimed and not self._has_successor(task):
+                    LOG.info('Job %s: its claim has ended: %s', job.uuid, error)
+                    job.alternates = None
+                    return self._elsewhere(task)
+                LOG.info('Job %s: another worker has taken over; it is undone here', job.uuid)
                 return Drop()
             case errors.BuildFailed():
                 LOG.warning('Job %s: %s', task.job.uuid, error)
@@ -209,6 +254,10 @@ class JobSteps:
             case _ if isinstance(error, NO_ANSWER):
                 return self._refused(task, str(error))
         raise error
+
+    def _has_successor(self, task: Task) -> bool:
+        """Return whether the instance has a claim that another message of its job may be about."""
+        return any(claim.host != task.job.source for claim in self._show(task.uuid))
 
     def _refused(self, task: Task, why: str) -> Ending:
         """The node refuses the job: another subscriber of its queue may take it, or the
@@ -229,15 +278,15 @@ class JobSteps:
         host = self._node_api.host
         job.tried = [*job.tried, host]
         left = _alternates(job) if job.claimed else []
+        context = messages.context(job)
         if left and task.claim is None:
             task.claim = self._claim_name(task)
         while left:
             (other, nodename), *left = left
             moved = job.spec, task.uuid, host, other, nodename
             try:
-                self._ask_claims(
-                    functools.partial(self._claims.claim_alternate, *moved, claim=task.claim)
-                )
+                call = functools.partial(self._claims.claim_alternate, *moved, context=context)
+                self._ask_claims(functools.partial(call, claim=task.claim))
             except NO_ROOM as short:
                 LOG.info('Job %s is not for host %s: %s', job.uuid, other, short)
                 continue
@@ -256,6 +305,8 @@ class JobSteps:
         if not self._node_api.holds(task.uuid):
             return self._failed(task, f'the instance is not on host {self._node_api.host}')
         job = task.job
+        # An earlier process was cut off in a resize: either size may run.
+        is_doubtful = self._node_api.has_two_sizes(task.uuid)
         try:
             self._node_api.resize(self._read(job.spec, task.uuid))
         except errors.ComputeResourcesUnavailable as short:
@@ -267,25 +318,32 @@ class JobSteps:
                 resized = self._ask_claims(lambda: self._claims.resize_claim(*wanted))
                 task.claim = resized.name
             self._drive(self._driver.resize, job, job.spec)
-            self._node_api.built(task.uuid)
-            claims = self._confirm(task)
-        except NO_ROOM as short:
-            self._node_api.revert_resize(task.uuid)
-            return self._away(task, short)
+        except (*NO_ROOM, errors.ClaimNotFound, errors.Outdated, errors.BuildFailed) as error:
+            if not is_doubtful:
+                self._node_api.revert_resize(task.uuid)
+            return self._not_resized(task, error)
+        try:
+            ending = self._done(task, self._confirm(task))
         except (errors.ClaimNotFound, errors.Outdated) as error:
-            self._node_api.revert_resize(task.uuid)
-            return self._failed(task, str(error))
-        except errors.BuildFailed as error:
-            self._node_api.revert_resize(task.uuid)
-            if (name := self._claim_name(task)) is not None:
-                try:
-                    self._ask_claims(lambda: self._claims.revert_claim(task.uuid, claim=name))
-                except (errors.ClaimNotFound, errors.Outdated) as gone:
-                    LOG.debug('Instance %s has no claim of two sizes: %s', task.uuid, gone)
-            _keep(task, error)
-            return self._failed(task, error.why)
+            ending = self._failed(task, str(error))
+        # It has its new size, whatever has become of its claim.
         self._node_api.confirm_resize(task.uuid)
-        return self._done(task, claims)
+        return ending
+
+    def _not_resized(self, task: Task, error: errors.SchedError) -> Ending:
+        """Return the action for a job whose instance the driver has not resized."""
+        match error:
+            case errors.ClaimNotFound() | errors.Outdated():
+                return self._failed(task, str(error))
+            case errors.BuildFailed():
+                if (name := self._claim_name(task)) is not None:
+                    try:
+                        self._ask_claims(lambda: self._claims.revert_claim(task.uuid, claim=name))
+                    except (errors.ClaimNotFound, errors.Outdated) as gone:
+                        LOG.debug('Instance %s has no claim of two sizes: %s', task.uuid, gone)
+                _keep(task, error)
+                return self._failed(task, error.why)
+        return self._away(task, error)
 
     def _away(self, task: Task, short: Exception) -> Ending:
         """The new size does not fit here: another host gets the instance and moves it
@@ -300,13 +358,17 @@ class JobSteps:
     def _delete(self, task: Task) -> Ending:
         self._took(task)
         # Before it is destroyed: a claim that is made here later is of another server.
-        task.claim = self._claim_name(task)
+        claims = self._show(task.uuid)
+        if task.job.source is not None and not task.job.claimed:  # only the remains of a move
+            if not self._has_left(task.uuid, claims):
+                return self._failed(task, 'its claims do not show the instance on another host')
+        elif (here := self._here(claims)) is not None:
+            task.claim = here.name
         try:
-            self._drive(self._driver.destroy, task.job, task.uuid)
+            self._remove(task)
         except errors.BuildFailed as error:
             _keep(task, error)
             return self._failed(task, error.why)
-        self._node_api.destroy(task.uuid)
         if task.claim is not None:
             self._abort(task, confirmed=True)
         return self._done(task, [])
@@ -356,12 +418,20 @@ class JobSteps:
             self._threads.pause(RETRY_S)
             waited_s += RETRY_S
 
+    def _show(self, instance_uuid: str, timeout_s: float = math.inf) -> list[Any]:
+        """Return the claims of an instance, oldest first."""
+        return self._ask_claims(lambda: self._claims.show(instance_uuid), timeout_s)
+
+    def _here(self, claims: Sequence[Any]) -> Any:
+        """Return the claim on this host, or None."""
+        return next((claim for claim in claims if claim.host == self._node_api.host), None)
+
     def _claim_here(self, task: Task) -> Any:
         """Return the instance's claim on this host. Raises ClaimNotFound."""
-        for claim in self._ask_claims(lambda: self._claims.show(task.uuid)):
-            if claim.host == self._node_api.host:
-                return claim
-        raise errors.ClaimNotFound(f'instance {task.uuid} on host {self._node_api.host}')
+        claim = self._here(self._show(task.uuid))
+        if claim is None:
+            raise errors.ClaimNotFound(f'instance {task.uuid} on host {self._node_api.host}')
+        return claim
 
     def _claim_name(self, task: Task) -> str | None:
         """Return the name of the job's claim, or of the one that is here; None without one."""
@@ -376,6 +446,7 @@ class JobSteps:
         Raises ClaimNotFound and Outdated.
         """
         name = task.claim or self._claim_here(task).name
+        self._node_api.built(task.uuid, name)
         confirm = self._claims.confirm_claim
         return self._ask_claims(lambda: confirm(task.uuid, self._node_api.host, claim=name))
 
@@ -383,11 +454,15 @@ class JobSteps:
         """End its claim on this host, if there is one. ``confirmed``: also a confirmed one."""
         if (name := self._claim_name(task)) is None:
             return
-        abort, uuid, host = self._claims.abort_claim, task.uuid, self._node_api.host
         try:
-            self._ask_claims(lambda: abort(uuid, host, claim=name, confirmed=confirmed))
+            self._abort_claim(task.uuid, name, confirmed)
         except (errors.ClaimNotFound, errors.Outdated) as error:
             LOG.debug('Instance %s has no such claim here: %s', task.uuid, error)
+
+    def _abort_claim(self, instance_uuid: str, name: str, confirmed: bool = False) -> None:
+        """Raises ClaimNotFound and Outdated."""
+        abort, host = self._claims.abort_claim, self._node_api.host
+        self._ask_claims(lambda: abort(instance_uuid, host, claim=name, confirmed=confirmed))
 
     def _drive(self, call: Callable[..., None], *args: Any) -> None:
         """Call a method of the driver. Raises BuildFailed for each error of the driver."""

@@ -165,7 +165,11 @@ ATTACKS = [
      'at most 1024'),
     ('many classes', BOOT, specs('resources:CUSTOM_{}'), errors.InvalidRequest, 'at most 1024'),
     ('many capabilities', BOOT, specs('capabilities:x{}'), errors.InvalidRequest,
-     'at most 1024'),
+     'at most 32'),
+    ('versions without end', BOOT, of_spec(image=versioned('ImageMeta', {
+        'properties': versioned('ImageMetaProps', {
+            'img_hv_requested_version': ','.join(['>=1.0'] * 10_000)})})),
+     errors.InvalidRequest, 'at most 255'),
     ('many groups of ports', BOOT, of_spec(requested_resources=[
         group(f'r{number}') for number in range(2000)]), errors.InvalidRequest, 'at most 1024'),
     ('two groups of one name', BOOT, of_spec(requested_resources=[group('a'), group('a')]),

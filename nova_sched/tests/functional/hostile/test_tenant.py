@@ -72,6 +72,8 @@ DOCUMENTS = [
     ('another field', b'{"template": {}, "project_id": "blue"}', 400, 'project_id'),
     ('levels of exclusive domains', b'{"template": {}, "exclusive_levels": ["host"]}', 400,
      'exclusive_levels'),
+    ('rights to extra specs', b'{"template": {}, "operator_specs": true}', 400,
+     'operator_specs'),
     ('a caller', b'{"template": {}, "context": {"is_admin": true}}', 400, 'context'),
     ('a generation', b'{"template": {}, "generation": 1}', 400, 'generation'),
     ('a dry run', b'{"template": {}, "dry_run": false}', 400, 'dry_run'),
@@ -106,10 +108,19 @@ TEMPLATES = [
      'for internal use'),
     ('a trait of an image', yaml(more='image: {properties: {"trait7:OWNER_NOVA": required}}'),
      'for internal use'),
+    ('the name of a host', yaml(specs(**{'capabilities:host': 's== host-1'})), 'is for operators'),
+    ('the servers of a host', yaml(specs(**{'capabilities:instances': '<in> a'})),
+     'is for operators'),
+    ('the metadata of aggregates', yaml(specs(**{
+        'aggregate_instance_extra_specs:filter_tenant_id': '<in> a'})), 'is for operators'),
+    ('what is free', yaml(specs(free_ram_mb='>= 5')), 'is for operators'),
     ('less than no resource', yaml(specs(**{'resources:VCPU': '-4'})), 'is not within'),
     ('resources in words', yaml(specs(**{'resources:VCPU': '1e3'})), 'is not a whole number'),
     ('thousands of extra specs', yaml(specs(**{
         f'resources{number}:CUSTOM_A': '1' for number in range(5000)})), 'at most 1024'),
+    ('versions without end', yaml(more=(
+        f'image: {{properties: {{img_hv_requested_version: "{">=1.0," * 8000}>=1.0"}}}}')),
+     'at most 255'),
     ('a host', yaml(more='availability_zone: "nova:a"'), 'names a host'),
     ('a name with an escape', yaml(more='availability_zone: "a\\e[2J"'), 'invisible'),
     ('a pattern without end', yaml(head=f'{HEAD}parameters: {{p: {{type: string, default: '

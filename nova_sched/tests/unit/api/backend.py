@@ -89,7 +89,7 @@ class Backend:
         self.refusal = None
         self.calls = []
         self.contexts = []
-        self.levels = self.renews = None
+        self.levels = self.renews = self.operator_specs = None
 
     def _asked(self, method, context, **words):
         self.calls.append(
@@ -115,50 +115,45 @@ class Backend:
             self.groups[made.uuid] = made
         return made
 
-    def create(self, template, name=None, parameters=None, flavors=None, images=None, ttl=None,
-               dry_run=False, context=None, exclusive_levels=None):  # fmt: skip
-        self.levels = exclusive_levels
-        self._asked(
-            'create',
-            context,
-            template=template,
-            name=name,
-            parameters=parameters,
-            flavors=flavors,
-            images=images,
-            ttl=ttl,
-            dry_run=dry_run,
-        )
+    def create(
+        self,
+        template,
+        name=None,
+        dry_run=False,
+        context=None,
+        exclusive_levels=None,
+        operator_specs=True,
+        **given,
+    ):
+        self.levels, self.operator_specs = exclusive_levels, operator_specs
+        self._asked('create', context, template=template, name=name, dry_run=dry_run, **given)
         self._may()
-        text = _text(template)
         made = group(
             'made',
             uuid=None if dry_run else uuid_of(f'group {len(self.calls)}'),
             project_id=context.project_id,
             user_id=context.user_id,
-            template=text,
-            parameters=json.dumps(parameters or {}),
+            template=_text(template),
+            parameters=json.dumps(given.get('parameters') or {}),
         )
         made.name = name
         return self._keep(made, dry_run)
 
-    def update(self, uuid, template, parameters=None, flavors=None, images=None, generation=None,
-               dry_run=False, project_id=None, ttl=None, context=None,
-               exclusive_levels=None, renew=True):  # fmt: skip
+    def update(self, uuid, template, generation=None, dry_run=False, project_id=None, context=None,
+               exclusive_levels=None, renew=True, operator_specs=True, **given):  # fmt: skip
         self.levels, self.renews = exclusive_levels, renew
-        self._asked('update', context, template=template, parameters=parameters, flavors=flavors,
-                    images=images, generation=generation, dry_run=dry_run, project_id=project_id,
-                    ttl=ttl)  # fmt: skip
+        self.operator_specs = operator_specs
+        self._asked('update', context, template=template, generation=generation, dry_run=dry_run,
+                    project_id=project_id, **given)  # fmt: skip
         self._may()
         old = self._find(uuid, project_id, generation)
-        text = _text(template)
         made = group(
             old.name,
             uuid=uuid,
             project_id=old.project_id,
             generation=old.generation + 1,
             serial=old.serial + 1,
-            template=text,
+            template=_text(template),
             moves=[group_move()],
         )
         return self._keep(made, dry_run)
@@ -209,9 +204,9 @@ class Backend:
         found.expires_at = NOON + datetime.timedelta(seconds=ttl or 3600)
         return found
 
-    def validate(self, template, parameters=None, flavors=None, images=None, context=None):
-        self._asked('validate', context, template=template, parameters=parameters, flavors=flavors,
-                    images=images)  # fmt: skip
+    def validate(self, template, context=None, operator_specs=True, **given):
+        self.operator_specs = operator_specs
+        self._asked('validate', context, template=template, **given)
         self._may()
         _text(template)
         return {'members': ['web'], 'policies': [], 'warnings': [], 'contradiction': None}

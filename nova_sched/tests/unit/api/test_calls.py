@@ -14,9 +14,8 @@
 import io
 import json
 
-import pytest
-
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.api.backend import TEMPLATE
 from nova_sched.tests.unit.api.callers import RED
 
@@ -146,31 +145,21 @@ def test_types_of_bodies(http):
     assert found == {name: status for name, (*_, status) in TYPES.items()}
 
 
-@pytest.mark.parametrize(
-    'size, status',
-    [pytest.param(4096, 201, id='as large as may be'), pytest.param(4097, 413, id='larger')],
-)
-@pytest.mark.parametrize('with_length', [True, False], ids=['a length', 'no length'])
-def test_a_body_may_be_so_large(http, size, status, with_length):
-    data = b'a: b'.ljust(size)
-    words = (
-        {}
-        if with_length
-        else {'content_length': None, 'environ_overrides': {'wsgi.input_terminated': True}}
-    )
-    answer = http.post('/v1/groups', data=data, headers=YAML, **words)
+@each('size, status', [(4096, 201), (4097, 413)])
+@each('ends', [{}, {'content_length': None, 'environ_overrides': {'wsgi.input_terminated': True}}])
+def test_a_body_may_be_so_large(http, size, status, ends):
+    """With a length and without."""
+    answer = http.post('/v1/groups', data=b'a: b'.ljust(size), headers=YAML, **ends)
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize(
-    'data', [pytest.param(b'\xff', id='no UTF-8'), pytest.param(b'', id='nothing')]
-)
+@each('data', [b'\xff', b''])
 def test_a_template_that_is_no_text(http, data):
     answer = http.post('/v1/groups', data=data, headers=YAML)
     assert (answer.status_code, answer.json['errors'][0]['where']) == (400, 'body')
 
 
-@pytest.mark.parametrize('more, status', [(0, 400), (1, 413), (10**6, 413)])
+@each('more, status', [(0, 400), (1, 413), (10**6, 413)])
 def test_a_body_in_chunks_is_read_whole_or_refused(http, more, status):
     """A web server gives it without a length, up to its end."""
     body = b'#' * (4096 + more)  # no template

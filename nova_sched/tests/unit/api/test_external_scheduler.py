@@ -11,9 +11,8 @@
 # under the License.
 """The order of hosts for another scheduler, over HTTP."""
 
-import pytest
-
 from nova_sched import errors
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.api.callers import ADMIN, RED
 from nova_sched.tests.unit.api.test_policies import RANKING
 
@@ -39,29 +38,29 @@ def test_the_hosts_in_order(http, ranker):
     }
 
 
-@pytest.mark.parametrize(
+@each(
     'flags, check_type',
     [
-        pytest.param({'rebuild': True, 'live': False}, 'rebuild', id='rebuild'),
-        pytest.param({'resize': True}, 'resize', id='resize'),
-        pytest.param({'live': True, 'vmware': False}, 'live_migrate', id='live migration'),
-        pytest.param({'rebuild': False}, None, id='none'),
+        ({'rebuild': True, 'live': False}, 'rebuild'),
+        ({'resize': True}, 'resize'),
+        ({'live': True, 'vmware': False}, 'live_migrate'),
+        ({'rebuild': False}, None),
     ],
 )
 def test_flags(http, ranker, flags, check_type):
     assert asked(http, **flags).status_code == 200
-    assert ranker.calls[0]['check_type'] == check_type
+    assert ranker.calls[-1]['check_type'] == check_type
 
 
-@pytest.mark.parametrize(
+@each(
     'words, detail',
     [
-        pytest.param({'rebuild': True, 'resize': True}, 'rebuild and resize', id='two flags'),
-        pytest.param({'spec': {}}, 'nova_object', id='no spec'),
-        pytest.param({'hosts': ['a']}, "'a'", id='names only'),
-        pytest.param({'hosts': [{}]}, "'host'", id='no name'),
-        pytest.param({'weights': {'a': 'x'}}, "'x'", id='no number'),
-        pytest.param({'rebuild': 'yes'}, "'yes'", id='no flag'),
+        ({'rebuild': True, 'resize': True}, 'rebuild and resize'),
+        ({'spec': {}}, 'nova_object'),
+        ({'hosts': ['a']}, "'a'"),
+        ({'hosts': [{}]}, "'host'"),
+        ({'weights': {'a': 'x'}}, "'x'"),
+        ({'rebuild': 'yes'}, "'yes'"),
     ],
 )
 def test_bodies_that_make_no_sense(http, ranker, words, detail):
@@ -71,13 +70,13 @@ def test_bodies_that_make_no_sense(http, ranker, words, detail):
     assert ranker.calls == []
 
 
-@pytest.mark.parametrize(
+@each(
     'refusal, status, code',
     [
-        pytest.param(errors.NoAnswer('rank_hosts', 'x'), 504, 'deadline', id='no answer'),
-        pytest.param(errors.Outdated('The call', 'x'), 504, 'deadline', id='too late'),
-        pytest.param(errors.InvalidRequest('spec', 'odd'), 400, 'invalid', id='an odd spec'),
-        pytest.param(errors.StoreUnavailable('x'), 503, 'unavailable', id='no database'),
+        (errors.NoAnswer('rank_hosts', 'x'), 504, 'deadline'),
+        (errors.Outdated('The call', 'x'), 504, 'deadline'),
+        (errors.InvalidRequest('spec', 'odd'), 400, 'invalid'),
+        (errors.StoreUnavailable('x'), 503, 'unavailable'),
     ],
 )
 def test_failures(http, ranker, refusal, status, code):

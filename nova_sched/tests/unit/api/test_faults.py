@@ -115,9 +115,9 @@ def test_when_to_ask_again(http, backend):
 @pytest.mark.parametrize(
     'error, level, logged',
     [
-        pytest.param(ZeroDivisionError('why'), logging.ERROR, 'A request failed', id='a mistake'),
-        pytest.param(errors.NoAnswer('x', 'why'), logging.WARNING, 'why', id='something is away'),
-        pytest.param(errors.GroupRefused('why'), None, '', id='a refusal'),
+        (ZeroDivisionError('why'), logging.ERROR, 'A request failed'),
+        (errors.NoAnswer('x', 'why'), logging.WARNING, 'why'),
+        (errors.GroupRefused('why'), None, ''),
     ],
 )
 def test_what_the_log_tells_of_an_error(http, backend, caplog, error, level, logged):
@@ -184,13 +184,7 @@ def test_addresses_where_the_api_is_below_another(http, prefix):
     assert document['servers'] == [{'url': f'http://cloud:8790{prefix}'}]
 
 
-@pytest.mark.parametrize(
-    'trusted, root',
-    [
-        pytest.param(True, 'https://cloud', id='told so'),
-        pytest.param(False, 'http://localhost', id='not'),
-    ],
-)
+@pytest.mark.parametrize('trusted, root', [(True, 'https://cloud'), (False, 'http://localhost')])
 def test_addresses_behind_a_proxy(conf, backend, trusted, root):
     made = rest(conf, backend, Manager())
     conf.set_override('enable_proxy_headers_parsing', trusted, group='oslo_middleware')

@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.api import health
+from nova_sched.tests.rows import each
 
 
 def test_live_and_ready(http, backend):
@@ -29,14 +30,10 @@ def test_live_and_ready(http, backend):
 @pytest.mark.parametrize(
     'error, reason',
     [
-        pytest.param(errors.NoAnswer('list', 'x'), 'no scheduler answers', id='scheduler'),
-        pytest.param(
-            errors.StoreUnavailable('secret'), 'the database does not answer', id='database'
-        ),
-        pytest.param(errors.StoreFull('secret'), 'the database is full', id='full'),
-        pytest.param(
-            errors.BrokerUnavailable('secret'), 'a service that it needs does not answer', id='bus'
-        ),
+        (errors.NoAnswer('list', 'x'), 'no scheduler answers'),
+        (errors.StoreUnavailable('secret'), 'the database does not answer'),
+        (errors.StoreFull('secret'), 'the database is full'),
+        (errors.BrokerUnavailable('secret'), 'a service that it needs does not answer'),
     ],
 )
 def test_not_ready(http, backend, error, reason):
@@ -50,15 +47,13 @@ def older_release():
     raise RuntimeError('Endpoint does not support RPC method health')
 
 
-@pytest.mark.parametrize(
+@each(
     'facts, reason',
     [
-        pytest.param(lambda: {'nodes': 3, 'heard': 1}, '', id='one is heard'),
-        pytest.param(
-            lambda: {'nodes': 3, 'heard': 0}, 'no compute node has reported in time', id='none'
-        ),
-        pytest.param(lambda: {'nodes': 0, 'heard': 0}, '', id='there are none yet'),
-        pytest.param(older_release, '', id='a scheduler of an older release'),
+        (lambda: {'nodes': 3, 'heard': 1}, ''),
+        (lambda: {'nodes': 3, 'heard': 0}, 'no compute node has reported in time'),
+        (lambda: {'nodes': 0, 'heard': 0}, ''),
+        (older_release, ''),
     ],
 )
 def test_compute_nodes(facts, reason):

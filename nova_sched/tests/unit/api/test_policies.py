@@ -19,6 +19,7 @@ from nova_sched import errors
 from nova_sched.api import policies
 from nova_sched.api.document import OPERATIONS
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.api.backend import PLAN, TEMPLATE, Manager
 from nova_sched.tests.unit.api.callers import rest
 
@@ -34,6 +35,7 @@ RANKING = {
     },
     'hosts': [],
 }
+FLAVOR = {'name': 'new', 'vcpus': 1, 'memory_mb': 1}
 # What deletes something comes after what reads it: a caller makes all of them, one after another.
 REQUESTS = {
     'create': ('POST', '/v1/groups', BODY),
@@ -50,11 +52,7 @@ REQUESTS = {
     'list flavors': ('GET', '/v1/flavors', {}),
     'show flavor': ('GET', '/v1/flavors/tiny', {}),
     'list queues': ('GET', '/v1/queues', {}),
-    'create flavor': (
-        'POST',
-        '/v1/flavors',
-        {'json': {'name': 'new', 'vcpus': 1, 'memory_mb': 1}},
-    ),
+    'create flavor': ('POST', '/v1/flavors', {'json': FLAVOR}),
     'delete flavor': ('DELETE', '/v1/flavors/tiny', {}),
     'rank hosts': ('POST', '/v1/external-scheduler', {'json': RANKING}),
     'plan moves': ('POST', '/v1/rebalance/plan', {'json': {'goal': 'empty'}}),
@@ -75,24 +73,16 @@ NOT_THERE = dict.fromkeys(['show', 'plan', *CHANGE], 404)
 # Project, roles and scope of each caller, and what it gets of group app, which is of project red;
 # else 403.
 CALLERS = {
-    'member': (
-        'red',
-        'member,reader',
-        None,
-        {**READ, **CHANGE, **LOOK, 'create': 201, 'list red': 200},
-    ),
+    'member': ('red', 'member,reader', None,
+               {**READ, **CHANGE, **LOOK, 'create': 201, 'list red': 200}),
     'reader': ('red', 'reader', None, {**READ, **LOOK, 'list red': 200}),
     'nobody': ('red', '', None, NOT_THERE),
     'stranger': ('blue', 'member,reader', None, {**READ, **NOT_THERE, **LOOK, 'create': 201}),
-    'admin': (
-        'operators',
-        'admin,member,reader',
-        None,
-        {**READ, **CHANGE, **ALL, **OPERATE, 'create': 201},
-    ),
+    'admin': ('operators', 'admin,member,reader', None,
+              {**READ, **CHANGE, **ALL, **OPERATE, 'create': 201}),
     'system reader': (None, 'reader', 'all', {**READ, **ALL, **WATCH}),
     'system admin': (None, 'admin,member,reader', 'all', {**READ, **CHANGE, **ALL, **OPERATE}),
-}
+}  # fmt: skip
 
 
 def headers(project, roles, scope=None):
@@ -115,12 +105,12 @@ def test_the_defaults(http, backend, manager, caller):
     assert {name: asked[name] for name in refused} == {name: (set(), []) for name in refused}
 
 
-@pytest.mark.parametrize(
+@each(
     'caller, seen',
     [
-        pytest.param(headers('red', 'member,reader'), None, id='a project'),
-        pytest.param(headers('x', 'admin'), 'host-1', id='an operator'),
-        pytest.param(headers('', 'reader', 'all'), 'host-1', id='one who looks at the system'),
+        (headers('red', 'member,reader'), None),
+        (headers('x', 'admin'), 'host-1'),
+        (headers('', 'reader', 'all'), 'host-1'),
     ],
 )
 def test_who_sees_hosts(http, caller, seen):
@@ -134,71 +124,59 @@ def test_a_system_reader_without_a_project_lists_all(http, backend):
     assert backend.calls == [('list', {'limit': 4})]
 
 
+@pytest.fixture
+def ruled(conf, backend, tmp_path):
+    """``ruled({'groups:delete': '!'})`` is a client of the API with these rules."""
+
+    def client(rules):
+        file = tmp_path / 'policy.yaml'
+        file.write_text(
+            rules
+            if isinstance(rules, str)
+            else yaml.safe_dump({f'nova_sched:{name}': rule for name, rule in rules.items()})
+        )
+        conf.set_override('policy_file', str(file), group='oslo_policy')
+        return Client(rest(conf, backend, Manager()))
+
+    return client
+
+
 @pytest.mark.parametrize(
     'rules, method, path, status',
     [
-        pytest.param({'delete': 'user_id:%(user_id)s'}, 'DELETE', APP, 403, id="another's group"),
-        pytest.param(
-            {'delete': 'user_id:%(user_id)s'}, 'GET', APP, 200, id='other rules are as they were'
-        ),
-        pytest.param({'show': '!'}, 'GET', APP, 404, id='not shown'),
-        pytest.param({'list': '!'}, 'GET', '/v1/groups', 403, id='not listed'),
-        pytest.param(
-            {'list:all_projects': '@'},
-            'GET',
-            '/v1/groups?all_projects=1',
-            400,
-            id='sense comes first',
-        ),
-        pytest.param(
-            {'list:all_projects': '@'},
-            'GET',
-            '/v1/groups?all_projects=true',
-            200,
-            id='all for all',
-        ),
+        ({'groups:delete': 'user_id:%(user_id)s'}, 'DELETE', APP, 403),
+        ({'groups:delete': 'user_id:%(user_id)s'}, 'GET', APP, 200),
+        ({'groups:show': '!'}, 'GET', APP, 404),
+        ({'groups:list': '!'}, 'GET', '/v1/groups', 403),
+        ({'groups:list:all_projects': '@'}, 'GET', '/v1/groups?all_projects=1', 400),
+        ({'groups:list:all_projects': '@'}, 'GET', '/v1/groups?all_projects=true', 200),
     ],
 )
-def test_an_operator_has_the_last_word(conf, backend, tmp_path, rules, method, path, status):
-    file = tmp_path / 'policy.yaml'
-    file.write_text(
-        yaml.safe_dump({f'nova_sched:groups:{name}': rule for name, rule in rules.items()})
-    )
-    conf.set_override('policy_file', str(file), group='oslo_policy')
-    made = rest(conf, backend, Manager())
+def test_an_operator_has_the_last_word(ruled, rules, method, path, status):
     caller = {'X-Auth-Token': 'bob:red', 'X-Roles': 'member,reader'}
-    assert Client(made).open(path, method=method, headers=caller).status_code == status
+    assert ruled(rules).open(path, method=method, headers=caller).status_code == status
 
 
-def test_hosts_may_be_shown_to_projects(conf, backend, tmp_path):
-    file = tmp_path / 'policy.yaml'
-    file.write_text('"nova_sched:groups:show:hosts": "rule:project_reader_or_admin"')
-    conf.set_override('policy_file', str(file), group='oslo_policy')
-    made = rest(conf, backend, Manager())
-    (told,) = Client(made).get(APP, headers=headers('red', 'reader')).json['members']
-    assert (told['host'], told['domains']) == ('host-1', {'host': 'host-1', 'rack': 'rack-1'})
+def test_hosts_may_be_shown_to_projects(ruled):
+    http = ruled({'groups:show:hosts': 'rule:project_reader_or_admin'})
+    (shown,) = http.get(APP, headers=headers('red', 'reader')).json['members']
+    assert (shown['host'], shown['domains']) == ('host-1', {'host': 'host-1', 'rack': 'rack-1'})
+
+
+MEMBER = headers('red', 'member,reader')
 
 
 @pytest.mark.parametrize(
     'caller, rules, levels',
     [
-        pytest.param(headers('red', 'member,reader'), {}, [], id='a member'),
-        pytest.param(
-            headers('red', 'member,reader'), {'exclusive:host': '@'}, ['host'], id='allowed hosts'
-        ),
-        pytest.param(headers('x', 'admin'), {}, None, id='an operator'),
-        pytest.param(
-            headers('red', 'member,reader'), {'exclusive:domain': '@'}, None, id='all levels'
-        ),
+        (MEMBER, {}, []),
+        (MEMBER, {'groups:exclusive:host': '@'}, ['host']),
+        (MEMBER, {'groups:exclusive:domain': '@'}, None),
+        (headers('x', 'admin'), {}, None),
     ],
 )
-def test_who_may_close_domains(conf, backend, tmp_path, caller, rules, levels):
-    file = tmp_path / 'policy.yaml'
-    file.write_text(
-        '\n'.join(f'"nova_sched:groups:{name}": "{rule}"' for name, rule in rules.items())
-    )
-    conf.set_override('policy_file', str(file), group='oslo_policy')
-    http = Client(rest(conf, backend, Manager()))
+def test_who_may_close_domains(ruled, backend, caller, rules, levels):
+    http = ruled(rules)
     for method, path in (('POST', '/v1/groups'), ('PUT', APP)):
         answer = http.open(
             path, method=method, json={'template': {'resources': {}}}, headers=caller
@@ -208,37 +186,48 @@ def test_who_may_close_domains(conf, backend, tmp_path, caller, rules, levels):
 
 
 @pytest.mark.parametrize(
-    'rule, body, status, renews',
+    'caller, rule, is_allowed',
     [
-        pytest.param('@', {}, 200, True, id='an update renews'),
-        pytest.param('@', {'ttl': 60}, 200, True, id='for some time'),
-        pytest.param('!', {}, 200, False, id='an update keeps the expiry'),
-        pytest.param('!', {'ttl': 60}, 403, None, id='a time is a renewal'),
+        pytest.param(headers('red', 'member,reader'), 'rule:admin', False, id='a member'),
+        pytest.param(headers('x', 'admin'), 'rule:admin', True, id='an operator'),
+        pytest.param(headers('red', 'member,reader'), '@', True, id='a member who is allowed'),
     ],
 )
-def test_who_may_renew_by_an_update(conf, backend, tmp_path, rule, body, status, renews):
+def test_who_may_write_the_extra_specs_of_operators(
+    conf, backend, tmp_path, caller, rule, is_allowed
+):
     file = tmp_path / 'policy.yaml'
-    file.write_text(f'"nova_sched:groups:renew": "{rule}"')
+    file.write_text(f'"nova_sched:groups:operator_specs": "{rule}"')
     conf.set_override('policy_file', str(file), group='oslo_policy')
     http = Client(rest(conf, backend, Manager()))
-    sent = {'template': {'resources': {}}, **body}
-    answer = http.put(APP, json=sent, headers=headers('red', 'member,reader'))
-    assert (answer.status_code, backend.renews) == (status, renews)
+    for method, path in (('POST', '/v1/groups'), ('POST', '/v1/groups/validate'), ('PUT', APP)):
+        backend.operator_specs = None
+        answer = http.open(
+            path, method=method, json={'template': {'resources': {}}}, headers=caller
+        )
+        assert answer.status_code < 300
+        assert backend.operator_specs is is_allowed
 
 
 @pytest.mark.parametrize(
-    'text',
+    'rule, body, status, renews',
     [
-        pytest.param('a: [', id='no YAML'),
-        pytest.param('"nova_sched:groups:show": "rule:nobody"', id='a rule that is not there'),
+        ('@', {}, 200, True),
+        ('@', {'ttl': 60}, 200, True),
+        ('!', {}, 200, False),  # an update keeps the expiry
+        ('!', {'ttl': 60}, 403, None),  # a time is a renewal
     ],
 )
-def test_a_policy_file_that_makes_no_sense(conf, backend, tmp_path, text):
-    file = tmp_path / 'policy.yaml'
-    file.write_text(text)
-    conf.set_override('policy_file', str(file), group='oslo_policy')
+def test_who_may_renew_by_an_update(ruled, backend, rule, body, status, renews):
+    sent = {'template': {'resources': {}}, **body}
+    answer = ruled({'groups:renew': rule}).put(APP, json=sent, headers=MEMBER)
+    assert (answer.status_code, backend.renews) == (status, renews)
+
+
+@pytest.mark.parametrize('text', ['a: [', '"nova_sched:groups:show": "rule:nobody"'])
+def test_a_policy_file_that_makes_no_sense(ruled, text):
     with pytest.raises(errors.BadConfig, match='policy_file'):
-        rest(conf, backend, Manager())
+        ruled(text)
 
 
 def is_page(rule):

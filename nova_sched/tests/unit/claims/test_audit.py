@@ -341,6 +341,17 @@ def test_findings_that_are_not_repaired(
             id='affinity of one that moves',
         ),
         pytest.param(
+            [f"INSERT INTO server_groups VALUES ('{GROUP}', 'affinity', 1, 1)",
+             f"UPDATE claims SET group_uuid = '{GROUP}'",
+             A_CONFIRMED,
+             ("UPDATE reports SET report = "
+              f"json_set(report, '$.instances', json_array('{A}', '{B}'))"),
+             copied('there', node_uuid=f"'{ONE}'", state="'confirmed'", unconfirmed='NULL',
+                    expires_s='NULL', move="'evacuation'"),
+             ONE_MORE],
+            id='affinity of one that was evacuated to the others',
+        ),
+        pytest.param(
             [A_CONFIRMED, f"UPDATE claims SET changed_at = 99 WHERE consumer_uuid = '{A}'"],
             id='changed since the last report',
         ),
@@ -372,6 +383,38 @@ def test_findings_that_are_not_repaired(
 def test_what_is_as_it_should_be(database, store, statements):
     run(database, *statements)
     assert found(database) == []
+
+
+@pytest.mark.parametrize(
+    'statement, claim_uuid',
+    [
+        pytest.param(
+            f"""UPDATE claims SET resources = '["later"]' WHERE node_uuid = '{ONE}'""",
+            uuid_of('claim b'),
+            id='a claim',
+        ),
+        pytest.param(
+            f"""UPDATE nodes SET inventories = '["later"]' WHERE uuid = '{ONE}'""",
+            None,
+            id='a node',
+        ),
+        pytest.param(
+            f"""UPDATE reports SET report = '["later"]' WHERE node_uuid = '{ONE}'""",
+            None,
+            id='a report',
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_read(database, store, statement, claim_uuid):
+    """It is told, and the rest is audited and repaired as before."""
+    maintenance = ClaimMaintenance(database)
+    run(database, statement, f"UPDATE nodes SET used = '{{}}' WHERE uuid = '{ZERO}'")
+    first, *others = found(database)
+    assert (first.kind, first.node_uuid, first.host) == ('unreadable', ONE, 'host-1')
+    assert first.claim_uuid == claim_uuid
+    assert [(one.kind, one.node_uuid) for one in others] == [('drift', ZERO)]
+    maintenance.repair([first, *others], NOW + 2)
+    assert [one.kind for one in found(database)] == ['unreadable']
 
 
 def test_a_claim_that_a_second_report_did_not_settle(database, store):

@@ -15,6 +15,7 @@ model."""
 import dataclasses
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ from nova_sched.claims import Placement
 from nova_sched.claims.judge import ConsumerClaims, NodeUsage, judge
 from nova_sched.state.report import Inventory
 from nova_sched.tests.cases import cases
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 
 GOLD = 'CUSTOM_GOLD'
 
@@ -40,7 +41,7 @@ def names(*claims):
     return frozenset(one.uuid for one in claims)
 
 
-@each_named(
+@table(
     'inventory, used, asked, fits',
     {
         'exact fit': ({'total': 4}, 0, 4, True),
@@ -71,7 +72,7 @@ HERE, THERE, LARGE = claim(A, 'm'), claim(A, 'n'), claim(A, 'm', 4)
 KNOWN = claim(A, 'm', 3, state=CONFIRMED)
 
 
-@each_named(
+@table(
     'before, placements, after, won',
     {
         'new': ([], [Placement((claim(A, 'm'),))], {(A, 'm'): 1}, [True]),
@@ -205,6 +206,29 @@ def test_generations_and_changes():
         {},
     ]
     assert [outcome.used for outcome in outcomes] == [{}, {}, {}, {'p': {VCPU: 0}}]
+
+
+@pytest.mark.parametrize('amounts', [{'vcpus': 1}, {'vcpus': 3}], ids=['fits', 'above capacity'])
+def test_a_claim_of_the_same_size_is_stamped(amounts):
+    """The consumer comes back: data of the node from before must not end the claim."""
+    there = claim(A, 'm', **amounts, state=CONFIRMED, changed_at=3)
+    held, usages = ConsumerClaims([there]), {'m': usage(2, used=amounts['vcpus'])}
+    wanted = claim(A, 'm', **amounts)
+    (outcome,) = judged([Placement((wanted,), runs={there.uuid: 'm'})], usages, held)
+    (after,) = outcome.claims
+    assert (outcome.won, after.uuid, after.changed_at) == (True, there.uuid, 6)
+    assert after.number > there.number  # which tells who took it last
+    assert (outcome.generations, usages['m'].used) == ({'m': (5, 6)}, {VCPU: amounts['vcpus']})
+
+
+@pytest.mark.parametrize('state', [PENDING, CONFIRMED])
+def test_a_repeated_commit_changes_nothing(state):
+    """Its answer was lost, and its claim may be confirmed by now."""
+    made = claim(A, 'm', state=state, changed_at=3)
+    held, usages = ConsumerClaims([made]), {'m': usage(2, used=1)}
+    wanted = dataclasses.replace(made, state=PENDING)
+    (outcome,) = judged([Placement((wanted,))], usages, held)
+    assert (outcome.won, held.added, usages['m'].changed) == (True, {}, False)
 
 
 # The search.

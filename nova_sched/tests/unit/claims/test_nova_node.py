@@ -70,7 +70,7 @@ def test_the_old_size_of_a_resize_is_that_of_its_migration():
 
 def use_of(allocated):
     amounts = {consumer: {VCPU: vcpus} for consumer, vcpus in allocated.items()}
-    return uses(amounts, MIGRATIONS, frozenset('A'))['A']
+    return uses(amounts, MIGRATIONS, frozenset(), frozenset('A'))['A']
 
 
 def shown(claim):
@@ -169,9 +169,9 @@ TABLE = {
 }
 
 
-def found(allocations, tracked):
+def found(allocations, tracked, here=''):
     held = {one: {VCPU: amount} if amount else {} for one, amount in allocations.items()}
-    return uses(held, MIGRATIONS, frozenset(tracked))
+    return uses(held, MIGRATIONS, frozenset(here), frozenset(tracked))
 
 
 @pytest.mark.parametrize('operation', TABLE)
@@ -215,10 +215,30 @@ def test_the_same_read_again_changes_nothing(operation):
         assert again.unclaimed == once.unclaimed, name
 
 
+@pytest.mark.parametrize(
+    'allocations, before, after',
+    [
+        ({}, counted(2), 'confirmed 2'),
+        ({}, resizing(2, 4, 0.0), 'confirmed 4 resizing held new'),
+        ({}, pending(2), 'pending 2 held old'),
+        ({'mA': 2}, counted(2), 'confirmed 2'),
+        ({'A': 3}, counted(2), 'confirmed 3'),
+        ({}, None, None),
+    ],
+    ids=['it runs', 'it is resized', 'it is built', 'it leaves', 'another size', 'not claimed'],
+)
+def test_the_claim_of_an_instance_that_the_cell_has_there_stays(allocations, before, after):
+    """Whatever has removed its allocations."""
+    claims = {} if before is None else {'A': before}
+    node = settle(found(allocations, 'A', 'A'), claims, lambda _: True, {})
+    assert (shown(node.claims.get('A')), node.ended) == (after, [])
+    assert node.unclaimed == ({} if claims else {'A': {}})
+
+
 def test_amounts_of_all_consumers_add_up():
     some, more = {VCPU: 1, 'MEMORY_MB': 5}, {VCPU: 2, 'DISK_GB': 3}
     held = {'A': some, 'mA': more, 'B': {}}
-    mine, other = (uses(held, MIGRATIONS, frozenset('AB'))[one] for one in 'AB')
+    mine, other = (uses(held, MIGRATIONS, frozenset(), frozenset('AB'))[one] for one in 'AB')
     assert mine.amounts == {VCPU: 3, 'MEMORY_MB': 5, 'DISK_GB': 3}
     assert (mine.is_tracked, other.is_tracked, other.amounts) == (False, True, {})
 

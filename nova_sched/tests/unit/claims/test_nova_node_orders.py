@@ -132,7 +132,8 @@ def report(world, read):
     if read.seen < world.reported_at:
         return world
     held = {consumer: {VCPU: amount} for consumer, amount in read.allocations}
-    found = uses(held, {'M': 'A'}, frozenset('A' if read.is_tracked else ''))
+    here = frozenset('A' if read.is_tracked else '')
+    found = uses(held, {'M': 'A'}, here, here)
     claims = {} if world.claim is None else {'A': world.claim}
     node = settle(found, claims, lambda _: world.changed_at <= read.seen, {})
     claim = node.claims.get('A')

@@ -34,7 +34,7 @@ from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.state.report import Inventory, ReportOrder
 from nova_sched.tests.builders import report, uuid_of
 from nova_sched.tests.cases import cases
-from nova_sched.tests.rows import each, each_afresh, each_named
+from nova_sched.tests.rows import each
 
 A, B, C, D = 'abcd'
 KNOWS_ALL = ReportOrder(seen=0)  # of a node whose generation is 0
@@ -47,18 +47,20 @@ def claims(**states):
     }
 
 
-@each_named(
+@pytest.mark.parametrize(
     'listed, before, confirmed, released',
-    {
-        'listed': ('a', {A: PENDING}, 'a', ''),
-        'planned and listed': ('a', {A: PLANNED}, 'a', ''),
-        'still listed': ('a', {A: CONFIRMED}, '', ''),
-        'no longer listed': ('', {A: CONFIRMED}, '', 'a'),
-        'not listed yet': ('', {A: PENDING, B: PLANNED}, '', ''),
-        'a stranger only': ('d', {A: CONFIRMED, B: PENDING, C: CONFIRMED}, '', 'ac'),
-        'all at once': ('abd', {A: CONFIRMED, B: PENDING, C: CONFIRMED}, 'b', 'c'),
-        'no list': (None, {A: CONFIRMED, B: PENDING, C: PLANNED}, '', ''),
-    },
+    [
+        pytest.param('a', {A: PENDING}, 'a', '', id='listed'),
+        pytest.param('a', {A: PLANNED}, 'a', '', id='planned and listed'),
+        pytest.param('a', {A: CONFIRMED}, '', '', id='still listed'),
+        pytest.param('', {A: CONFIRMED}, '', 'a', id='no longer listed'),
+        pytest.param('', {A: PENDING, B: PLANNED}, '', '', id='not listed yet'),
+        pytest.param(
+            'd', {A: CONFIRMED, B: PENDING, C: CONFIRMED}, '', 'ac', id='a stranger only'
+        ),
+        pytest.param('abd', {A: CONFIRMED, B: PENDING, C: CONFIRMED}, 'b', 'c', id='all at once'),
+        pytest.param(None, {A: CONFIRMED, B: PENDING, C: PLANNED}, '', '', id='no list'),
+    ],
 )
 def test_states(listed, before, confirmed, released):
     instances = None if listed is None else frozenset(listed)
@@ -70,24 +72,30 @@ def test_states(listed, before, confirmed, released):
     assert settled.claims.keys() == before.keys() - set(released)
 
 
-@each_named(
+@pytest.mark.parametrize(
     'changed_at, order, last, ends',
-    {
-        'its sender knew of the last change': (7, (7,), {}, True),
-        'its sender did not': (7, (6,), {}, False),
-        'nor of a later change of another claim': (7, (9,), {}, True),
-        'it knew another database': (7, (11,), {}, False),
-        'from before the upgrade': (0, (0,), {}, True),
-        'its own word does not count then': (7, (6, 1, 2), {'listed': A}, False),
-        'the one before had listed it': (7, (None, 1, 2), {'listed': A}, True),
-        'the one before had not': (7, (None, 1, 2), {'listed': B}, False),
-        'the one before had no list': (7, (None, 1, 2), {'listed': None}, False),
-        'changed since the one before': (9, (None, 1, 2), {'listed': A}, False),
-        'after a restart': (7, (None, 2, 1), {'listed': A}, True),
-        'the same number': (7, (None, 1, 1), {'listed': A}, False),
-        'it has no number': (7, (), {'listed': A}, False),
-        'nor had the last one': (7, (None, 1, 2), {'listed': A, 'order': ReportOrder()}, False),
-    },
+    [
+        pytest.param(7, (7,), {}, True, id='its sender knew of the last change'),
+        pytest.param(7, (6,), {}, False, id='its sender did not'),
+        pytest.param(7, (9,), {}, True, id='nor of a later change of another claim'),
+        pytest.param(7, (11,), {}, False, id='it knew another database'),
+        pytest.param(0, (0,), {}, True, id='from before the upgrade'),
+        pytest.param(7, (6, 1, 2), {'listed': A}, False, id='its own word does not count then'),
+        pytest.param(7, (None, 1, 2), {'listed': A}, True, id='the one before had listed it'),
+        pytest.param(7, (None, 1, 2), {'listed': B}, False, id='the one before had not'),
+        pytest.param(7, (None, 1, 2), {'listed': None}, False, id='the one before had no list'),
+        pytest.param(9, (None, 1, 2), {'listed': A}, False, id='changed since the one before'),
+        pytest.param(7, (None, 2, 1), {'listed': A}, True, id='after a restart'),
+        pytest.param(7, (None, 1, 1), {'listed': A}, False, id='the same number'),
+        pytest.param(7, (), {'listed': A}, False, id='it has no number'),
+        pytest.param(
+            7,
+            (None, 1, 2),
+            {'listed': A, 'order': ReportOrder()},
+            False,
+            id='nor had the last one',
+        ),
+    ],
 )
 def test_silence_ends_a_claim_only_if_it_is_evidently_newer(changed_at, order, last, ends):
     """The node is at generation 10, and its last report made it generation 8."""
@@ -176,7 +184,7 @@ class OneNode:
             self.take(self.on_the_way.pop())
 
 
-@each_named('tells', {'tells what it has seen': True, 'numbers alone': False})
+@pytest.mark.parametrize('tells', [True, False], ids=['tells what it has seen', 'numbers alone'])
 def test_whatever_happens_to_reports_a_server_that_runs_keeps_its_claim(tells):
     ended = 0
     for seed in range(cases(300)):
@@ -196,15 +204,15 @@ def test_whatever_happens_to_reports_a_server_that_runs_keeps_its_claim(tells):
     assert ended > 50
 
 
-@each_named(
+@pytest.mark.parametrize(
     'listed, num_instances, before, strangers',
-    {
-        'listed without a claim': ('ad', 7, {A: CONFIRMED}, 1),
-        'all claimed': ('ab', 7, {A: CONFIRMED, B: PENDING}, 0),
-        'the list counts, not the number': ('', 7, {A: CONFIRMED}, 0),
-        'more than confirmed': (None, 3, {A: CONFIRMED, B: PENDING}, 2),
-        'never negative': (None, 0, {A: CONFIRMED}, 0),
-    },
+    [
+        pytest.param('ad', 7, {A: CONFIRMED}, 1, id='listed without a claim'),
+        pytest.param('ab', 7, {A: CONFIRMED, B: PENDING}, 0, id='all claimed'),
+        pytest.param('', 7, {A: CONFIRMED}, 0, id='the list counts, not the number'),
+        pytest.param(None, 3, {A: CONFIRMED, B: PENDING}, 2, id='more than confirmed'),
+        pytest.param(None, 0, {A: CONFIRMED}, 0, id='never negative'),
+    ],
 )
 def test_foreign_instances(listed, num_instances, before, strangers):
     instances = None if listed is None else frozenset(listed)
@@ -212,25 +220,37 @@ def test_foreign_instances(listed, num_instances, before, strangers):
     assert settle(words, claims(**before)).foreign_instances == strangers
 
 
-@each_named(
+@pytest.mark.parametrize(
     'words, explained, foreign',
-    {
-        'nothing explains it': ({'vcpus_used': 3}, [], {VCPU: 3}),
-        'in part': ({'vcpus_used': 3}, [{VCPU: 2}], {VCPU: 1}),
-        'fully': ({'vcpus_used': 3}, [{VCPU: 2}, {VCPU: 1}], {}),
-        'never negative': ({'vcpus_used': 3}, [{VCPU: 9}], {}),
-        'reserved is not foreign': ({'vcpus_used': 3, 'vcpus_reserved': 2}, [], {VCPU: 1}),
-        'nor is less than reserved': ({'vcpus_used': 1, 'vcpus_reserved': 2}, [{VCPU: 1}], {}),
-        'class by class': ({'vcpus_used': 3}, [{MEMORY_MB: 3}], {VCPU: 3}),
-        'pinned CPUs are among the vCPUs': ({'vcpus_used': 3}, [{PCPU: 2}], {VCPU: 1}),
-        'unless the node counts them apart': (
+    [
+        pytest.param({'vcpus_used': 3}, [], {VCPU: 3}, id='nothing explains it'),
+        pytest.param({'vcpus_used': 3}, [{VCPU: 2}], {VCPU: 1}, id='in part'),
+        pytest.param({'vcpus_used': 3}, [{VCPU: 2}, {VCPU: 1}], {}, id='fully'),
+        pytest.param({'vcpus_used': 3}, [{VCPU: 9}], {}, id='never negative'),
+        pytest.param(
+            {'vcpus_used': 3, 'vcpus_reserved': 2}, [], {VCPU: 1}, id='reserved is not foreign'
+        ),
+        pytest.param(
+            {'vcpus_used': 1, 'vcpus_reserved': 2}, [{VCPU: 1}], {}, id='nor is less than reserved'
+        ),
+        pytest.param({'vcpus_used': 3}, [{MEMORY_MB: 3}], {VCPU: 3}, id='class by class'),
+        pytest.param(
+            {'vcpus_used': 3}, [{PCPU: 2}], {VCPU: 1}, id='pinned CPUs are among the vCPUs'
+        ),
+        pytest.param(
             {'used': {VCPU: 3, PCPU: 2}},
             [{PCPU: 2}],
             {VCPU: 3},
+            id='unless the node counts them apart',
         ),
-        'without inventory': ({'used': {'CUSTOM_X': 1}, 'inventories': {}}, [], {'CUSTOM_X': 1}),
-        'a node that reports no use': ({'used': {}}, [{VCPU: 2}], {}),
-    },
+        pytest.param(
+            {'used': {'CUSTOM_X': 1}, 'inventories': {}},
+            [],
+            {'CUSTOM_X': 1},
+            id='without inventory',
+        ),
+        pytest.param({'used': {}}, [{VCPU: 2}], {}, id='a node that reports no use'),
+    ],
 )
 def test_foreign_use(words, explained, foreign):
     held = {str(number): Claim(str(number), 'node', resources, CONFIRMED)
@@ -351,36 +371,42 @@ def node_of(host):
 RESIZED = Resizing({VCPU: 2, DISK_GB: 10}, {VCPU: 3, DISK_GB: 20})
 
 
-@each_named(
+@pytest.mark.parametrize(
     'held, seen, expires_s, resizes',
-    {
-        'in time': (RESIZED.old, 5, 11.0, True),
-        'overdue, which nobody has noted': (RESIZED.old, 5, 10.0, True),
-        'overdue': (RESIZED.old, 5, 0.0, False),
-        'without a time': (RESIZED.old, 5, None, True),
-        'overdue, in a report of before': (RESIZED.old, 4, 0.0, True),
-        'overdue, and it has grown': (RESIZED.new, 5, 0.0, True),
-        'overdue, in a report without amounts': (None, 5, 0.0, True),
-    },
+    [
+        pytest.param(RESIZED.old, 5, 11.0, True, id='in time'),
+        pytest.param(RESIZED.old, 5, 10.0, True, id='overdue, which nobody has noted'),
+        pytest.param(RESIZED.old, 5, 0.0, False, id='overdue'),
+        pytest.param(RESIZED.old, 5, None, True, id='without a time'),
+        pytest.param(RESIZED.old, 4, 0.0, True, id='overdue, in a report of before'),
+        pytest.param(RESIZED.new, 5, 0.0, True, id='overdue, and it has grown'),
+        pytest.param(None, 5, 0.0, True, id='overdue, in a report without amounts'),
+    ],
 )
 def test_a_resize_that_is_not_settled_is_taken_back(held, seen, expires_s, resizes):
     """But for a clock alone, which may have jumped, it is not."""
     claim = Claim(
-        A, 'node', RESIZED.together, CONFIRMED, changed_at=5, expires_s=expires_s, resizing=RESIZED
+        A,
+        'node',
+        RESIZED.together,
+        CONFIRMED,
+        changed_at=5,
+        expires_s=expires_s,
+        resizing=RESIZED,
     )
     words = report(instances=frozenset([A]), held=held and {A: held}, order=ReportOrder(seen=seen))
     settled = settle(words, {A: claim}, now_s=10.0, before=Before(5, 5))
     assert bool(settled.claims[A].resizing) is resizes
 
 
-@each_named(
+@pytest.mark.parametrize(
     'moving, ends',
-    {
-        'no move': (set(), True),
-        'on a move from here': ({(A, node_of('host-0'))}, False),
-        'on a move from elsewhere': ({(A, node_of('host-1'))}, True),
-        'another one moves': ({(B, node_of('host-0'))}, True),
-    },
+    [
+        pytest.param(set(), True, id='no move'),
+        pytest.param({(A, node_of('host-0'))}, False, id='on a move from here'),
+        pytest.param({(A, node_of('host-1'))}, True, id='on a move from elsewhere'),
+        pytest.param({(B, node_of('host-0'))}, True, id='another one moves'),
+    ],
 )
 def test_the_source_of_a_move_stays(moving, ends):
     told = report(instances=frozenset(), order=KNOWS_ALL)
@@ -388,13 +414,18 @@ def test_the_source_of_a_move_stays(moving, ends):
     assert (A not in settled.claims) == ends
 
 
-@each_afresh(
+def test_an_instance_that_has_gone_confirms_nothing():
+    told = report(instances=frozenset([A]), held={A: {}}, order=KNOWS_ALL)
+    assert settle(told, claims(**{A: PENDING})).claims[A].state == PENDING
+
+
+@pytest.mark.parametrize(
     'held, counted',
-    {
-        'with amounts': ({A: {VCPU: 2}}, True),
-        'without: it has gone, and is listed once more': ({A: {}}, False),
-        'of no instance are amounts told': (None, True),
-    },
+    [
+        pytest.param({A: {VCPU: 2}}, True, id='with amounts'),
+        pytest.param({A: {}}, False, id='without: it has gone'),
+        pytest.param(None, True, id='of no instance are amounts told'),
+    ],
 )
 @pytest.mark.parametrize('before', [False, True])
 def test_hardware_counts_of_an_instance_with_amounts(before, held, counted):
@@ -405,13 +436,13 @@ def test_hardware_counts_of_an_instance_with_amounts(before, held, counted):
     assert settled.claims[A].counted is counted
 
 
-@each_named(
+@pytest.mark.parametrize(
     'listed, counted',
-    {
-        'listed': ('a', True),
-        'no list': (None, True),
-        'moved away: its hardware is claimed, and not in the report': ('', False),
-    },
+    [
+        pytest.param('a', True, id='listed'),
+        pytest.param(None, True, id='no list'),
+        pytest.param('', False, id='moved away: its hardware is claimed, and not in the report'),
+    ],
 )
 def test_hardware_that_the_node_has_freed_is_not_counted(listed, counted):
     parts = HardwareAllocation(devices=('a device',))
@@ -422,13 +453,13 @@ def test_hardware_that_the_node_has_freed_is_not_counted(listed, counted):
     assert settled.changed({A: claim}) == ([] if counted else [settled.claims[A]])
 
 
-@each_named(
+@pytest.mark.parametrize(
     'seen, counts',
-    {
-        'its sender has seen the pieces': (7, True),
-        'it is older than the pieces': (6, False),
-        'it does not say': (None, False),
-    },
+    [
+        pytest.param(7, True, id='its sender has seen the pieces'),
+        pytest.param(6, False, id='it is older than the pieces'),
+        pytest.param(None, False, id='it does not say'),
+    ],
 )
 def test_new_pieces_are_in_a_report_whose_sender_has_seen_them(seen, counts):
     parts = HardwareAllocation(devices=('a device',))

@@ -22,12 +22,15 @@ from nova_sched.claim import CONFIRMED, MIGRATION, PLANNED
 from nova_sched.claims import GroupRecord, Placement, ServiceFacts
 from nova_sched.claims import statements as sql
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.db.tables import NODES
+from nova_sched.db.tables import CLAIMS, NODES
+from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, still, uuid_of
 from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.transactions.times import OwnClock
 
 A, NODE, GROUP = uuid_of('instance A'), uuid_of('node host-0'), uuid_of('placement group')
+ODD = uuid_of('node host-1')
+DAY = 86400.0
 
 
 @pytest.fixture
@@ -221,3 +224,124 @@ def test_a_consumer_that_comes_to_another_node_meanwhile_is_in_the_way(store, mo
     (outcome,) = store.commit([moves])
     assert (outcome.won, store.claims(A)) == (False, before)
     assert {one.report.node_uuid for one in outcome.fresh} == {there, then}
+
+
+def test_an_outage_writes_no_claim_whose_time_is_not_up(database):
+    """However many claims there are, a call reads those that are overdue, and some at a time."""
+    store = SqlClaimStore(database, lambda: NOW)
+    store.report([report(vcpus=10)], NOW)
+    lives_s = [100.0, *[DAY] * 9]
+    for number, life_s in enumerate(lives_s):
+        made = claim(uuid_of(f'{number}'), NODE, 1, created_s=NOW, expires_s=NOW + life_s)
+        assert store.commit([Placement((made,))])[0].won
+    store.expire(unwatched_s=60.0)
+    (_, generation), before = store.digest(), store.claims()
+    late = SqlClaimStore(database, lambda: NOW + 1000)
+    assert late.expire_some(unwatched_s=60.0) == ([], False)
+    assert late.digest() == (1, generation + 1)
+    changed = [one for one, was in zip(late.claims(), before, strict=True) if one != was]
+    assert [one.expires_s for one in changed] == [NOW + 1100]
+
+
+# Of a later release: it has a field more.
+LATER = {
+    'claim': sa.update(CLAIMS).values(resources='["later"]'),
+    'node': sa.update(NODES).values(inventories='{"VCPU": [8, 0, 1.0, 1, null, 1, 0]}'),
+}
+
+
+def spoil(database, table, uuid):
+    """Give the node's row, or its claims, a form that this release cannot read."""
+    key = CLAIMS.c.node_uuid if table == 'claim' else NODES.c.uuid
+    with database.begin() as connection:
+        connection.execute(LATER[table].where(key == uuid))
+
+
+def consumers_of(claims):
+    return {one.consumer_uuid for one in claims}
+
+
+@pytest.mark.parametrize('table', LATER)
+def test_rows_that_cannot_be_read_keep_no_other_claim_from_ending(
+    database, store, table, monkeypatch
+):
+    monkeypatch.setattr(sql, 'CHUNK', 3)
+    monkeypatch.setattr(sql, 'OVERDUE', sql.OVERDUE.limit(3))
+    store.report([report(), report('host-1', vcpus=99)], NOW)
+    odd = [uuid_of(f'odd {number}') for number in range(4)]
+    made = [claim(one, ODD, 1, expires_s=5.0) for one in odd]
+    made.append(claim(A, NODE, 1, expires_s=9.0))
+    assert store.commit([Placement((one,)) for one in made])[0].won
+    spoil(database, table, ODD)
+    assert consumers_of(store.expire(10.0)) == {A}
+    assert store.expire(10.0) == []
+    kept = {} if table == 'claim' else {*odd}
+    assert consumers_of(store.claims()) == {*kept}
+
+
+def moving(store):
+    """Both claims of a server that migrates to ODD."""
+    store.report([report(), report('host-1')], NOW)
+    there = claim(A, NODE, 1, state=CONFIRMED)
+    come = claim(A, ODD, 1, move=MIGRATION, expires_s=5.0)
+    for one in (there, come):
+        assert store.commit([Placement((one,))])[0].won
+
+
+@pytest.mark.parametrize('table', LATER)
+def test_a_move_whose_source_cannot_be_read_does_not_end(database, store, table):
+    moving(store)
+    spoil(database, table, NODE)
+    assert store.expire(10.0) == []
+    assert ODD in {one.node_uuid for one in store.claims()}
+
+
+def empty(store, host):
+    """A report without instances, by a sender that has seen the node's last change."""
+    order = ReportOrder(seen=store.heads()[uuid_of(f'node {host}')][0])
+    return report(host, instances=frozenset(), order=order)
+
+
+@pytest.mark.parametrize('table', LATER)
+def test_an_odd_claim_on_another_node_hinders_no_report(database, store, table):
+    moving(store)
+    spoil(database, table, ODD)
+    (facts,) = store.report([empty(store, 'host-0')])
+    assert consumers_of(facts.claims) == {A}  # it may keep its source
+
+
+@pytest.mark.parametrize('table', LATER)
+def test_the_end_of_a_move_whose_source_cannot_be_read(database, store, table):
+    moving(store)
+    store.confirm([A], [ODD])
+    spoil(database, table, NODE)
+    (facts,) = store.report([empty(store, 'host-1')])
+    # That of the source may be the later one, and keep this one.
+    assert consumers_of(facts.claims) == ({A} if table == 'claim' else set())
+
+
+def test_claims_end_some_at_a_time(database, monkeypatch):
+    """After an outage, and as ever."""
+    monkeypatch.setattr(sql, 'CHUNK', 3)
+    monkeypatch.setattr(sql, 'OVERDUE', sql.OVERDUE.limit(3))
+    store = SqlClaimStore(database, lambda: NOW)
+    store.report([report(vcpus=10)], NOW)
+    made = [
+        claim(uuid_of(f'{number}'), NODE, 1, created_s=NOW, expires_s=NOW + 100)
+        for number in range(7)
+    ]
+    assert all(one.won for one in store.commit([Placement((one,)) for one in made]))
+    store.expire(unwatched_s=60.0)
+
+    def numbers(now_s):
+        store.clock = lambda: now_s
+        while True:
+            ended, is_more = store.expire_some(unwatched_s=60.0)
+            yield len(ended), is_more
+            if not is_more:
+                return
+
+    assert [*numbers(NOW + 1000)] == [(0, True), (0, True), (0, False)]
+    assert {one.expires_s for one in store.claims()} == {NOW + 1100}
+    assert [*numbers(NOW + 1050)] == [(0, False)]
+    assert [*numbers(NOW + 1100)] == [(3, True), (3, True), (1, False)]

@@ -32,6 +32,11 @@ def node_uuid(host):
     return uuid_of(f'node {host}')
 
 
+def id_of(server):
+    """The id of an instance's row."""
+    return int(server[:8], 16)
+
+
 class FakeCell:
     """A cell; ``ahead_s`` is how far its clock is ahead of the store's. Its database is away while
     ``is_away``."""
@@ -103,22 +108,27 @@ class FakeCell:
         self._check()
         return {uuid: (row.host, row.updated_s) for uuid, row in self.rows.items()}
 
-    def nodes(self, uuids, tracked=()):
+    def nodes(self, uuids, inhabited=()):
         self._check()
         self.reads += uuids
         rows = [self.rows[uuid] for uuid in uuids if uuid in self.rows]
-        return [
-            dataclasses.replace(row, tracked=self._tracked_on(row) if row.uuid in tracked else ())
-            for row in rows
-        ]
+        return [self._with_instances(row) if row.uuid in inhabited else row for row in rows]
 
-    def _tracked_on(self, row):
+    def _with_instances(self, row):
         name = row.host, row.hypervisor_hostname
-        return self.devices[row.uuid] | {
-            one.uuid
-            for one in self.servers.values()
-            if (one.host, one.node) == name and is_tracked(one.vm_state, one.task_state)
+        here = [
+            server
+            for server in self.servers.values()
+            if (server.host, server.node) == name and not server.deleted
+        ]
+        tracked = {
+            server.uuid for server in here if is_tracked(server.vm_state, server.task_state)
         }
+        return dataclasses.replace(
+            row,
+            instances={server.uuid: id_of(server.uuid) for server in here},
+            tracked=self.devices[row.uuid] | tracked,
+        )
 
     def servers_on(self, uuids):
         names = {one: (self.rows[one].host, self.rows[one].hypervisor_hostname) for one in uuids}
@@ -127,6 +137,18 @@ class FakeCell:
     def hosts_of(self, uuids):
         there = [row for uuid, row in self.servers.items() if uuid in uuids and not row.deleted]
         return {row.host for row in there if row.host}
+
+    def census(self):
+        self._check()
+        return {
+            uuid: row.census
+            for uuid, row in ((uuid, self._with_instances(row)) for uuid, row in self.rows.items())
+            if row.instances
+        }
+
+    def instances(self, uuids):
+        self._check()
+        return self.servers.keys() & set(uuids)
 
     def needing(self, uuids):
         self._check()
@@ -188,7 +210,8 @@ class FakeCloud:
 
 
 class FakePlacement:
-    """Provider trees of nodes; each change raises the generation of a provider."""
+    """Provider trees of nodes. Each change raises the generation of a provider, but as in
+    Placement, not the loss of an allocation."""
 
     def __init__(self):
         self.trees, self.reads, self.problem = {}, [], None
@@ -221,7 +244,7 @@ class FakePlacement:
         if not amounts:
             del of_root[consumer]
         self.consumers[consumer] = self.consumers.get(consumer, 0) + 1
-        generations = {**tree.generations, uuid: tree.generations[uuid] + 1}
+        generations = {**tree.generations, uuid: tree.generations[uuid] + bool(amounts)}
         self.trees[uuid] = NodeProviders(
             uuid, tree.providers, generations, {**tree.allocations, uuid: of_root}
         )
@@ -272,6 +295,16 @@ class FakePlacement:
             raise errors.PlacementUnavailable('status 500')
         self.reads.append(uuid)
         return self.trees.get(uuid) or NodeProviders(uuid)
+
+    def write(self, wanted):
+        """Allocations of root providers alone."""
+        self._check()
+        hosts = {node_uuid(host): host for host in self.hosts()}
+        for consumer, allocations in wanted.items():
+            if allocations.generation != self.allocations_of(consumer).generation:
+                raise errors.PlacementConflict('consumer generation conflict')
+            for uuid, amounts in allocations.providers.items():
+                self.allocate(consumer, hosts[uuid], **amounts)
 
     def root_of(self, provider_uuid):
         self._check()

@@ -11,6 +11,7 @@
 # under the License.
 """The requests for one decision: each answer of Placement, and what follows."""
 
+import dataclasses
 import random
 import re
 import types
@@ -18,14 +19,20 @@ import types
 import pytest
 
 from nova_sched import errors
-from nova_sched.claim import Claim
-from nova_sched.cloud.allocation_write import ATTEMPTS, WON, AllocationWrite, Server, servers
+from nova_sched.claim import CONFIRMED, Claim
+from nova_sched.cloud.allocation_write import (
+    ATTEMPTS,
+    WON,
+    AllocationWrite,
+    Server,
+    servers,
+)
 from nova_sched.cloud.placement import ConsumerAllocations
 from nova_sched.engine.answer import Selected, allocation_request
 from nova_sched.engine.writer import WriteOutcome
 from nova_sched.tests.builders import request, uuid_of
 from nova_sched.tests.fake_placement import CONCURRENT, Fault, client_of, served
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each
 
 A, B = uuid_of('a'), uuid_of('b')
 ONE, TWO, THREE = (uuid_of(f'node {name}') for name in ('one', 'two', 'three'))
@@ -70,11 +77,16 @@ def fake():
 def wants(uuid=A, node=ONE, vcpus=1, avoided=(), **providers):
     amounts = {node: {'VCPU': vcpus}, **providers}
     wanted = ConsumerAllocations(amounts, None, 'p', 'u', {'': [node]})
-    return Server(uuid, f'claim of {uuid}', node, wanted, frozenset(avoided))
+    claim = Claim(uuid, node, {'VCPU': vcpus}, request_id='req-1')
+    return Server(claim, claim, wanted, frozenset(avoided))
 
 
-def is_evacuating(server):
-    return server == A
+def moves(server):
+    return True
+
+
+def stays(server):
+    return False
 
 
 def unreadable(server):
@@ -82,13 +94,20 @@ def unreadable(server):
 
 
 def written(
-    fake, *wanted, limits=None, timeouts_s=(1.0, 5.0), is_repeat=False, evacuates=is_evacuating
+    fake,
+    *wanted,
+    limits=None,
+    timeouts_s=(1.0, 5.0),
+    is_repeat=False,
+    is_moving=stays,
+    claims=(),
 ):
     """The write, after it has ended, and its outcome."""
     made = AllocationWrite(
         client_of(fake, timeouts_s),
+        lambda uuid: claims,
         HOSTS.get,
-        evacuates,
+        is_moving,
         random.Random(1),
         wanted,
         limits or Limits(),
@@ -141,25 +160,26 @@ def test_no_capacity_for_one_of_several(fake):
     assert sorted(write.full) == sorted([ONE, TWO])
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'faults, requests, outcome',
-    {
-        'the provider changes': ([BUSY], 'PUT PUT', WON),
-        'three times': ([BUSY] * 3, 'PUT PUT PUT PUT', WON),
-        'four times': ([BUSY] * 4, 'PUT PUT PUT PUT', WriteOutcome(False)),
-        '503': ([OUT], 'PUT GET PUT', WON),
-        '503 twice': ([OUT, OUT], 'PUT GET PUT GET PUT', WON),
-        'the request was lost': ([Fault(cut=True)], 'PUT GET PUT', WON),
-        'the answer was lost': ([LOST], 'PUT GET PUT', WON),
-        '400': (
+    [
+        pytest.param([BUSY], 'PUT PUT', WON, id='the provider changes'),
+        pytest.param([BUSY] * 3, 'PUT PUT PUT PUT', WON, id='three times'),
+        pytest.param([BUSY] * 4, 'PUT PUT PUT PUT', WriteOutcome(False), id='four times'),
+        pytest.param([OUT], 'PUT GET PUT', WON, id='503'),
+        pytest.param([OUT, OUT], 'PUT GET PUT GET PUT', WON, id='503 twice'),
+        pytest.param([Fault(cut=True)], 'PUT GET PUT', WON, id='the request was lost'),
+        pytest.param([LOST], 'PUT GET PUT', WON, id='the answer was lost'),
+        pytest.param(
             [Fault(400, 'no such class')],
             'PUT GET',
             'Placement refuses a request: PUT /allocations/.*: 400: no such class',
+            id='400',
         ),
-        '403': ([Fault(403)], 'PUT', '403: out of order'),
+        pytest.param([Fault(403)], 'PUT', '403: out of order', id='403'),
         # keystoneauth logs in once more.
-        '401': ([Fault(401)] * 2, 'PUT', '401: out of order'),
-    },
+        pytest.param([Fault(401)] * 2, 'PUT', '401: out of order', id='401'),
+    ],
 )
 def test_what_placement_answers(fake, faults, requests, outcome):
     fake.faults = one_after_the_other(*faults)
@@ -227,13 +247,13 @@ def test_a_failed_request_has_left_a_consumer(fake):
     assert 10 <= sum(limits.pauses) < 12
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'gone, wanted, full',
-    {
-        'the node': (ONE, [wants()], [ONE]),
-        'a child of it': (CHILD, [wants(**{CHILD: {'CUSTOM_GPU': 1}})], [ONE]),
-        'one of two nodes': (TWO, [wants(), wants(B, TWO)], [TWO]),
-    },
+    [
+        pytest.param(ONE, [wants()], [ONE], id='the node'),
+        pytest.param(CHILD, [wants(**{CHILD: {'CUSTOM_GPU': 1}})], [ONE], id='a child of it'),
+        pytest.param(TWO, [wants(), wants(B, TWO)], [TWO], id='one of two nodes'),
+    ],
 )
 def test_a_provider_has_just_gone(fake, gone, wanted, full):
     """The order is decided again, after its node was read: Placement has it no more."""
@@ -259,54 +279,41 @@ def test_a_second_attempt_uses_the_consumer_that_the_first_one_has_left(fake):
     assert fake.allocated() == {A: {TWO: {'VCPU': 1}}}
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'held, wanted, outcome, after',
-    {
-        'done by a call before': ({ONE: {'VCPU': 1}}, wants(), WON, {ONE: {'VCPU': 1}}),
-        'on another node': (
+    [
+        pytest.param(
+            {ONE: {'VCPU': 1}}, wants(), WON, {ONE: {'VCPU': 1}}, id='done by a call before'
+        ),
+        pytest.param(
             {TWO: {'VCPU': 1}},
             wants(),
             WriteOutcome(False, elsewhere={A: TWO}),
             {TWO: {'VCPU': 1}},
+            id='on another node',
         ),
-        'on a child of another node': (
+        pytest.param(
             {CHILD: {'CUSTOM_GPU': 1}},
             wants(node=TWO),
             WriteOutcome(False, elsewhere={A: ONE}),
             {CHILD: {'CUSTOM_GPU': 1}},
+            id='on a child of another node',
         ),
-        'evacuation': (
-            {ONE: {'VCPU': 1}},
-            wants(node=TWO, avoided=['one']),
-            WON,
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+        pytest.param(
+            {ONE: {'VCPU': 2}},
+            wants(),
+            'other allocations',
+            {ONE: {'VCPU': 2}},
+            id='other amounts',
         ),
-        'evacuation with a sharing provider': (
-            {ONE: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
-            wants(node=TWO, avoided=['one'], **{DISKS: {'DISK_GB': 8}}),
-            WON,
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
-        ),
-        'evacuation, done by a call before': (
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-            wants(node=TWO, avoided=['one']),
-            WON,
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-        ),
-        'evacuation, to another node before': (
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-            wants(node=THREE, avoided=['one']),
-            WriteOutcome(False, elsewhere={A: TWO}),
-            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
-        ),
-        'other amounts': ({ONE: {'VCPU': 2}}, wants(), 'other allocations', {ONE: {'VCPU': 2}}),
-        'on no node': (
+        pytest.param(
             {DISKS: {'DISK_GB': 8}},
             wants(),
             'other allocations',
             {DISKS: {'DISK_GB': 8}},
+            id='on no node',
         ),
-    },
+    ],
 )
 def test_a_server_that_has_allocations(fake, held, wanted, outcome, after):
     holds(fake, A, generation=5, held=held)
@@ -319,6 +326,70 @@ def test_a_server_that_has_allocations(fake, held, wanted, outcome, after):
     assert fake.consumers[A][:2] == [6 if found.won else 5, after]
 
 
+@pytest.mark.parametrize(
+    'held, wanted, after',
+    [
+        pytest.param(
+            {ONE: {'VCPU': 1}},
+            wants(node=TWO, avoided=['one']),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            id='evacuation',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
+            wants(node=TWO, avoided=['one'], **{DISKS: {'DISK_GB': 8}}),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}, DISKS: {'DISK_GB': 8}},
+            id='with a sharing provider',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            wants(node=TWO, avoided=['one']),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            id='done by a call before',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            wants(node=THREE, avoided=['one']),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}, THREE: {'VCPU': 1}},
+            id='the conductor of the first one died',
+        ),
+        pytest.param(
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}},
+            wants(node=THREE, avoided=['two']),
+            {ONE: {'VCPU': 1}, TWO: {'VCPU': 1}, THREE: {'VCPU': 1}},
+            id='from the second lost host',
+        ),
+        pytest.param(
+            {TWO: {'VCPU': 1}},
+            wants(node=THREE, avoided=['one']),
+            {TWO: {'VCPU': 1}, THREE: {'VCPU': 1}},
+            id='migration whose conductor died',
+        ),
+    ],
+)
+def test_a_server_that_nova_moves_has_both(fake, held, wanted, after):
+    holds(fake, A, generation=5, held=held)
+    _, found = written(fake, wanted, is_moving=moves)
+    assert (found, fake.consumers[A][:2]) == (WON, [6, after])
+
+
+@pytest.mark.parametrize(
+    'request_id, avoided, outcome',
+    [
+        pytest.param('req-1', ['one'], WriteOutcome(False, elsewhere={A: TWO}), id='a copy'),
+        pytest.param('req-2', ['one'], WON, id='another call'),
+        pytest.param(None, ['one'], WON, id='a call without an id'),
+        pytest.param('req-1', ['two'], WON, id='the same call, which leaves the host by now'),
+    ],
+)
+def test_where_a_copy_of_the_call_has_a_claim(fake, request_id, avoided, outcome):
+    holds(fake, A, held={ONE: {'VCPU': 1}, TWO: {'VCPU': 1}})
+    claims = [Claim(A, TWO, {'VCPU': 1}, CONFIRMED, request_id=request_id)]
+    wanted = wants(node=THREE, avoided=avoided)
+    _, found = written(fake, wanted, is_moving=moves, claims=[wanted.claim, *claims])
+    assert found == outcome
+
+
 def test_one_of_several_was_done_before(fake):
     holds(fake, A, held={ONE: {'VCPU': 1}})
     _, outcome = written(fake, wants(A), wants(B))
@@ -326,7 +397,7 @@ def test_one_of_several_was_done_before(fake):
     assert {uuid: one[0] for uuid, one in fake.consumers.items()} == {A: 2, B: 1}
 
 
-@each_named('spec_user, user', {'of the request': ('u', 'u'), 'of the context': (None, 'caller')})
+@each('spec_user, user', [('u', 'u'), (None, 'caller')], ids=['of the request', 'of the context'])
 def test_the_servers_of_a_decision(spec_user, user):
     asked = [
         request(instance_uuid=A, project_id='p', user_id=spec_user, ignore_hosts=['One']),
@@ -336,10 +407,11 @@ def test_the_servers_of_a_decision(spec_user, user):
     decision = types.SimpleNamespace(requests=asked, claims=claims)
     answer = [[selected(ONE)], [selected(TWO), selected(THREE)]]
     context = types.SimpleNamespace(user_id='caller', project_id='other')
-    found = servers(decision, answer, context)
-    assert [(one.uuid, one.node_uuid, one.claim_uuid) for one in found] == [
-        (A, ONE, claims[0].uuid),
-        (B, TWO, claims[1].uuid),
+    stored = [claims[0], dataclasses.replace(claims[1], state=CONFIRMED, uuid='earlier')]
+    found = servers(decision, stored, answer, context)
+    assert [(one.uuid, one.node_uuid, one.claim, one.stored) for one in found] == [
+        (A, ONE, claims[0], stored[0]),
+        (B, TWO, claims[1], stored[1]),
     ]
     assert found[0].allocations == ConsumerAllocations(
         {ONE: {'VCPU': 1}}, None, 'p', user, {'': [ONE]}
@@ -347,17 +419,17 @@ def test_the_servers_of_a_decision(spec_user, user):
     assert found[0].avoided == {'one'}
 
 
-@each_afresh(
-    'evacuates, why',
-    {
-        'a late copy of a resize': (lambda server: False, 'other allocations'),
-        'the cell does not answer': (unreadable, 'it is away'),
-    },
+@pytest.mark.parametrize(
+    'is_moving, why',
+    [
+        pytest.param(stays, 'other allocations', id='a late copy of a move'),
+        pytest.param(unreadable, 'it is away', id='the cell does not answer'),
+    ],
 )
-def test_a_server_that_may_have_come_back(fake, evacuates, why):
+def test_a_server_that_may_have_come_back(fake, is_moving, why):
     """A move that was taken back has given the server its allocations on the source again."""
     holds(fake, A, generation=5, held={ONE: {'VCPU': 2}})
-    _, found = written(fake, wants(node=TWO, avoided=['one']), evacuates=evacuates)
+    _, found = written(fake, wants(node=TWO, avoided=['one']), is_moving=is_moving)
     assert (found.won, why in found.refusal) == (False, True)
     assert fake.allocated() == {A: {ONE: {'VCPU': 2}}}
 
@@ -371,4 +443,4 @@ def test_a_check_has_nothing_to_write():
     decision = types.SimpleNamespace(
         requests=[request(instance_uuid=A)], claims=[Claim(A, ONE, {'VCPU': 1})]
     )
-    assert servers(decision, [[selected(ONE, version=None)]], None) == []
+    assert servers(decision, decision.claims, [[selected(ONE, version=None)]], None) == []

@@ -25,12 +25,12 @@ from hypothesis import strategies as st
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, Claim, Resizing
 from nova_sched.cloud.allocation_write import AllocationWrite
-from nova_sched.cloud.allocations import GONE, STOPPING, AllocationWriter
+from nova_sched.cloud.allocations import STOPPING, AllocationWriter
 from nova_sched.cloud.uncertain_writes import UncertainWrites
 from nova_sched.engine.answer import Selected, allocation_request
 from nova_sched.engine.clock import Received
 from nova_sched.engine.loop import Message
-from nova_sched.engine.writer import WriteOutcome
+from nova_sched.engine.writer import GONE, WriteOutcome
 from nova_sched.tests.builders import report, request, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.fake_placement import CONCURRENT, FakePlacement, Fault, client_of, served
@@ -44,15 +44,16 @@ HOSTS = {ONE: 'one', TWO: 'two'}
 
 
 class Cloud:
-    """A writer and its Placement. ``reread`` has the nodes that it has asked to read again."""
+    """A writer and its Placement. ``reread`` has the nodes that it has asked to read again,
+    ``moving`` the servers that Nova moves."""
 
     def __init__(self, fake, **words):
-        self.fake, self.reread, self.claims = fake, [], []
+        self.fake, self.reread, self.claims, self.moving = fake, [], [], set()
         self.writer = AllocationWriter(
             client_of(fake),
             lambda uuid: self.claims,
             HOSTS.get,
-            lambda server: True,
+            lambda server: server in self.moving,
             self.reread.append,
             random=random.Random(1),
             **{'timeout_s': 5.0, 'late_s': 0.05, **words},
@@ -86,7 +87,7 @@ class Cloud:
         order = types.SimpleNamespace(context=None)
         message = Message('place', order, Received(is_over=is_over))
         message.since_s -= age_s
-        return self.writer.write(decision, answer, message)
+        return self.writer.write(decision, decision.claims, answer, message)
 
 
 @pytest.fixture
@@ -387,6 +388,7 @@ def test_a_server_to_evacuate_keeps_what_it_had(fake, make):
     """Until another host is chosen, it has the allocations of the host that is gone only."""
     fake.consumers[A] = [1, {ONE: {'VCPU': 1}}, 'p', 'u']
     cloud = make(not_up=lambda nodes: [TWO])
+    cloud.moving = {A}
     outcome = cloud.write(A, node=TWO, ignored=['one']).result(PATIENCE_S)
     assert (outcome.won, outcome.refusal) == (False, None)
     assert fake.allocated()[A] == {ONE: {'VCPU': 1}}

@@ -22,7 +22,7 @@ from nova_sched.cloud.candidates import CandidateReader, queries
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import report, request, uuid_of
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 from nova_sched.tests.unit.cloud.doubles import node_uuid
 from nova_sched.tests.unit.engine.world import World
 
@@ -283,7 +283,7 @@ def asked(in_tree=None, zone=(), is_owned=False, **words):
     return queries(request(**{**known, **words}), in_tree, zone, is_owned)
 
 
-@each_named(
+@table(
     'words, more',
     {
         'plain': ({}, {}),

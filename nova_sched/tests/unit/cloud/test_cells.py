@@ -21,7 +21,7 @@ from nova_sched.db import engine
 from nova_sched.db.nova_api import NovaApi
 from nova_sched.state.host_aggregate import HostAggregate
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each, each_afresh, table
 from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.db.nova_tables import fill, mapping, service
 
@@ -29,7 +29,7 @@ OWN = 'mysql+pymysql://nova:s%40cret@db.example:3307/nova_cell0?charset=utf8mb4#
 FIRST, SECOND = uuid_of('cell 1'), uuid_of('cell 2')
 
 
-@each_named(
+@table(
     'template, connection, url',
     {
         'every field': (
@@ -157,3 +157,32 @@ def test_aggregates(database, cloud):
     assert found == HostAggregate(
         1, 'zone', frozenset(['cmp1']), {'availability_zone': 'az1'}, 'x'
     )
+
+
+class OneCell:
+    def __init__(self, answer):
+        self._answer = answer
+
+    def is_moving(self, server):
+        if self._answer is None:
+            raise errors.StoreUnavailable('connection refused')
+        return self._answer
+
+
+@each(
+    'answers, is_moving',
+    [
+        pytest.param([False, True], True, id='one says so'),
+        pytest.param([None, True], True, id='a cell that is away before it'),
+        pytest.param([True, None], True, id='a cell that is away after it'),
+        pytest.param([False, False], False, id='none says so'),
+        pytest.param([None, False], None, id='none says so, and one is away'),
+    ],
+)
+def test_a_server_that_nova_moves(cloud, monkeypatch, answers, is_moving):
+    monkeypatch.setattr(cells.Cells, '__iter__', lambda _: map(OneCell, answers))
+    if is_moving is None:
+        with pytest.raises(errors.StoreUnavailable):
+            cloud.is_moving(FIRST)
+    else:
+        assert cloud.is_moving(FIRST) is is_moving

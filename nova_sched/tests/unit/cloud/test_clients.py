@@ -26,7 +26,7 @@ from nova_sched.conf import services
 from nova_sched.tests import fake_neutron, fake_nova, fake_placement
 from nova_sched.tests import keystone as keystone_stub
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each, each_afresh, each_named
+from nova_sched.tests.rows import each, each_afresh, table
 
 UUID = uuid_of('any')
 HANG_S = 10.0  # so long a request takes that has no limit
@@ -96,7 +96,7 @@ def test_no_account(service):
 
 
 @each('service', SERVICES, ids=group)
-@each_named(
+@table(
     'values, timeouts',
     {
         'default': ({}, (3.0, 20.0)),
@@ -111,7 +111,7 @@ def test_timeouts(service, values, timeouts):
     assert made._timeouts_s == made._adapter.session.timeout == timeouts
 
 
-@each_named(
+@table(
     'values, is_set',
     {
         'none': ({}, False),
@@ -133,7 +133,7 @@ def test_no_server(service):
 
 
 @each('service', SERVICES, ids=group)
-@each_named('status', {'wrong password': 401, 'out of order': 503})
+@table('status', {'wrong password': 401, 'out of order': 503})
 def test_keystone_answers_with_an_error(service, status):
     """The service was not asked."""
     with fake_placement.served() as fake:

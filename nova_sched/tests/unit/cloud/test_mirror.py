@@ -23,10 +23,12 @@ from nova_sched.cloud import mirror, node_reader
 from nova_sched.cloud.mirror import Intervals, Mirror, MirrorHooks
 from nova_sched.cloud.placement import NodeProviders
 from nova_sched.filters.pci_passthrough import PciPassthroughFilter
+from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.hardware import pci
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import CELL, NOW, aggregate, request, uuid_of
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.functional.harness import eventually
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement, node_uuid
 from nova_sched.tests.unit.engine.world import World, rules
 from nova_sched.tests.unit.hardware import builders as hw
@@ -42,7 +44,7 @@ class Cloud:
         self.placement = FakePlacement()
         self.nova = FakeCloud(*cells)
         self.cell = self.nova.cells[0]
-        self.cell.add('host-0', 'host-1')
+        self.cell.add('host-0', 'host-1', updated_s=self.cell.now_s() - 60.0)
         self.placement.add('host-0', 'host-1')
         self.world = World(reads_nova=True, refresh_interval_s=1e9, chain=rules)
         for cell in self.nova.cells:
@@ -159,13 +161,13 @@ def test_nodes_that_the_survey_does_not_have_are_read_in_full(large):
 
 
 @pytest.mark.parametrize('schedulers', [1, 2])
-@each_afresh(
+@pytest.mark.parametrize(
     'servers, vcpus, is_read',
-    {
-        'Nova has the server of its claim': ([A], 1, False),
-        'another size': ([A], 2, True),
-        'Nova has it elsewhere': ([], 1, True),
-    },
+    [
+        pytest.param([A], 1, False, id='Nova has the server of its claim'),
+        pytest.param([A], 2, True, id='another size'),
+        pytest.param([], 1, True, id='Nova has it elsewhere'),
+    ],
 )
 def test_a_node_with_a_claim(large, servers, vcpus, is_read, schedulers):
     large.placement.allocate(A, LAST)
@@ -218,6 +220,41 @@ def test_what_was_written_is_read_once_more_at_the_next_poll(cloud):
     assert cloud.cell.reads == []
 
 
+@pytest.mark.parametrize(
+    'read',
+    [
+        pytest.param(lambda cloud: cloud.mirror.read_nodes([node_uuid('host-1')]), id='by itself'),
+        pytest.param(lambda cloud: cloud.poll(), id='by a poll'),
+        pytest.param(lambda cloud: (cloud.poll(), cloud.mirror.poll_now()), id='by two polls'),
+    ],
+)
+def test_a_row_that_is_written_twice_in_one_second_is_read_again(cloud, read):
+    """The times of rows have whole seconds."""
+    cloud.world.now_s += 10.2
+    second = float(int(cloud.world.now_s))
+    cloud.cell.add('host-1', running_vms=1, updated_s=second)
+    read(cloud)
+    cloud.world.now_s += 0.3
+    cloud.cell.add('host-1', running_vms=2, updated_s=second)
+    cloud.poll(after_s=2.0)
+    node = cloud.world.cluster.node(node_uuid('host-1'))
+    assert node.report.running_vms == 2
+    cloud.poll(after_s=2.0)
+    cloud.cell.reads.clear()
+    cloud.poll(compare=True, after_s=2.0)
+    assert cloud.cell.reads == []
+
+
+def test_a_row_of_the_future_is_not_read_at_each_poll(cloud):
+    """The clock of its host is wrong."""
+    cloud.cell.add('host-1', updated_s=cloud.world.now_s + 3600.0)
+    cloud.poll()
+    cloud.poll(after_s=2.0)
+    cloud.cell.reads.clear()
+    cloud.poll(after_s=2.0)
+    assert cloud.cell.reads == []
+
+
 def test_a_comparison_finds_what_placement_has_changed(cloud):
     cloud.placement.allocate(A, 'host-0', VCPU=3)
     cloud.poll()
@@ -239,6 +276,40 @@ def test_a_claim_follows_its_allocation(cloud):
     assert (cloud.claims(), cloud.used(host)) == ({}, 0)
 
 
+def test_a_loss_that_no_generation_shows(cloud):
+    """A live migration fails, and a later one moves the server, whose node is not written."""
+    here, there = 'host-0', 'host-1'
+    cloud.cell.serve(A, host=here, node=here, vm_state='active')
+    cloud.cell.moves[B] = A
+    cloud.placement.allocate(B, here, VCPU=1)
+    for is_moved in (False, True):
+        cloud.placement.allocate(A, there, VCPU=1)
+        cloud.poll(compare=True, after_s=1.0)
+        if is_moved:
+            cloud.cell.serve(A, host=there, node=there, vm_state='active')
+            cloud.poll(compare=True, after_s=1.0)
+        before = cloud.used(here), cloud.used(there)
+        cloud.placement.allocate(B if is_moved else A, here if is_moved else there)
+        cloud.poll(compare=True, after_s=1.0)
+        assert (before, cloud.used(here), cloud.used(there)) == ((1, 1), not is_moved, is_moved)
+    cloud.placement.reads.clear()
+    cloud.poll(compare=True, after_s=1.0)
+    assert cloud.placement.reads == []  # nothing is unsettled
+
+
+def test_the_servers_of_a_node_have_changed(cloud):
+    """The allocation of one goes after the server, and nobody writes the row of the node."""
+    for uuid in (A, B):
+        cloud.cell.serve(uuid, host='host-0', node='host-0', vm_state='active')
+        cloud.placement.allocate(uuid, 'host-0', VCPU=1)
+    cloud.poll(compare=True, after_s=1.0)
+    cloud.cell.serve(A, deleted=True, vm_state='deleted')
+    for left in (2, 1):
+        cloud.poll(compare=True, after_s=1.0)
+        assert cloud.used('host-0') == left
+        cloud.placement.allocate(A, 'host-0') if left == 2 else None
+
+
 def test_the_allocation_of_a_migration_counts_for_its_server(cloud):
     host = cloud.place(A)
     cloud.placement.allocate(A, host, VCPU=1)
@@ -251,13 +322,13 @@ def test_the_allocation_of_a_migration_counts_for_its_server(cloud):
     assert cloud.used(host) == 1
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'now, used',
-    {
-        'smaller': ({'A': 1}, 1),
-        'larger': ({'A': 3}, 3),
-        'not confirmed yet': ({'A': 3, 'M': 1}, 4),
-    },
+    [
+        pytest.param({'A': 1}, 1, id='smaller'),
+        pytest.param({'A': 3}, 3, id='larger'),
+        pytest.param({'A': 3, 'M': 1}, 4, id='not confirmed yet'),
+    ],
 )
 def test_a_claim_is_as_large_as_its_allocations(cloud, now, used):
     """A server that Nova resizes in place."""
@@ -363,13 +434,13 @@ def test_an_older_read_does_not_end_a_younger_claim(cloud):
     assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
 
 
-@each_named(
+@each(
     'facts',
-    {
-        'disabled': {'disabled': True, 'seen_s': NOW},
-        'forced down': {'forced_down': True, 'seen_s': NOW},
-        'silent': {'seen_s': NOW - 100},
-    },
+    [
+        pytest.param({'disabled': True, 'seen_s': NOW}, id='disabled'),
+        pytest.param({'forced_down': True, 'seen_s': NOW}, id='forced down'),
+        pytest.param({'seen_s': NOW - 100}, id='silent'),
+    ],
 )
 def test_a_service_that_is_not_up(cloud, facts):
     cloud.cell.silence('host-0', **facts)
@@ -390,15 +461,23 @@ def test_the_clock_of_a_cell_may_be_wrong(make):
     assert hosts.seen_s[row] == NOW - 100.0
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'spoil, why',
-    {
-        'no mapping': (lambda cloud: cloud.nova.unmapped.add('host-0'), 'discover_hosts'),
-        'no service': (lambda cloud: cloud.cell.add('host-0', has_service=False), 'service'),
-        'provider': (lambda cloud: cloud.placement.trees.pop(node_uuid('host-0')), 'provider'),
-        'no disk': (lambda cloud: cloud.cell.add('host-0', free_disk_gb=None), 'free_disk_gb'),
-        'unreadable': (lambda cloud: cloud.cell.add('host-0', stats='{'), 'stats'),
-    },
+    [
+        pytest.param(
+            lambda cloud: cloud.nova.unmapped.add('host-0'), 'discover_hosts', id='no mapping'
+        ),
+        pytest.param(
+            lambda cloud: cloud.cell.add('host-0', has_service=False), 'service', id='no service'
+        ),
+        pytest.param(
+            lambda cloud: cloud.placement.trees.pop(node_uuid('host-0')), 'provider', id='provider'
+        ),
+        pytest.param(
+            lambda cloud: cloud.cell.add('host-0', free_disk_gb=None), 'free_disk_gb', id='no disk'
+        ),
+        pytest.param(lambda cloud: cloud.cell.add('host-0', stats='{'), 'stats', id='unreadable'),
+    ],
 )
 def test_a_host_that_is_left_out(cloud, caplog, spoil, why):
     cloud.world.now_s += 1
@@ -472,7 +551,7 @@ def test_a_node_of_bare_metal_goes_to_another_service_that_is_up(cloud):
     assert (nodes['b0'], nodes['b1'], nodes['b2']) == ('ironic', 'other', 'other')
 
 
-@each_afresh('first', {'the old cell is read first': 0, 'the new one is': 1})
+@pytest.mark.parametrize('first', [0, 1], ids=['the old cell is read first', 'the new one is'])
 def test_a_node_that_goes_to_another_cell_keeps_its_claims(make, first):
     cells = [FakeCell(), FakeCell(OTHER)]
     cloud = make(cells[0], cells[1])
@@ -639,6 +718,18 @@ def test_a_host_that_a_message_names_is_read(cloud, tell):
     assert cloud.used('host-1') == 2
 
 
+def test_nodes_of_a_refused_claim_are_read_at_once(cloud):
+    cloud.placement.allocate(A, 'host-1', VCPU=2)
+    cloud.mirror.read_nodes([node_uuid('host-1')])
+    assert cloud.used('host-1') == 2
+
+
+def test_a_node_of_a_refused_claim_is_gone(cloud):
+    del cloud.cell.rows[node_uuid('host-1')]
+    cloud.mirror.read_nodes([node_uuid('host-1')])
+    assert {node.host for node in cloud.world.cluster} == {'host-0'}
+
+
 class TestAnotherReader:
     """Another scheduler reads the cell; this one knows its nodes from the claim store."""
 
@@ -649,6 +740,39 @@ class TestAnotherReader:
         cloud.poll(compare=True, after_s=1.0)
         cloud.cell.reads.clear()
         return cloud
+
+    def test_what_was_just_written_is_read_before_a_refusal(self, cloud):
+        """The other scheduler reads it at its next poll."""
+        cloud.world.now_s += 60.0
+        cloud.cell.add('host-0')
+        cloud.poll(after_s=60.0)  # the other one has read it
+        cloud.cell.add('host-1')
+        cloud.placement.allocate(A, 'host-1', VCPU=2)
+        cloud.poll(after_s=1.0)
+        assert cloud.cell.reads == []
+        assert cloud.mirror.poll_now()
+        assert (cloud.cell.reads, cloud.used('host-1')) == ([node_uuid('host-1')], 2)
+        cloud.cell.reads.clear()
+        cloud.world.now_s += 2.0
+        cloud.mirror.poll_now()  # once more: Nova may have deleted an allocation since
+        assert cloud.cell.reads == [node_uuid('host-1')]
+        cloud.mirror.poll_now()
+        assert cloud.cell.reads == [node_uuid('host-1')]
+
+    def test_suspects_are_read_before_a_refusal(self, cloud):
+        cloud.placement.allocate(A, 'host-1', VCPU=2)
+        cloud.mirror.poll_now({node_uuid('host-1'), uuid_of('unknown')})
+        assert (cloud.cell.reads, cloud.used('host-1')) == ([node_uuid('host-1')], 2)
+        cloud.mirror.poll_now()
+        assert cloud.cell.reads == [node_uuid('host-1')]
+
+    def test_what_was_written_before_the_cell_is_taken_over(self, cloud):
+        cloud.world.now_s += 60.0
+        cloud.cell.add('host-1', running_vms=3)
+        cloud.poll(after_s=60.0)
+        cloud.world.context.membership.position_and_count = (0, 1)
+        cloud.poll(after_s=2.0)
+        assert cloud.world.cluster.node(node_uuid('host-1')).report.running_vms == 3
 
     def test_the_host_of_a_node(self, cloud):
         assert cloud.mirror.host_of(node_uuid('host-1')) == 'host-1'
@@ -711,6 +835,28 @@ def test_a_poll_before_a_refusal(cloud):
     assert cloud.up() == {'host-1'}
 
 
+def test_suspects_of_a_refusal(cloud):
+    cloud.placement.allocate(A, 'host-1', VCPU=2)
+    cloud.mirror.poll_now([node_uuid('host-1')])
+    assert cloud.used('host-1') == 2
+
+
+def test_suspects_of_refusals_at_the_same_time_are_read_by_one_poll(cloud):
+    for host in MAPPED:
+        cloud.placement.allocate(A, host, VCPU=2)
+    with cloud.mirror._refusing:
+        callers = [
+            threading.Thread(target=cloud.mirror.poll_now, args=([node_uuid(host)],))
+            for host in MAPPED
+        ]
+        for one in callers:
+            one.start()
+        time.sleep(0.2)
+    for one in callers:
+        one.join()
+    assert [cloud.used(host) for host in MAPPED] == [2, 2]
+
+
 def test_a_refusal_does_not_wait_long_for_another_poll(cloud, monkeypatch):
     monkeypatch.setattr(mirror, 'WAIT_S', 0.01)
     with cloud.mirror._refusing:
@@ -757,14 +903,14 @@ def test_a_refusal_waits_for_no_comparison(cloud, monkeypatch):
     assert (cloud.used('host-0'), cloud.used('host-1')) == (2, 5)
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'server, waits',
-    {
-        'no server': (None, False),
-        'it moves': ({'task_state': 'resize_prep'}, True),
-        'it failed': ({'task_state': None, 'vm_state': 'error'}, False),
-        'it is deleted': ({'task_state': 'resize_prep', 'deleted': True}, False),
-    },
+    [
+        pytest.param(None, False, id='no server'),
+        pytest.param({'task_state': 'resize_prep'}, True, id='it moves'),
+        pytest.param({'task_state': None, 'vm_state': 'error'}, False, id='it failed'),
+        pytest.param({'task_state': 'resize_prep', 'deleted': True}, False, id='it is deleted'),
+    ],
 )
 def test_whether_nova_waits_for_a_host(cloud, server, waits):
     if server is not None:
@@ -817,13 +963,17 @@ class TestNotUp:
         assert cloud.mirror.not_up([node_uuid('host-0')]) == [node_uuid('host-0')]
         assert cloud.up() == set()
 
-    @each_afresh(
+    @pytest.mark.parametrize(
         'change',
-        {
-            'gone': lambda cell, uuid: cell.rows.pop(uuid),
-            'without a service': lambda cell, uuid: cell.add('host-0', has_service=False),
-            'on another host': lambda cell, uuid: cell.add('host-0', host='host-1'),
-        },
+        [
+            pytest.param(lambda cell, uuid: cell.rows.pop(uuid), id='gone'),
+            pytest.param(
+                lambda cell, uuid: cell.add('host-0', has_service=False), id='without a service'
+            ),
+            pytest.param(
+                lambda cell, uuid: cell.add('host-0', host='host-1'), id='on another host'
+            ),
+        ],
     )
     def test_a_node_that_its_host_has_no_more(self, cloud, change):
         """No write tells of a row that was deleted, and its provider may stay."""
@@ -836,6 +986,78 @@ class TestNotUp:
         cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
         cloud.cell.is_away = True
         assert cloud.mirror.not_up([node_uuid('host-0')]) == []
+
+    def test_a_cell_that_was_away_is_asked_again_when_it_has_answered_a_poll(self, cloud):
+        cloud.cell.is_away = True
+        cloud.mirror.not_up([node_uuid('host-0')])
+        cloud.cell.is_away = False
+        cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+        assert cloud.mirror.not_up([node_uuid('host-0')]) == []
+        cloud.cell.not_up.clear()
+        cloud.poll()
+        cloud.cell.silence('host-0', disabled=True, seen_s=NOW)
+        assert cloud.mirror.not_up([node_uuid('host-0')]) == [node_uuid('host-0')]
+
+    def test_few_checks_wait_for_a_cell_that_hangs(self, make, monkeypatch):
+        monkeypatch.setattr(mirror, 'TURN_S', 0.01)
+        other, asked, goes_on = FakeCell(OTHER), [], threading.Event()
+        other.add('host-2')
+        cloud = make(FakeCell(), other)
+        cloud.placement.add('host-2')
+        cloud.poll(compare=True)
+
+        def hang(*args):
+            asked.append(args)
+            assert goes_on.wait(60)
+            raise errors.StoreUnavailable('no answer')
+
+        monkeypatch.setattr(cloud.cell, 'services_not_up', hang)
+        waiting = [
+            threading.Thread(target=cloud.mirror.not_up, args=([node_uuid('host-0')],))
+            for _ in range(4)
+        ]
+        for one in waiting:
+            one.start()
+        eventually(lambda: len(asked) == 4)
+        for _ in range(2):
+            assert cloud.mirror.not_up([node_uuid('host-0')]) == []
+        other.silence('host-2', disabled=True, seen_s=NOW)
+        down = cloud.mirror.not_up([node_uuid('host-0'), node_uuid('host-2')])
+        assert down == [node_uuid('host-2')]
+        assert len(asked) == 4
+        goes_on.set()
+        for one in waiting:
+            one.join()
+
+
+@pytest.mark.parametrize(
+    'state, is_placed',
+    [
+        pytest.param({}, True, id='at rest'),
+        pytest.param({'task_state': 'rebuilding'}, False, id='on its way'),
+        pytest.param({'vm_state': 'resized'}, False, id='it may go back'),
+        pytest.param({'vm_state': 'error'}, False, id='failed'),
+    ],
+)
+def test_a_member_that_has_left_a_host_for_good(make, state, is_placed):
+    """It was evacuated, and its host stays down, and keeps the allocation."""
+    cloud = make(rules=rules([ServerGroupAffinityFilter()]))
+    near = {'policy': 'affinity', 'members': [A, B], 'uuid': uuid_of('group'), 'hosts': []}
+    source = cloud.place(A, group=near)
+    (there,) = {*MAPPED} - {source}
+    for host in (source, there):
+        cloud.placement.allocate(A, host, VCPU=1)
+        cloud.poll(compare=True, after_s=10.0)
+        if host == source:
+            assert cloud.place(A, group=near, ignore_hosts=[source]) == there
+    cloud.cell.serve(A, **{'host': there, 'node': there, 'vm_state': 'active', **state})
+    cloud.poll(compare=True, after_s=10.0)
+    assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED for host in MAPPED}
+    if is_placed:
+        assert cloud.place(B, group=near) == there
+    else:
+        with pytest.raises(errors.NoValidHost, match='on its way from one host to another'):
+            cloud.place(B, group=near)
 
 
 # What a shadow asks.

@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.cloud.neutron import FOR_TENANTS, RoutedNetworks
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_neutron import client_of, served
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 
 PORT, NET, OTHER = uuid_of('port'), uuid_of('network'), uuid_of('another network')
 A, B, C = uuid_of('subnet a'), uuid_of('subnet b'), uuid_of('subnet c')
@@ -37,12 +37,12 @@ def test_a_port(fake):
     assert client_of(fake).port(PORT) == (NET, [A, B])
 
 
-@each_named('subnet, segment', {'routed': (A, 's1'), 'not routed': (C, None)})
+@table('subnet, segment', {'routed': (A, 's1'), 'not routed': (C, None)})
 def test_the_segment_of_a_subnet(fake, subnet, segment):
     assert client_of(fake).segment_of(subnet) == segment
 
 
-@each_named(
+@table(
     'network, segments',
     {
         'routed': (NET, ['s1', 's2']),
@@ -87,7 +87,7 @@ def networks(ports=PORTS, aggregates=AGGREGATES.get):
     return RoutedNetworks(neutron, types.SimpleNamespace(aggregates=aggregates))
 
 
-@each_named(
+@table(
     'asked, found',
     {
         'none': ([], ()),
@@ -110,7 +110,7 @@ def away(_):
     raise errors.PlacementUnavailable('away')
 
 
-@each_named(
+@table(
     'made, asked, why',
     {
         'none': (networks(), (None, 'lost'), 'Segment s3.*has no aggregate'),

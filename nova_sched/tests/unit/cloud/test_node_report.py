@@ -25,7 +25,7 @@ from nova_sched.state.report import Inventory, Report, ReportOrder
 from nova_sched.tests.builders import CELL, NOW, uuid_of
 from nova_sched.tests.hardware_objects import node_fields
 from nova_sched.tests.reference import wire
-from nova_sched.tests.rows import each, each_named
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.hardware.builders import cell, machine, pool
 
@@ -169,7 +169,7 @@ def wire_pools():
     return objects.to_primitive(objects.PciDevicePoolList(objects=[]))
 
 
-@each_named(
+@table(
     'given, field, why',
     {
         'service': ({'node': row(has_service=False)}, 'services', 'no nova-compute service'),
@@ -184,7 +184,7 @@ def test_a_node_that_is_not_complete(given, field, why):
     assert (refused.value.node, refused.value.field) == ('cmp1', field)
 
 
-@each_named(
+@table(
     'fields, field',
     {
         'no JSON': ({'stats': '{'}, 'stats'),

@@ -183,6 +183,50 @@ def test_an_answer_that_is_no_json(fake, placement):
         placement.usages(NODE)
 
 
+TREE = {
+    'resource_providers': [
+        {'uuid': NODE, 'root_provider_uuid': NODE, 'parent_provider_uuid': None, 'generation': 1}
+    ]
+}
+SOUND = {
+    '/resource_providers': TREE,
+    f'/resource_providers/{NODE}/inventories': {'inventories': {'VCPU': {'total': 4}}},
+    f'/resource_providers/{NODE}/traits': {'traits': ['HW_CPU_X86_AVX']},
+    f'/resource_providers/{NODE}/allocations': {
+        'allocations': {A: {'resources': {'VCPU': 1}}},
+    },
+}
+
+
+@pytest.mark.parametrize('malformed', [None, [], 'x', {}, {'traits': None}, {'traits': [1]}])
+@pytest.mark.parametrize('path', SOUND)
+def test_a_malformed_answer_about_a_node(placement, path, malformed):
+    answers = {**SOUND, path: malformed}
+    placement._get = lambda asked, **_: answers[asked]
+    with pytest.raises(errors.PlacementUnavailable, match=f'{NODE}.* is malformed'):
+        placement.node(NODE)
+
+
+@pytest.mark.parametrize(
+    'read, malformed',
+    [
+        (lambda client: client.allocations(NODE), {'allocations': {A: {}}}),
+        (lambda client: client.allocations(NODE), {'allocations': {A: {'resources': {'V': '1'}}}}),
+        (lambda client: client.inventories(NODE), {'inventories': {'VCPU': 4}}),
+        (lambda client: client.usages(NODE), {'usages': {'VCPU': None}}),
+        (lambda client: client.aggregates(NODE), {'aggregates': 'x'}),
+        (lambda client: client.root_of(NODE), {'resource_providers': [{'uuid': NODE}]}),
+        (lambda client: client.provider_trees(), {'resource_providers': [{'uuid': NODE}]}),
+        (lambda client: client.summaries(), {'provider_summaries': {NODE: {'resources': {}}}}),
+        (lambda client: client.allocations_of(NODE), {'allocations': {A: None}}),
+    ],
+)
+def test_a_malformed_answer_names_what_it_is_about(placement, read, malformed):
+    placement._get = lambda *_, **__: malformed
+    with pytest.raises(errors.PlacementUnavailable, match=f'{NODE}.* is malformed: .*Error'):
+        read(placement)
+
+
 def test_a_provider_that_is_gone(fake, placement):
     with pytest.raises(errors.PlacementRefused, match='does not exist'):
         placement.write({A: some(1, node=B)})

@@ -13,6 +13,7 @@
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.cloud.reconciler import EVERY_S, Reconciler
 from nova_sched.tests.builders import uuid_of
@@ -104,6 +105,69 @@ def test_a_confirmed_claim_whose_allocation_has_gone_is_left_to_the_mirror(cloud
     cloud.cell.moves[uuid_of('migration')] = A
     cloud.placement.allocate(uuid_of('migration'), host, VCPU=1)
     settle(AGE_S + 1)
+    assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
+
+
+@pytest.mark.parametrize('task, is_restored', [(None, True), ('deleting', False)])
+@pytest.mark.parametrize('elsewhere', [False, True], ids=['nowhere', 'on another node'])
+def test_a_server_that_runs_has_lost_its_allocations(cloud, settle, task, is_restored, elsewhere):
+    """A scheduler stood still for long before it removed those of the server's last stay."""
+    host = cloud.place(A)
+    (other,) = {'host-0', 'host-1'} - {host}
+    cloud.placement.allocate(A, host, VCPU=1)
+    cloud.cell.serve(A, host=host, node=host, vm_state='active')
+    cloud.poll(compare=True, after_s=1.0)
+    cloud.placement.allocate(A, host)
+    if elsewhere:
+        cloud.placement.allocate(A, other, VCPU=1)
+    cloud.cell.add(host)
+    cloud.cell.serve(A, host=host, node=host, vm_state='active', task_state=task)
+    cloud.poll(after_s=1.0)
+    assert (cloud.claims()[A, node_uuid(host)], cloud.used(host)) == (CONFIRMED, 1)
+    settle(AGE_S + 1)
+    assert (cloud.claims()[A, node_uuid(host)], cloud.used(host)) == (CONFIRMED, 1)
+    nodes = {node_uuid(host)} if is_restored else set()
+    nodes |= {node_uuid(other)} if elsewhere else set()
+    assert set(cloud.placement.allocations_of(A).providers) == nodes
+
+
+def test_a_server_on_another_node_of_its_host_gets_nothing(cloud, settle):
+    """One service has several nodes of bare metal. The claim on the first one is left to a read
+    of that node, which ends it."""
+    cloud.cell.add('b0', 'b1', host='ironic')
+    cloud.placement.add('b0', 'b1')
+    cloud.poll(compare=True, after_s=1.0)
+    cloud.place(A, force_nodes=frozenset(['b0']))
+    cloud.placement.allocate(A, 'b0', VCPU=1)
+    cloud.poll(compare=True, after_s=1.0)
+    cloud.placement.allocate(A, 'b0')
+    cloud.placement.allocate(A, 'b1', VCPU=1)
+    cloud.cell.serve(A, host='ironic', node='b1', vm_state='active')
+    settle(AGE_S + 1)
+    assert set(cloud.placement.allocations_of(A).providers) == {node_uuid('b1')}
+
+
+def test_allocations_that_placement_does_not_take_again(cloud, settle, caplog):
+    """The log says it once. A class of which the claim has nothing is not asked for."""
+    host = cloud.place(A)
+    cloud.placement.allocate(A, host, VCPU=1)
+    cloud.cell.serve(A, host=host, node=host, vm_state='active')
+    cloud.poll(compare=True, after_s=1.0)
+    cloud.placement.allocate(A, host)
+    cloud.cell.add(host)
+    cloud.poll(after_s=1.0)
+    asked = []
+
+    def refuse(wanted):
+        asked.append(wanted)
+        raise errors.PlacementRefused('no room', 409)
+
+    cloud.placement.write = refuse
+    for _ in range(3):
+        settle(AGE_S + 1)
+    assert len(asked) == 3
+    assert all(asked[0][A].providers[node_uuid(host)].values())
+    assert caplog.text.count('without allocations, and gets none') == 1
     assert cloud.claims() == {(A, node_uuid(host)): CONFIRMED}
 
 

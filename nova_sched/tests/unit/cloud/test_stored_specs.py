@@ -21,7 +21,7 @@ from nova_sched.db.nova_api import ServerGroupRow
 from nova_sched.rpc import translate
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import spec
-from nova_sched.tests.rows import each, each_afresh, each_named
+from nova_sched.tests.rows import each, each_afresh, table
 from nova_sched.tests.unit.cloud.doubles import FakeCell
 
 ONE, TWO, GONE = (uuid_of(name) for name in ('one', 'two', 'gone'))
@@ -116,7 +116,7 @@ def test_no_such_server(api, cells, change):
         found(api, cells)
 
 
-@each_named(
+@table(
     'text',
     {
         'no JSON': '{',

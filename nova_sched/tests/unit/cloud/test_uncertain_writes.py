@@ -25,19 +25,21 @@ from nova_sched.cloud.uncertain_writes import UncertainWrites, WriteQueue
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.fake_placement import Fault, client_of, served
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each
 
 A, ONE, TWO = uuid_of('a'), uuid_of('one'), uuid_of('two')
 NOTHING = ConsumerAllocations()
 OURS = Claim(A, ONE, {'VCPU': 1})
+BEFORE = Claim(A, ONE, {'VCPU': 1}, CONFIRMED, changed_at=7)
 
 
 def some(generation=None, node=ONE, **more):
     return ConsumerAllocations({node: {'VCPU': 1}, **more}, generation, 'p', 'u')
 
 
-def sent(before=NOTHING, after=None, server=A):
-    return Sent(Server(server, OURS.uuid, ONE, some()), before, after or some())
+def sent(before=NOTHING, after=None, server=A, stored=None):
+    claim = dataclasses.replace(OURS, consumer_uuid=server)
+    return Sent(Server(claim, stored or claim, some()), before, after or some())
 
 
 def resized_by(uuid):
@@ -70,25 +72,51 @@ def world():
         made.uncertain.stop()
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'held, request_sent, claims, after',
-    {
-        'it was done': ((1, some()), sent(), [], None),
-        'our claim has not ended yet': ((1, some()), sent(), [OURS], None),
-        'it was not done': (None, sent(), [], None),
-        'a later call has written the same': ((2, some()), sent(), [], 2),
-        'other allocations': ((1, some(node=TWO)), sent(), [], 1),
-        'a claim on another node': ((1, some()), sent(), [Claim(A, TWO, {'VCPU': 1})], None),
-        'a read has confirmed our claim by it': (
+    [
+        pytest.param((1, some()), sent(), [], None, id='it was done'),
+        pytest.param((1, some()), sent(), [OURS], None, id='our claim has not ended yet'),
+        pytest.param(None, sent(), [], None, id='it was not done'),
+        pytest.param((2, some()), sent(), [], 2, id='a later call has written the same'),
+        pytest.param((1, some(node=TWO)), sent(), [], 1, id='other allocations'),
+        pytest.param(
+            (1, some()), sent(), [Claim(A, TWO, {'VCPU': 1})], None, id='a claim on another node'
+        ),
+        pytest.param(
             (1, some()),
             sent(),
-            [dataclasses.replace(OURS, state=CONFIRMED)],
+            [dataclasses.replace(OURS, state=CONFIRMED, changed_at=8)],
             None,
+            id='a read has confirmed our claim by it',
         ),
-        'our resize has not ended yet': ((1, some()), sent(), [resized_by(OURS.uuid)], None),
-        'another call for the resize': ((1, some()), sent(), [resized_by('another')], 1),
-        'the server runs': ((1, some()), sent(), [Claim(A, ONE, {'VCPU': 1}, CONFIRMED)], 1),
-    },
+        pytest.param(
+            (1, some()),
+            sent(),
+            [dataclasses.replace(OURS, state=CONFIRMED, changed_at=8, number=2)],
+            1,
+            id='a later call has taken ours over',
+        ),
+        pytest.param(
+            (1, some()), sent(), [resized_by(OURS.uuid)], None, id='our resize has not ended yet'
+        ),
+        pytest.param(
+            (1, some()), sent(), [resized_by('another')], 1, id='another call for the resize'
+        ),
+        pytest.param(
+            (1, some()), sent(), [Claim(A, ONE, {'VCPU': 1}, CONFIRMED)], 1, id='the server runs'
+        ),
+        pytest.param(
+            (1, some()), sent(stored=BEFORE), [BEFORE], None, id='the claim that it has taken over'
+        ),
+        pytest.param(
+            (1, some()),
+            sent(stored=BEFORE),
+            [dataclasses.replace(BEFORE, changed_at=8)],
+            1,
+            id='a later call has taken that over',
+        ),
+    ],
 )
 def test_what_is_taken_back(world, held, request_sent, claims, after):
     if held:
@@ -211,19 +239,19 @@ class Steps:
         self.queue.leave(self._taken.pop(name))
 
 
-@each_named(
+@each(
     'entered, left, started',
-    {
-        'different servers': (['a', 'b'], '', '01'),
-        'one server': (['a', 'a', 'a'], '', '0'),
-        'the second after the first': (['a', 'a', 'a'], '0', '01'),
-        'several wait for each': (['a', 'b', 'ab'], '0', '01'),
-        'all have left': (['a', 'b', 'ab'], '01', '012'),
-        'several go before each': (['ab', 'b', 'a'], '0', '012'),
-        'none overtakes': (['a', 'ab', 'b'], '', '0'),
-        'in the order of arrival': (['a', 'ab', 'b'], '01', '012'),
-        'named twice': (['aa', 'a'], '', '0'),
-    },
+    [
+        pytest.param(['a', 'b'], '', '01', id='different servers'),
+        pytest.param(['a', 'a', 'a'], '', '0', id='one server'),
+        pytest.param(['a', 'a', 'a'], '0', '01', id='the second after the first'),
+        pytest.param(['a', 'b', 'ab'], '0', '01', id='several wait for each'),
+        pytest.param(['a', 'b', 'ab'], '01', '012', id='all have left'),
+        pytest.param(['ab', 'b', 'a'], '0', '012', id='several go before each'),
+        pytest.param(['a', 'ab', 'b'], '', '0', id='none overtakes'),
+        pytest.param(['a', 'ab', 'b'], '01', '012', id='in the order of arrival'),
+        pytest.param(['aa', 'a'], '', '0', id='named twice'),
+    ],
 )
 def test_the_order(entered, left, started):
     steps = Steps()

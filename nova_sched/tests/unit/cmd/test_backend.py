@@ -63,20 +63,10 @@ THREADS, GREEN = 'threading threading native', 'eventlet eventlet green'
 @pytest.mark.parametrize(
     'lines, environment, chosen',
     [
-        pytest.param('', None, THREADS, id='default'),
-        pytest.param('service_backend = eventlet', None, GREEN, id='file'),
-        pytest.param(
-            'service_backend = threading',
-            {'OS_DEFAULT__SERVICE_BACKEND': 'eventlet'},
-            GREEN,
-            id='environment',
-        ),
-        pytest.param(
-            'service_down_time = never\n[scheduler]\nworkers = many',
-            None,
-            THREADS,
-            id='others are not read',
-        ),
+        ('', None, THREADS),
+        ('service_backend = eventlet', None, GREEN),
+        ('service_backend = threading', {'OS_DEFAULT__SERVICE_BACKEND': 'eventlet'}, GREEN),
+        ('service_down_time = never\n[scheduler]\nworkers = many', None, THREADS),  # not read
     ],
 )
 def test_what_is_chosen(file, lines, environment, chosen):
@@ -87,12 +77,8 @@ def test_what_is_chosen(file, lines, environment, chosen):
 @pytest.mark.parametrize(
     'lines, words',
     [
-        pytest.param(
-            'service_backend = fibers',
-            "Valid values are [threading, eventlet], but found 'fibers'",
-            id='unknown',
-        ),
-        pytest.param('nonsense', 'Failed to parse', id='no configuration'),
+        ('service_backend = fibers', "Valid values are [threading, eventlet], but found 'fibers'"),
+        ('nonsense', 'Failed to parse'),
     ],
 )
 def test_a_mistake_ends_the_program_with_a_sentence(file, lines, words):
@@ -106,20 +92,12 @@ def test_a_mistake_ends_the_program_with_a_sentence(file, lines, words):
 @each(
     'arguments, found',
     [
-        pytest.param([], [], id='none'),
-        pytest.param(['--config-file', 'a'], ['--config-file', 'a'], id='a file'),
-        pytest.param(
-            ['--config-file=a', '--config-dir=b'],
-            ['--config-file=a', '--config-dir=b'],
-            id='in one word',
-        ),
-        pytest.param(
-            ['--debug', '--config-dir', 'b', 'list'], ['--config-dir', 'b'], id='among others'
-        ),
-        pytest.param(
+        ([], []),
+        (['--config-file=a', '--config-dir=b'], ['--config-file=a', '--config-dir=b']),
+        (['--debug', '--config-dir', 'b', 'list'], ['--config-dir', 'b']),
+        (
             ['--config-file', 'a', '--config-file', 'b'],
             ['--config-file', 'a', '--config-file', 'b'],
-            id='two',
         ),
     ],
 )

@@ -22,6 +22,7 @@ from oslo_log import log as oslo_log
 
 from nova_sched import errors
 from nova_sched.cmd import log_format
+from nova_sched.tests.rows import each
 
 REFUSED = errors.StoreUnavailable('connection refused')
 
@@ -53,16 +54,10 @@ def test_an_error_that_the_line_states_is_not_appended(log):
     assert 'StoreUnavailable' not in lines.getvalue()
 
 
-@pytest.mark.parametrize(
-    'error, text',
-    [
-        pytest.param(REFUSED, 'It waits', id='a line without the error'),
-        pytest.param(NotImplementedError(), 'It waits', id='an error without a text'),
-    ],
-)
-def test_another_error_is_appended(log, error, text):
+@each('error', [REFUSED, NotImplementedError()])
+def test_another_error_is_appended(log, error):
     logger, lines = log
-    handled(error, lambda: logger.warning(text))
+    handled(error, lambda: logger.warning('It waits'))
     assert f'It waits: {type(error).__module__}'.removesuffix('builtins') in lines.getvalue()
     assert type(error).__name__ in lines.getvalue()
 
@@ -79,12 +74,6 @@ def test_a_traceback_stays(log):
     handled(REFUSED, lambda: logger.error('It failed: %s', REFUSED, exc_info=REFUSED))
     assert 'Traceback (most recent call last)' in lines.getvalue()
     assert 'connection refused: nova_sched.errors.StoreUnavailable' in lines.getvalue()
-
-
-def test_without_an_error_nothing_changes(log):
-    logger, lines = log
-    logger.warning('It waits')
-    assert lines.getvalue().endswith('It waits\n')
 
 
 ODD = 'shop\n2026-11-26 ERROR forged \x1b[2J\u202e'

@@ -23,6 +23,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.cmd.monitor import ApiHeartbeats, Monitor, Systemd, WorkerHeartbeats
 from nova_sched.tests.fixtures.notify_socket import NotifySocket
+from nova_sched.tests.rows import each
 
 
 class FakeSystemd:
@@ -99,11 +100,11 @@ def test_it_is_ready_when_all_workers_are(watched):
     assert watched.step(ready=1) == [('status', '1 of 2 workers ready')]
     assert watched.step(ready=2) == [READY]
     assert watched.step() == []
-
-
-def test_a_worker_that_is_replaced_changes_the_status_only(working):
-    assert working.step(ready=1) == [('status', '1 of 2 workers ready')]
-    assert working.step(ready=2) == [('status', '2 of 2 workers ready')]
+    # A worker that is replaced changes the status only.
+    assert watched.step(ready=1) == [('status', '1 of 2 workers ready')]
+    assert watched.step(ready=2) == [('status', '2 of 2 workers ready')]
+    watched.monitor.stopping()
+    assert watched.step(ready=0) == [('stopping',)]
 
 
 def test_a_reload_ends_with_ready(working):
@@ -112,6 +113,10 @@ def test_a_reload_ends_with_ready(working):
     assert working.step() == [('reloading',)]
     assert working.step(is_reloaded=True) == [READY]
     assert working.heartbeats.is_valid
+    working.monitor.reloading()
+    working.problem = 'no filter is named X'
+    words = '2 of 2 workers ready; The configuration is not reloaded: no filter is named X'
+    assert working.step(is_reloaded=True) == [('reloading',), ('ready', words)]
 
 
 def test_a_reload_before_it_is_ready(watched):
@@ -120,25 +125,13 @@ def test_a_reload_before_it_is_ready(watched):
     assert watched.step(ready=2) == [READY]
 
 
-def test_a_configuration_with_an_error_is_in_the_status(working):
-    working.monitor.reloading()
-    working.problem = 'no filter is named X'
-    words = '2 of 2 workers ready; The configuration is not reloaded: no filter is named X'
-    assert working.step(is_reloaded=True) == [('reloading',), ('ready', words)]
-
-
-def test_after_its_end_begins_it_says_no_more(working):
-    working.monitor.stopping()
-    assert working.step(ready=0) == [('stopping',)]
-
-
 @pytest.mark.parametrize(
     'heartbeats, least, most',
     [
-        pytest.param({'silence_s': 0.5}, 4, 5, id='four times within the time'),
-        pytest.param({'silence_s': 4.0}, 4, 5, id='half of the time without a move'),
-        pytest.param({'silence_s': 4.1}, 0, 0, id='a loop that hangs'),
-        pytest.param({'ready': 1, 'silence_s': 0.0}, 4, 5, id='a worker that starts'),
+        ({'silence_s': 0.5}, 4, 5),  # four times within the time
+        ({'silence_s': 4.0}, 4, 5),  # half of the time without a move
+        ({'silence_s': 4.1}, 0, 0),
+        ({'ready': 1, 'silence_s': 0.0}, 4, 5),  # a worker starts
     ],
 )
 def test_heartbeats(working, heartbeats, least, most):
@@ -171,30 +164,23 @@ def heard(monkeypatch):
     made.close()
 
 
-@pytest.mark.parametrize(
-    'tell, told',
-    [
-        pytest.param(lambda one: one.ready('fine'), {'READY': '1', 'STATUS': 'fine'}, id='ready'),
-        pytest.param(lambda one: one.status('waiting'), {'STATUS': 'waiting'}, id='status'),
-        pytest.param(lambda one: one.alive(), {'WATCHDOG': '1'}, id='alive'),
-        pytest.param(
-            lambda one: one.stopping(),
-            {'STOPPING': '1', 'STATUS': 'Stopping: pending calls are answered'},
-            id='stopping',
-        ),
-    ],
-)
-def test_messages(heard, tell, told):
-    tell(Systemd())
-    assert heard.read(1.0) == [told]
-
-
-def test_a_reload_has_its_time(heard):
+def test_messages(heard):
+    made = Systemd()
     before_usec = time.monotonic() * 1e6
-    Systemd().reloading()
-    (told,) = heard.read(1.0)
-    assert told['RELOADING'] == '1'
-    assert before_usec <= int(told['MONOTONIC_USEC']) <= time.monotonic() * 1e6
+    made.ready('fine')
+    made.status('waiting')
+    made.alive()
+    made.stopping()
+    made.reloading()
+    *others, reload = heard.read(1.0)
+    assert others == [
+        {'READY': '1', 'STATUS': 'fine'},
+        {'STATUS': 'waiting'},
+        {'WATCHDOG': '1'},
+        {'STOPPING': '1', 'STATUS': 'Stopping: pending calls are answered'},
+    ]
+    assert reload['RELOADING'] == '1'
+    assert before_usec <= int(reload['MONOTONIC_USEC']) <= time.monotonic() * 1e6
 
 
 def test_without_systemd_nothing_happens(monkeypatch):
@@ -210,15 +196,15 @@ def test_children_and_libraries_do_not_see_its_variables(heard, monkeypatch):
     assert {'NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID'}.isdisjoint(os.environ)
 
 
-@pytest.mark.parametrize(
+@each(
     'usec, pid, watchdog_s',
     [
-        pytest.param('4000000', None, 4.0, id='no process is named'),
-        pytest.param('4000000', str(os.getpid()), 4.0, id='this process'),
-        pytest.param('4000000', '1', None, id='another process'),
-        pytest.param('0', None, None, id='no time'),
-        pytest.param('soon', None, None, id='no number'),
-        pytest.param(None, None, None, id='no watchdog'),
+        ('4000000', None, 4.0),
+        ('4000000', str(os.getpid()), 4.0),
+        ('4000000', '1', None),  # it is of another process
+        ('0', None, None),
+        ('soon', None, None),
+        (None, None, None),
     ],
 )
 def test_the_watchdog(heard, monkeypatch, usec, pid, watchdog_s):
@@ -276,11 +262,11 @@ def workers():
 @pytest.mark.parametrize(
     'times, ready, silence_s',
     [
-        pytest.param((), 0, 0.0, id='none yet'),
-        pytest.param((0.0,), 0, 0.0, id='one that starts'),
-        pytest.param((99.0,), 1, 1.0, id='one that works'),
-        pytest.param((99.0, 60.0, 0.0), 2, 40.0, id='the most silent one counts'),
-        pytest.param((101.0,), 1, 0.0, id='a heartbeat since the clock was read'),
+        ((), 0, 0.0),
+        ((0.0,), 0, 0.0),  # it starts
+        ((99.0,), 1, 1.0),
+        ((99.0, 60.0, 0.0), 2, 40.0),  # the most silent worker counts
+        ((101.0,), 1, 0.0),  # since the clock was read
     ],
 )
 def test_what_the_first_process_reads(workers, times, ready, silence_s):
@@ -299,28 +285,18 @@ def test_a_killed_worker_is_forgotten_and_its_slot_taken(workers):
     assert (heartbeats.ready, heartbeats.silence_s) == (1, 1.0)
 
 
-def test_a_reload_is_over_when_every_worker_has_made_it(workers):
+@pytest.mark.parametrize('reloads, is_reloaded', [([1, 0], False), ([1, None], True)])
+def test_a_reload_is_over_when_every_worker_has_made_it(workers, reloads, is_reloaded):
+    """A worker that starts after it has made it."""
     heartbeats = WorkerHeartbeats(2, Clock())
     heartbeats.want_reload()
     heartbeats.apply(is_valid=True)
-    workers(heartbeats, 99.0, reloads=1)
-    workers(heartbeats, 99.0, reloads=0)
-    assert (heartbeats.reloads, heartbeats.accepted, heartbeats.is_reloaded) == (1, 1, False)
-
-
-def test_a_worker_that_starts_after_a_reload_has_made_it(workers):
-    heartbeats = WorkerHeartbeats(1, Clock())
+    for number in reloads:
+        workers(heartbeats, 99.0, reloads=number)
+    assert (heartbeats.reloads, heartbeats.accepted) == (1, 1)
+    assert heartbeats.is_reloaded is is_reloaded
     heartbeats.want_reload()
-    heartbeats.apply(is_valid=True)
-    workers(heartbeats, 99.0)
-    assert heartbeats.is_reloaded
-
-
-def test_a_configuration_that_is_not_valid_is_not_accepted():
-    heartbeats = WorkerHeartbeats(1, Clock())
-    for is_valid in (True, False):
-        heartbeats.want_reload()
-        heartbeats.apply(is_valid)
+    heartbeats.apply(is_valid=False)
     assert (heartbeats.reloads, heartbeats.accepted) == (2, 1)
 
 
@@ -353,11 +329,8 @@ def away():
 
 @pytest.mark.parametrize(
     'port, reach, ready',
-    [
-        pytest.param(None, lambda: None, 1, id='it answers'),
-        pytest.param(None, away, 0, id='the bus is away'),
-        pytest.param(1, lambda: None, 0, id='it does not answer'),
-    ],
+    [(None, lambda: None, 1), (None, away, 0), (1, lambda: None, 0)],
+    ids=['it answers', 'the bus is away', 'it does not answer'],
 )
 def test_ready(served, port, reach, ready):
     heartbeats = ApiHeartbeats((served[0], port or served[1]), reach)

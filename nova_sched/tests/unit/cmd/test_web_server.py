@@ -213,13 +213,14 @@ def ask(served, path='/', body=None, method='POST'):
 @pytest.mark.parametrize(
     'text',
     [
-        pytest.param(b'', id='nothing'),
-        pytest.param(b'GET / HTT', id='a part of a head'),
-        pytest.param(POST + b'Content-Length: 9\r\n\r\nab', id='a part of a body'),
-        pytest.param(CHUNKED + b'9\r\nab', id='a part of a chunk'),
-        pytest.param(POST + b'Content-Length: 2\r\n\r\nab', id='a whole request'),
-        pytest.param(b'GET /large HTTP/1.1\r\n\r\n', id='a request whose answer is not read'),
+        b'',
+        b'GET / HTT',
+        POST + b'Content-Length: 9\r\n\r\nab',
+        CHUNKED + b'9\r\nab',
+        POST + b'Content-Length: 2\r\n\r\nab',  # a whole request
+        b'GET /large HTTP/1.1\r\n\r\n',  # whose answer is not read
     ],
+    ids=['nothing', 'head', 'body', 'chunk', 'request', 'answer'],
 )
 def test_callers_that_dawdle_hold_no_thread(served, many, text, monkeypatch):
     """Ten times as many as there are threads; and none of them is dropped meanwhile."""
@@ -229,15 +230,6 @@ def test_callers_that_dawdle_hold_no_thread(served, many, text, monkeypatch):
     many(20, text)
     for _ in range(5):
         assert ask(served, body=b'abc') == (200, b'abc')
-
-
-def test_a_request_of_many_parts_gets_its_answer(served, many):
-    (one,) = many(1, b'')
-    for part in (b'POST / HTT', b'P/1.1\r\nContent-Le', b'ngth: 3\r\n\r\n', b'ab', b'c'):
-        one.sendall(part)
-    answer = http.client.HTTPResponse(one)
-    answer.begin()
-    assert (answer.status, answer.read()) == (200, b'abc')
 
 
 def test_a_stream_that_is_not_read_ends(served, application, many):
@@ -277,14 +269,13 @@ def test_a_probe_that_is_not_read_keeps_no_other_waiting(served, many):
 @pytest.mark.parametrize(
     'text, for_s, told',
     [
-        pytest.param(b'GET / HTT', web_server.WHOLE_S, b'', id='a head'),
-        pytest.param(length(b'9') + b'ab', web_server.WHOLE_S, b'', id='a body'),
-        pytest.param(length(b'9'), web_server.WHOLE_S, b'', id='no body'),
-        pytest.param(b'', web_server.IDLE_S, b'', id='nothing'),
-        pytest.param(
-            b'GET / HTTP/1.1\r\n\r\n', web_server.IDLE_S, b'HTTP/1.1 200', id='no other request'
-        ),
+        (b'GET / HTT', web_server.WHOLE_S, b''),
+        (length(b'9') + b'ab', web_server.WHOLE_S, b''),
+        (length(b'9'), web_server.WHOLE_S, b''),
+        (b'', web_server.IDLE_S, b''),
+        (b'GET / HTTP/1.1\r\n\r\n', web_server.IDLE_S, b'HTTP/1.1 200'),  # no other request
     ],
+    ids=['head', 'body', 'no body', 'nothing', 'next'],
 )
 def test_what_does_not_come_in_time_is_dropped(served, application, many, text, for_s, told):
     (one,) = many(1, text)

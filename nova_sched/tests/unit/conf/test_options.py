@@ -27,6 +27,16 @@ for _group in services.OPTS:
     services.register_keystone_opts(CONF, _group)
 LISTED = [(group, option) for group, options in conf.list_opts() for option in options]
 
+ALL_FILTERS = ['nova.scheduler.filters.all_filters']
+ALL_WEIGHERS = ['nova.scheduler.weights.all_weighers']
+ENABLED_FILTERS = [
+    'ComputeFilter',
+    'ComputeCapabilitiesFilter',
+    'ImagePropertiesFilter',
+    'ServerGroupAntiAffinityFilter',
+    'ServerGroupAffinityFilter',
+]
+TOPICS = ['versioned_notifications']
 # Group, name, type, default and least value of Nova's options, as in nova 34.0.0.
 NOVAS = [
     ('api_database', 'connection', cfg.StrOpt, None, None),
@@ -34,33 +44,9 @@ NOVAS = [
     ('scheduler', 'discover_hosts_in_cells_interval', cfg.IntOpt, -1, -1),
     ('filter_scheduler', 'host_subset_size', cfg.IntOpt, 1, 1),
     ('filter_scheduler', 'track_instance_changes', cfg.BoolOpt, True, None),
-    (
-        'filter_scheduler',
-        'available_filters',
-        cfg.MultiStrOpt,
-        ['nova.scheduler.filters.all_filters'],
-        None,
-    ),
-    (
-        'filter_scheduler',
-        'enabled_filters',
-        cfg.ListOpt,
-        [
-            'ComputeFilter',
-            'ComputeCapabilitiesFilter',
-            'ImagePropertiesFilter',
-            'ServerGroupAntiAffinityFilter',
-            'ServerGroupAffinityFilter',
-        ],
-        None,
-    ),
-    (
-        'filter_scheduler',
-        'weight_classes',
-        cfg.ListOpt,
-        ['nova.scheduler.weights.all_weighers'],
-        None,
-    ),
+    ('filter_scheduler', 'available_filters', cfg.MultiStrOpt, ALL_FILTERS, None),
+    ('filter_scheduler', 'enabled_filters', cfg.ListOpt, ENABLED_FILTERS, None),
+    ('filter_scheduler', 'weight_classes', cfg.ListOpt, ALL_WEIGHERS, None),
     ('filter_scheduler', 'ram_weight_multiplier', cfg.FloatOpt, 1.0, None),
     ('filter_scheduler', 'cpu_weight_multiplier', cfg.FloatOpt, 1.0, None),
     ('filter_scheduler', 'disk_weight_multiplier', cfg.FloatOpt, 1.0, None),
@@ -87,13 +73,7 @@ NOVAS = [
     ('scheduler', 'query_placement_for_image_type_support', cfg.BoolOpt, False, None),
     ('scheduler', 'query_placement_for_routed_network_aggregates', cfg.BoolOpt, False, None),
     ('notifications', 'notification_format', cfg.StrOpt, 'unversioned', None),
-    (
-        'notifications',
-        'versioned_notifications_topics',
-        cfg.ListOpt,
-        ['versioned_notifications'],
-        None,
-    ),
+    ('notifications', 'versioned_notifications_topics', cfg.ListOpt, TOPICS, None),
     ('notifications', 'scheduler_events', cfg.ListOpt, [], None),
     ('scheduler', 'enable_isolated_aggregate_filtering', cfg.BoolOpt, False, None),
     ('scheduler', 'image_metadata_prefilter', cfg.BoolOpt, False, None),
@@ -111,10 +91,7 @@ NOVAS = [
 # Ours alone: here Nova has another default (workers, state_path), the same one by another way
 # (host), or no such option.
 OURS = {
-    ('DEFAULT', 'host'),
-    ('DEFAULT', 'report_interval'),
-    ('DEFAULT', 'service_backend'),
-    ('DEFAULT', 'state_path'),
+    *(('DEFAULT', name) for name in ('host', 'report_interval', 'service_backend', 'state_path')),
     ('filter_scheduler', 'exit_time_weight_multiplier'),
     ('filter_scheduler', 'fragmentation_weight_multiplier'),
     ('filter_scheduler', 'keep_empty'),
@@ -125,28 +102,11 @@ OURS = {
     ('scheduler', 'max_hints_size'),
     ('scheduler', 'max_batch'),
 }
-OWN_GROUPS = {
-    'agent',
-    'api',
-    'candidates',
-    'claims',
-    'cluster',
-    'dashboard',
-    'database_limits',
-    'explain',
-    'groups',
-    'metrics_export',
-    'tracing',
-    'neutron',  # all are those of keystoneauth
-    'nova_api',  # most are
-    'placement',  # most are
-    'queues',
-    'quota',
-    'rebalance',
-    'shadow',
-    'stats',
-    'topology',
-}
+OWN_GROUPS = set(
+    'agent api candidates claims cluster dashboard database_limits explain groups metrics_export '
+    'queues quota rebalance shadow stats topology tracing'.split()
+)
+OWN_GROUPS |= {'neutron', 'nova_api', 'placement'}  # all or most are those of keystoneauth
 
 
 @each(
@@ -209,21 +169,16 @@ def test_the_sample_names_no_machine(capsys):
 LISTS = 'def list_opts():\n    return [("filter_scheduler", []), (None, [])]\n'
 
 
+BOTH = ['filter_scheduler', 'DEFAULT']
+
+
 @pytest.mark.parametrize(
     'name, group, source, listed',
     [
-        pytest.param(
-            'opts_a', 'nova_sched__filters', LISTS, ['filter_scheduler', 'DEFAULT'], id='a filter'
-        ),
-        pytest.param(
-            'opts_b',
-            'nova_sched__weighers',
-            LISTS,
-            ['filter_scheduler', 'DEFAULT'],
-            id='a weigher',
-        ),
-        pytest.param('opts_c', 'console_scripts', LISTS, [], id='no rule'),
-        pytest.param('opts_d', 'nova_sched__filters', '1 / 0', [], id='a broken one'),
+        ('opts_a', 'nova_sched__filters', LISTS, BOTH),
+        ('opts_b', 'nova_sched__weighers', LISTS, BOTH),
+        ('opts_c', 'console_scripts', LISTS, []),  # without rules
+        ('opts_d', 'nova_sched__filters', '1 / 0', []),
     ],
 )
 def test_options_of_packages_with_rules(
@@ -236,7 +191,7 @@ def test_options_of_packages_with_rules(
     assert (f'The options of plug-in {name} cannot be read' in caplog.text) == (source != LISTS)
 
 
-@pytest.mark.parametrize(
+@each(
     'given, driver',
     [
         ('table', quota.TABLE),
@@ -250,35 +205,18 @@ def test_the_quota_drivers_of_nova_are_understood(given, driver):
         assert CONF.quota.driver == driver
 
 
-@pytest.mark.parametrize(
+NOVA_CONF, STATE = {'api_database.connection': 'x://'}, {'default.state_path': '/s'}
+
+
+@each(
     'options, reads, connection',
     [
-        pytest.param({}, False, 'sqlite:////d', id='reports'),
-        pytest.param({'claims.connection': 'sqlite:////c'}, False, 'sqlite:////c', id='own one'),
-        pytest.param(
-            {'api_database.connection': 'x://', 'default.state_path': '/s'},
-            True,
-            'sqlite:////s/nova-sched.sqlite',
-            id='a nova.conf',
-        ),
-        pytest.param(
-            {'api_database.connection': 'x://', 'claims.connection': 'sqlite:////c'},
-            True,
-            'sqlite:////c',
-            id='a nova.conf and an own database',
-        ),
-        pytest.param(
-            {'api_database.connection': 'x://', 'cluster.source': 'reports'},
-            False,
-            'sqlite:////d',
-            id='reports all the same',
-        ),
-        pytest.param(
-            {'cluster.source': 'nova', 'default.state_path': '/s'},
-            True,
-            'sqlite:////s/nova-sched.sqlite',
-            id='nova',
-        ),
+        ({}, False, 'sqlite:////d'),
+        ({'claims.connection': 'sqlite:////c'}, False, 'sqlite:////c'),
+        ({**NOVA_CONF, **STATE}, True, 'sqlite:////s/nova-sched.sqlite'),
+        ({**NOVA_CONF, 'claims.connection': 'sqlite:////c'}, True, 'sqlite:////c'),
+        ({**NOVA_CONF, 'cluster.source': 'reports'}, False, 'sqlite:////d'),
+        ({'cluster.source': 'nova', **STATE}, True, 'sqlite:////s/nova-sched.sqlite'),
     ],
 )
 def test_the_database_of_claims(options, reads, connection):
@@ -287,20 +225,18 @@ def test_the_database_of_claims(options, reads, connection):
         assert claims.connection(CONF) == connection
 
 
-@pytest.mark.parametrize(
+BAD = ['a', 'a=', '=1', 'a=x', 'a=1=2']
+
+
+@each(
     'items, found, bad',
     [
-        pytest.param([], (), [], id='none'),
-        pytest.param(['a=1.5', 'b=-2'], (('a', 1.5), ('b', -2.0)), [], id='two'),
-        pytest.param(['a=1', 'a=2'], (('a', 1.0), ('a', 2.0)), [], id='one name twice'),
-        pytest.param(['a= 0.5'], (('a', 0.5),), [], id='blanks'),
-        pytest.param(
-            ['a', 'a=', '=1', 'b=1', 'a=x', 'a=1=2'],
-            (('b', 1.0),),
-            ['a', 'a=', '=1', 'a=x', 'a=1=2'],
-            id='nonsense',
-        ),
-        pytest.param(['a=nan', 'b=inf'], (), ['a=nan', 'b=inf'], id='no numbers to reckon with'),
+        ([], (), []),
+        (['a=1.5', 'b=-2'], (('a', 1.5), ('b', -2.0)), []),
+        (['a=1', 'a=2'], (('a', 1.0), ('a', 2.0)), []),
+        (['a= 0.5'], (('a', 0.5),), []),
+        ([*BAD, 'b=1'], (('b', 1.0),), BAD),
+        (['a=nan', 'b=inf'], (), ['a=nan', 'b=inf']),
     ],
 )
 def test_ratios(caplog, items, found, bad):

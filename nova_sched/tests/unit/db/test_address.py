@@ -18,10 +18,10 @@ import sqlalchemy as sa
 
 from nova_sched import errors
 from nova_sched.db import address, engine
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 
 
-@each_named(
+@table(
     'url, shown',
     {
         'password': ('mysql+pymysql://u:secret@h/db?x=1', 'mysql+pymysql://u:***@h/db?x=1'),
@@ -103,7 +103,7 @@ def test_other_databases_have_no_file():
     assert address.sqlite_file('postgresql+psycopg2://u@h/db') is None
 
 
-@each_named(
+@table(
     'url, why',
     {
         'in memory': ('sqlite://', 'in memory'),

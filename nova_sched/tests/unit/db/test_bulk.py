@@ -33,7 +33,7 @@ from nova_sched.db.transactions import (
     UpdateRows,
     _chunks,
 )
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 
 # Of each type that our tables have, and a name that only quotes could spoil.
 TABLE = sa.Table(
@@ -234,7 +234,7 @@ class TestBulk:
         assert read() == []
 
 
-@each_named(
+@table(
     'letters, lengths',
     {
         'nothing': ([], []),

@@ -16,7 +16,7 @@ import dataclasses
 from nova_sched.conf import CONF
 from nova_sched.db import limits
 from nova_sched.db.limits import DEFAULT, DatabaseLimits
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 
 NONE = DatabaseLimits(connect_s=4, silence_s=0, statement_s=0, lock_s=0, idle_s=0)
 
@@ -34,7 +34,7 @@ def test_locks_are_free_before_those_who_wait_give_up():
     assert DEFAULT.idle_s < DEFAULT.lock_s < DEFAULT.statement_s < DEFAULT.answer_s
 
 
-@each_named(
+@table(
     'given, driver, expected',
     {
         'PostgreSQL': (
@@ -63,7 +63,7 @@ def test_what_the_driver_gets(given, driver, expected):
     assert limits.of_driver(given, driver) == expected
 
 
-@each_named(
+@table(
     'given, kind, said, expected',
     {
         'PostgreSQL': (
@@ -125,7 +125,7 @@ def test_what_the_server_is_told(given, kind, said, expected):
     assert limits.of_session(given, kind, said) == statements
 
 
-@each_named(
+@table(
     'given, answer_s',
     {
         'audit': (DEFAULT.for_audit(), 302),

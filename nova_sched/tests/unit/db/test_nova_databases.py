@@ -30,7 +30,7 @@ from nova_sched.db.nova_services import SqlServiceRecords
 from nova_sched.db.transactions import transaction
 from nova_sched.extensions.queues.catalogue import bare_requests
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each, each_afresh
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.db import nova_tables as tables
 from nova_sched.tests.unit.db.nova_tables import (
     OF_RECORDS,
@@ -91,22 +91,22 @@ class TestNovaCell:
             connection.execute(sa.delete(tables.SERVICES))
         reader.dispose()
 
-    @each_afresh(
+    @pytest.mark.parametrize(
         'fields, is_not_up',
-        {
-            'up': ({'seen_s': 50.0}, False),
-            'silent': ({'seen_s': 70.0}, True),
-            'a clock that is ahead a little': ({'seen_s': -50.0}, False),
-            'a clock that is far ahead': ({'seen_s': -70.0}, True),
-            'just made': ({'seen_s': None, 'created_s': 50.0}, False),
-            'made, but never seen': ({'seen_s': None, 'created_s': 70.0}, True),
-            'no time at all': ({'seen_s': None, 'created_s': None}, True),
-            'disabled': ({'disabled': True}, True),
-            'NULL is no': ({'disabled': None, 'forced_down': None}, False),
-            'forced down': ({'forced_down': True}, True),
-            'no compute': ({'binary': 'nova-conductor', 'seen_s': 70.0}, False),
-            'deleted': ({'deleted': 7, 'seen_s': 70.0}, False),
-        },
+        [
+            pytest.param({'seen_s': 50.0}, False, id='up'),
+            pytest.param({'seen_s': 70.0}, True, id='silent'),
+            pytest.param({'seen_s': -50.0}, False, id='a clock that is ahead a little'),
+            pytest.param({'seen_s': -70.0}, True, id='a clock that is far ahead'),
+            pytest.param({'seen_s': None, 'created_s': 50.0}, False, id='just made'),
+            pytest.param({'seen_s': None, 'created_s': 70.0}, True, id='made, but never seen'),
+            pytest.param({'seen_s': None, 'created_s': None}, True, id='no time at all'),
+            pytest.param({'disabled': True}, True, id='disabled'),
+            pytest.param({'disabled': None, 'forced_down': None}, False, id='NULL is no'),
+            pytest.param({'forced_down': True}, True, id='forced down'),
+            pytest.param({'binary': 'nova-conductor', 'seen_s': 70.0}, False, id='no compute'),
+            pytest.param({'deleted': 7, 'seen_s': 70.0}, False, id='deleted'),
+        ],
     )
     def test_services_that_are_not_up(self, writer, cell, fields, is_not_up):
         fill(writer, tables.SERVICES, service(**fields), service('other'))
@@ -136,15 +136,15 @@ class TestNovaCell:
         assert len(cell.services_not_up(DOWN_S)) == 100
         assert len(cell.services_not_up(DOWN_S, [row['host'] for row in rows])) == 100
 
-    @each_afresh(
+    @pytest.mark.parametrize(
         'rows, found',
-        {
-            'none': ([], None),
-            'the oldest': ([{'version': 66}, {'version': 74}], 66),
-            'not forced down': ([{'version': 66, 'forced_down': True}, {}], 74),
-            'not deleted': ([{'version': 66, 'deleted': 1}, {}], 74),
-            'no compute': ([{'version': 1, 'binary': 'nova-conductor'}, {}], 74),
-        },
+        [
+            pytest.param([], None, id='none'),
+            pytest.param([{'version': 66}, {'version': 74}], 66, id='the oldest'),
+            pytest.param([{'version': 66, 'forced_down': True}, {}], 74, id='not forced down'),
+            pytest.param([{'version': 66, 'deleted': 1}, {}], 74, id='not deleted'),
+            pytest.param([{'version': 1, 'binary': 'nova-conductor'}, {}], 74, id='no compute'),
+        ],
     )
     def test_the_oldest_compute_version(self, writer, cell, rows, found):
         if rows:
@@ -228,30 +228,36 @@ class TestNovaCell:
         assert found == {asked[0]: {uuid_of('a'), uuid_of('b')}}
         assert cell.servers_on([]) == {}
 
-    @each_afresh(
+    @pytest.mark.parametrize(
         'fields, has_device, is_tracked',
-        {
-            'it runs': ({}, False, True),
-            'it runs, and is busy': ({'task_state': 'resize_prep'}, False, True),
-            'it has failed': ({'vm_state': 'error'}, False, True),
-            'no state': ({'vm_state': None}, False, False),
-            'on its host': ({'vm_state': 'building', 'task_state': None}, False, False),
-            'nova-compute has begun': (
+        [
+            pytest.param({}, False, True, id='it runs'),
+            pytest.param({'task_state': 'resize_prep'}, False, True, id='it runs, and is busy'),
+            pytest.param({'vm_state': 'error'}, False, True, id='it has failed'),
+            pytest.param({'vm_state': None}, False, False, id='no state'),
+            pytest.param(
+                {'vm_state': 'building', 'task_state': None}, False, False, id='on its host'
+            ),
+            pytest.param(
                 {'vm_state': 'building', 'task_state': 'block_device_mapping'},
                 False,
                 True,
+                id='nova-compute has begun',
             ),
-            'it starts': ({'vm_state': 'building', 'task_state': 'spawning'}, False, True),
-            'unshelved': (
+            pytest.param(
+                {'vm_state': 'building', 'task_state': 'spawning'}, False, True, id='it starts'
+            ),
+            pytest.param(
                 {'vm_state': 'shelved_offloaded', 'task_state': 'spawning'},
                 False,
                 False,
+                id='unshelved',
             ),
-            'on another host': ({'host': 'cmp2'}, False, False),
-            'with a device, on another host': ({'host': 'cmp2'}, True, True),
-            'on another node of the host': ({'node': 'other'}, False, False),
-            'deleted': ({'deleted': 5}, False, False),
-        },
+            pytest.param({'host': 'cmp2'}, False, False, id='on another host'),
+            pytest.param({'host': 'cmp2'}, True, True, id='with a device, on another host'),
+            pytest.param({'node': 'other'}, False, False, id='on another node of the host'),
+            pytest.param({'deleted': 5}, False, False, id='deleted'),
+        ],
     )
     def test_instances_that_the_row_of_a_node_counts(
         self, writer, cell, fields, has_device, is_tracked
@@ -271,19 +277,35 @@ class TestNovaCell:
         (row,) = cell.nodes([asked])
         assert row.tracked == frozenset()
 
-    @each_afresh(
+    def test_the_census_of_the_nodes(self, writer, cell):
+        """It is what the rows of nodes have, and tells one instance from another."""
+        fill(writer, tables.NODES, node(id=7), node('cmp2', id=8))
+        there = [instance('a', id=3), instance('b', id=5)]
+        gone = [instance('c', id=7, deleted=7), instance('d', id=9, host=None, node=None)]
+        fill(writer, tables.INSTANCES, *there, *gone)
+        one, two = uuid_of('node cmp1'), uuid_of('node cmp2')
+        assert cell.census() == {one: (2, 8)}
+        rows = {row.uuid: row for row in cell.nodes([one, two], [one, two])}
+        assert rows[one].instances == {uuid_of('a'): 3, uuid_of('b'): 5}
+        assert {uuid: row.census for uuid, row in rows.items()} == {one: (2, 8), two: (0, 0)}
+        known = {uuid_of(name) for name in 'abcd'}
+        assert cell.instances([*known, uuid_of('e')]) == known
+
+    @pytest.mark.parametrize(
         'fields, found',
-        {
-            'there': ({}, ('cmp1', 'cmp1', 'active', None, False)),
-            'to be built': (
+        [
+            pytest.param({}, ('cmp1', 'cmp1', 'active', None, False), id='there'),
+            pytest.param(
                 {'host': None, 'vm_state': 'building', 'task_state': 'scheduling'},
                 (None, None, 'building', 'scheduling', False),
+                id='to be built',
             ),
-            'deleted': (
+            pytest.param(
                 {'vm_state': 'deleted', 'deleted': 5},
                 ('cmp1', 'cmp1', 'deleted', None, True),
+                id='deleted',
             ),
-        },
+        ],
     )
     def test_an_instance(self, writer, cell, fields, found):
         fill(writer, tables.INSTANCES, instance(**fields), instance('other'))
@@ -353,7 +375,18 @@ class TestNovaCell:
         ]
         fill(writer, tables.MIGRATIONS, *rows)
         assert cell.evacuated() == {uuid_of('accepted'), uuid_of('done')}
-        assert [one for one in states if cell.is_evacuating(uuid_of(one))] == ['accepted']
+
+    def test_servers_that_nova_moves_now(self, writer, cell):
+        under_way = {'accepted', 'queued', 'preparing', 'pre-migrating', 'running', 'migrating'}
+        over = {'done', 'finished', 'confirmed', 'reverted', 'completed', 'failed', 'error'}
+        rows = [
+            {'instance_uuid': uuid_of(status), 'migration_type': kind, 'status': status}
+            for kind in ('resize', 'live-migration', 'evacuation')
+            for status in under_way | over
+        ]
+        fill(writer, tables.MIGRATIONS, *rows)
+        assert {one for one in under_way | over if cell.is_moving(uuid_of(one))} == under_way
+        assert not cell.is_moving(uuid_of('none'))
 
     def test_schedulers_that_are_up(self, writer, cell):
         seen = {'up': 5.0, 'silent': 70.0}
@@ -593,16 +626,17 @@ def test_new_hosts_are_not_mapped_by_an_account_that_may_not_write(database, url
             work()
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'change, found',
-    {
-        'all is there': (None, {}),
-        'a table': ('DROP TABLE migrations', {'migrations': 'no such table'}),
-        'a column': (
+    [
+        pytest.param(None, {}, id='all is there'),
+        pytest.param('DROP TABLE migrations', {'migrations': 'no such table'}, id='a table'),
+        pytest.param(
             'ALTER TABLE compute_nodes RENAME COLUMN stats TO other',
             {'compute_nodes': 'no such column'},
+            id='a column',
         ),
-    },
+    ],
 )
 def test_what_cannot_be_read(url, database, change, found):
     tables.emptied(database, tables.OF_CELL)

@@ -26,7 +26,7 @@ from oslo_db import exception as db_error
 
 from nova_sched import errors
 from nova_sched.db import engine, transactions
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 
 Away, Busy, Full = errors.StoreUnavailable, errors.StoreBusy, errors.StoreFull
 Operational, Internal = pymysql.err.OperationalError, pymysql.err.InternalError
@@ -110,13 +110,13 @@ def in_sqlalchemy(error):
     return sa.exc.DBAPIError.instance('SELECT 1', None, error, dialect_of(error).dbapi.Error)
 
 
-@each_named('error, kind', TABLE)
-@each_named('wrapped', {'bare': lambda error: error, 'in SQLAlchemy': in_sqlalchemy})
+@table('error, kind', TABLE)
+@table('wrapped', {'bare': lambda error: error, 'in SQLAlchemy': in_sqlalchemy})
 def test_what_an_error_means(error, kind, wrapped):
     assert transactions.meaning(wrapped(error), dialect_of(error)) is kind
 
 
-@each_named(
+@table(
     'error, kind',
     {
         'deadlock': (db_error.DBDeadlock(in_sqlalchemy(Operational(1213, 'x'))), Busy),
@@ -142,7 +142,7 @@ def test_errors_above_the_driver(error, kind):
     assert transactions.meaning(error) is kind
 
 
-@each_named(
+@table(
     'error, kind, words',
     {
         'busy': (in_sqlalchemy(Operational(1213, 'Deadlock found')), Busy, 'busy.*Deadlock'),

@@ -17,13 +17,12 @@ import random
 import types
 
 import numpy as np
-import pytest
 
 from nova_sched.engine.block_weights import BLOCK, BlockWeights
 from nova_sched.engine.decide import WinnerWeights, best, weigh
 from nova_sched.tests.builders import aggregate, cluster, put, report, request, uuid_of
 from nova_sched.tests.options import settings
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.weighers.cpu import CPUWeigher
 from nova_sched.weighers.exit_time import ExitTimeWeigher
 from nova_sched.weighers.ram import RAMWeigher
@@ -135,36 +134,20 @@ def test_fewer_eligible_rows_than_wanted_are_all_there():
     assert len(weights_of(made).top(5, np.arange(200) == 7)[0]) == 200
 
 
-def test_the_multipliers_of_aggregates_count():
-    names = [f'host-{row}' for row in range(100, 140)]
-    groups = [
-        aggregate(1, names, cpu_weight_multiplier='-3'),
-        aggregate(2, names[:5], ram_weight_multiplier='4'),
-    ]
-    used = [row % 5 for row in range(300)]
-    made = cluster(300, groups, vcpus_used=used, memory_mb_used=[9 * one for one in used])
-    assert first(weights_of(made), 300) == full(made)
-    assert first(weights_of(made), 3) == full(made)[:3]
-
-
 def test_one_row_has_no_weight():
     rows, found = weights_of(cluster(2), np.array([False, True])).top(1)
     assert (rows.tolist(), found.tolist()) == ([1], [0.0])
 
 
-def test_no_row_is_left():
-    assert weights_of(cluster(2), np.zeros(2, dtype=bool)).top(3)[0].tolist() == []
-
-
 A = types.SimpleNamespace(name='A')
 
 
-@each(
+@table(
     'multiplier, shown',
-    [
-        pytest.param(2.0, [2.0, 2.0], id='one for all'),
-        pytest.param(np.array([1.0, 3.0, 5.0]), [5.0, 1.0], id='one for each'),
-    ],
+    {
+        'one for all': (2.0, [2.0, 2.0]),
+        'one for each': (np.array([1.0, 3.0, 5.0]), [5.0, 1.0]),
+    },
 )
 def test_a_weight_by_its_parts(multiplier, shown):
     notes = [(A, np.array([5.0, 7.0, 9.0]), 1.0, 9.0, multiplier)]
@@ -195,10 +178,6 @@ def test_a_scale_without_a_length_gives_no_weight():
     notes = [(A, np.array([3.0, 3.0]), 3.0, 3.0, 1.0)]
     (found,) = WinnerWeights.of_notes(notes, [1]).told()
     assert (found['weight'], found['weights'][0]['normalised']) == (0.0, 0.0)
-
-
-def test_a_single_host_is_not_weighed():
-    assert WinnerWeights.of_notes([], [0]).told() == [{'weight': 0.0, 'weights': []}]
 
 
 def both(made, rows):

@@ -98,19 +98,6 @@ def test_plain_calls_come_between_the_steps_of_long_ones_in_turn(busy):
     assert ''.join(made.log) == 'a0--b0-a1b1a2'
 
 
-def test_a_long_call_does_not_keep_a_short_one_waiting_to_its_end(busy):
-    made = Pausing()
-    long = made.send(made.steps, 'long', 1000)
-    made.send(made.plain, '-')
-    made.loop.turn()
-    shorts = [made.send(made.steps, f'short {number} ', 2) for number in range(3)]
-    for _ in range(20):
-        made.send(made.plain, '-')
-        made.loop.turn()
-    assert all(one.done() for one in shorts)
-    assert not long.done()
-
-
 def test_a_long_call_alone_does_not_pause():
     made = Pausing()
     sent = made.send(made.steps, 'a', 9)

@@ -19,10 +19,10 @@ from nova_sched.engine.candidates import HostOffers, MemoryCandidates
 from nova_sched.engine.cycle import PLACE, Order
 from nova_sched.tests.builders import CELL, NOW, report, request, uuid_of
 from nova_sched.tests.functional.harness import eventually
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.db.test_stores import Candidates, candidate
-from nova_sched.tests.unit.engine.world import A, B, C, World, end_claims, picture
+from nova_sched.tests.unit.engine.world import A, B, C, World, end_claims
 
 VCPU = 'VCPU'
 
@@ -113,20 +113,14 @@ class TestOffer:
             world.candidates.offer([request(instance_uuid=A)], 'spec', convert=told)
         assert world.offers.count == 0
 
-    def test_nothing_is_claimed(self):
-        world = Offering()
-        before = picture(world.cluster)
-        world.offer(request(instance_uuid=A), request(instance_uuid=B))
-        assert picture(world.cluster) == before
-
-    @each(
+    @table(
         'count, found',
-        [
-            pytest.param(None, 4, id='as many as are allowed'),
-            pytest.param(1, 1, id='one'),
-            pytest.param(3, 3, id='some'),
-            pytest.param(5, 4, id='more than are allowed'),
-        ],
+        {
+            'as many as are allowed': (None, 4),
+            'one': (1, 1),
+            'some': (3, 3),
+            'more than are allowed': (5, 4),
+        },
     )
     def test_how_many(self, count, found):
         world = Offering(hosts=6, candidates_max=4)
@@ -205,19 +199,11 @@ class TestClaim:
         assert (claim.consumer_uuid, claim.node_uuid) == (A, uuid_of('node host-1'))
         assert world.claimed() == {'host-1': [A]}
 
-    def test_what_was_kept_comes_with_it(self, world, offered):
-        assert world.candidates.find(offered[2].uuid) == (offered[2], 'spec')
-
     def test_twice_is_one(self, world, offered):
         for _ in range(2):
             assert world.claim(offered[0]).node_uuid == offered[0].node_uuid
         assert len(world.store.claims(A)) == 1
         assert world.cluster.hosts.resource(VCPU).used.tolist() == [1, 0, 0]
-
-    def test_another_one_of_the_instance_ends_the_first(self, world, offered):
-        world.claim(offered[0])
-        world.claim(offered[1])
-        assert world.claimed() == {'host-1': [A]}
 
     @pytest.mark.parametrize(
         'later_s, known',
@@ -238,12 +224,6 @@ class TestClaim:
     def test_one_that_was_never_offered(self, world):
         with pytest.raises(errors.CandidateNotFound):
             world.candidates.find(uuid_of('nothing'))
-
-    def test_one_that_filled_up(self, world, offered):
-        world.place(request(instance_uuid=B, vcpus=2))
-        with pytest.raises(errors.ComputeResourcesUnavailable, match='VCPU: 1 asked, 0 available'):
-            world.claim(offered[0])
-        assert world.claimed() == {'host-0': [B]}
 
     def test_a_node_that_left(self, world, offered):
         world.call(world.state_sync.remove_node, 'host-0', 'host-0')

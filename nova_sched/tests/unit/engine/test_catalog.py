@@ -14,7 +14,6 @@
 import pytest
 
 from nova_sched import errors
-from nova_sched.conf import CONF
 from nova_sched.engine import catalog
 from nova_sched.engine.decide import survivors
 from nova_sched.filters.compute import ComputeFilter
@@ -23,7 +22,7 @@ from nova_sched.filters.ram import RamFilter
 from nova_sched.tests import rules
 from nova_sched.tests.builders import hosts, request
 from nova_sched.tests.packages import install
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.weighers.cpu import CPUWeigher
 from nova_sched.weighers.foreign import ForeignWeigher
 from nova_sched.weighers.ram import RAMWeigher
@@ -90,39 +89,31 @@ def test_what_is_always_on():
     assert [one.name for one in catalog.always()] == ALWAYS
 
 
-@each(
+@table(
     'enabled, available, found',
-    [
-        pytest.param([], [catalog.ALL_FILTERS], [], id='none'),
-        pytest.param(
+    {
+        'none': ([], [catalog.ALL_FILTERS], []),
+        'in order': (
             ['RamFilter', 'ComputeFilter'],
             [catalog.ALL_FILTERS],
             [RamFilter, ComputeFilter],
-            id='in order',
         ),
-        pytest.param(['RamFilter'], [], [RamFilter], id='ours are there anyway'),
-        pytest.param(
+        'ours are there anyway': (['RamFilter'], [], [RamFilter]),
+        "Nova's paths mean ours": (
             ['RamFilter', 'ComputeFilter'],
             [
                 f'{NOVA}.filters.ram_filter.RamFilter',
                 f'{NOVA}.filters.compute_filter.ComputeFilter',
             ],
             [RamFilter, ComputeFilter],
-            id="Nova's paths mean ours",
         ),
-        pytest.param(
+        'a class by its path': (
             ['OutOfTreeFilter', 'RamFilter'],
             [catalog.ALL_FILTERS, f'{PLUGINS}.OutOfTreeFilter'],
             [ForeignFilter, RamFilter],
-            id='a class by its path',
         ),
-        pytest.param(
-            ['OutOfTreeFilter'],
-            [f'{PLUGINS}.everything'],
-            [ForeignFilter],
-            id='a list by its path',
-        ),
-    ],
+        'a list by its path': (['OutOfTreeFilter'], [f'{PLUGINS}.everything'], [ForeignFilter]),
+    },
 )
 def test_filters(enabled, available, found):
     made = catalog.filters(enabled, available)
@@ -130,27 +121,23 @@ def test_filters(enabled, available, found):
     assert [one.name for one in made] == enabled
 
 
-@each(
+@table(
     'paths, found',
-    [
-        pytest.param([], [], id='none'),
-        pytest.param(
-            [f'{NOVA}.weights.ram.RAMWeigher'], [RAMWeigher], id="Nova's path means ours"
-        ),
-        pytest.param(['CPUWeigher', 'RAMWeigher'], [CPUWeigher, RAMWeigher], id='names, in order'),
-        pytest.param(['nova_sched.weighers.ram.RAMWeigher'], [RAMWeigher], id='our own path'),
-        pytest.param(
+    {
+        'none': ([], []),
+        "Nova's path means ours": ([f'{NOVA}.weights.ram.RAMWeigher'], [RAMWeigher]),
+        'names, in order': (['CPUWeigher', 'RAMWeigher'], [CPUWeigher, RAMWeigher]),
+        'our own path': (['nova_sched.weighers.ram.RAMWeigher'], [RAMWeigher]),
+        'one by its path': (
             [f'{PLUGINS}.OutOfTreeWeigher', 'RAMWeigher'],
             [ForeignWeigher, RAMWeigher],
-            id='one by its path',
         ),
-        pytest.param(
+        'named twice, counted once': (
             ['RAMWeigher', f'{NOVA}.weights.ram.RAMWeigher'],
             [RAMWeigher],
-            id='named twice, counted once',
         ),
-        pytest.param([catalog.ALL_WEIGHERS], list(rules.WEIGHERS.values()), id='all'),
-    ],
+        'all': ([catalog.ALL_WEIGHERS], list(rules.WEIGHERS.values())),
+    },
 )
 def test_weighers(paths, found):
     made = catalog.weighers(paths)
@@ -158,52 +145,46 @@ def test_weighers(paths, found):
     assert catalog.ALL_WEIGHERS in paths or kinds(made) == found
 
 
-@each(
+@table(
     'load, option, words, known',
-    [
-        pytest.param(
+    {
+        'a filter of no such name': (
             lambda: catalog.filters(['RamFilter', 'RamFiltre', 'Cpus']),
             'enabled_filters',
             'no filter is named RamFiltre (did you mean RamFilter?), Cpus',
             rules.FILTERS.keys() - ALWAYS,
-            id='a filter of no such name',
         ),
-        pytest.param(
+        'a filter from nowhere': (
             lambda: catalog.filters([], ['no.such.module.Filter']),
             'available_filters',
             'no.such.module.Filter cannot be loaded',
             rules.FILTERS.keys() - ALWAYS,
-            id='a filter from nowhere',
         ),
-        pytest.param(
+        'what others bring is known too': (
             lambda: catalog.filters(['Mine'], [f'{PLUGINS}.OutOfTreeFilter']),
             'enabled_filters',
             'no filter is named Mine',
             {'OutOfTreeFilter', 'RamFilter'},
-            id='what others bring is known too',
         ),
-        pytest.param(
+        'a weigher that the module lacks': (
             lambda: catalog.weighers([f'{PLUGINS}.NoSuchWeigher']),
             'weight_classes',
             'NoSuchWeigher cannot be loaded',
             rules.WEIGHERS,
-            id='a weigher that the module lacks',
         ),
-        pytest.param(
+        'a misspelt name': (
             lambda: catalog.weighers(['RamWeigher']),
             'weight_classes',
             'RamWeigher cannot be loaded',
             rules.WEIGHERS,
-            id='a misspelt name',
         ),
-        pytest.param(
+        'a path that Nova has not, nor we': (
             lambda: catalog.weighers([f'{NOVA}.weights.ram.RamWeigher']),
             'weight_classes',
             'RamWeigher cannot be loaded',
             rules.WEIGHERS,
-            id='a path that Nova has not, nor we',
         ),
-    ],
+    },
 )
 def test_what_is_unknown_is_told_with_what_is_known(load, option, words, known):
     with pytest.raises(errors.UnknownRule) as refused:
@@ -214,19 +195,13 @@ def test_what_is_unknown_is_told_with_what_is_known(load, option, words, known):
     assert [name for name in known if name not in refused.value.why] == []
 
 
-@each(
+@table(
     'name, words',
-    [
-        pytest.param(
-            'PickyFilter',
-            'PickyFilter cannot be made: no such rack',
-            id='it raises when it is made',
-        ),
-        pytest.param(
-            'numbers', 'numbers cannot be loaded: ', id='a function that lists no classes'
-        ),
-        pytest.param('NUMBER', 'NUMBER cannot be loaded: ', id='neither class nor function'),
-    ],
+    {
+        'it raises when it is made': ('PickyFilter', 'PickyFilter cannot be made: no such rack'),
+        'a function that lists no classes': ('numbers', 'numbers cannot be loaded: '),
+        'neither class nor function': ('NUMBER', 'NUMBER cannot be loaded: '),
+    },
 )
 @each('load', [lambda name: catalog.filters([name], [f'{PLUGINS}.{name}']),
                                   lambda name: catalog.weighers([f'{PLUGINS}.{name}'])],
@@ -265,20 +240,6 @@ def test_a_broken_package_is_told_and_left_out(monkeypatch, tmp_path, caplog):
     )
     assert catalog.known('nova_sched.filters') == before
     assert 'Plug-in BrokenFilter of nova_sched.filters cannot be loaded' in caplog.text
-
-
-def test_the_default_configuration_can_be_loaded():
-    wanted = CONF.filter_scheduler
-    assert [
-        one.name for one in catalog.filters(wanted.enabled_filters, wanted.available_filters)
-    ] == [
-        'ComputeFilter',
-        'ComputeCapabilitiesFilter',
-        'ImagePropertiesFilter',
-        'ServerGroupAntiAffinityFilter',
-        'ServerGroupAffinityFilter',
-    ]
-    assert {one.name for one in catalog.weighers(wanted.weight_classes)} == rules.WEIGHERS.keys()
 
 
 def test_an_adopted_rule_takes_part():

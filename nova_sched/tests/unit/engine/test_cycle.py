@@ -22,9 +22,9 @@ from nova_sched.claim import VCPU
 from nova_sched.claims import Placement
 from nova_sched.engine.cycle import MAX_LOSSES
 from nova_sched.tests.builders import NOW, claim, report, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import table
 from nova_sched.tests.stores import MemoryClaimStore
-from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish, Unsteady
+from nova_sched.tests.unit.engine.stores import Contested, Miser, Squeamish
 from nova_sched.tests.unit.engine.world import (
     A,
     B,
@@ -59,21 +59,6 @@ def held(store):
 
 
 class TestPlace:
-    def test_a_decision_is_a_claim_in_the_store(self):
-        made = world({}, {})
-        assert made.place(asks(vcpus=2)) == [['host-0']]
-        (kept,) = made.store.claims()
-        assert (kept.consumer_uuid, kept.node_uuid, kept.resources[VCPU]) == (A, node('host-0'), 2)
-        assert kept.expires_s == kept.created_s + 3600
-        assert picture(made.cluster) == picture(fresh(made.store))
-
-    def test_several_instances_are_one_placement(self):
-        made = world({'vcpus': 1}, {'vcpus': 1}, store=Contested())
-        assert made.place(asks(A), asks(B), alternates=True) == [['host-0'], ['host-1']]
-        assert made.store.commits == [[A, B]]
-        with pytest.raises(errors.NoValidHost):
-            made.place(asks(C))
-
     def test_what_waits_is_decided_in_turn_and_committed_at_once(self):
         made = world({'vcpus': 1}, {'vcpus': 2}, store=Contested())
         futures = [made.send_place(asks(instance)) for instance in (A, B, C, D)]
@@ -139,14 +124,12 @@ class TestPlace:
 
 
 class TestOnlyAsked:
-    @each(
+    @table(
         'words, claims, host',
-        [
-            pytest.param({}, False, 'host-0', id='claim nothing'),
-            pytest.param(
-                {'hints': {'_nova_check_type': ['rebuild']}}, True, 'host-1', id='rebuild check'
-            ),
-        ],
+        {
+            'claim nothing': ({}, False, 'host-0'),
+            'rebuild check': ({'hints': {'_nova_check_type': ['rebuild']}}, True, 'host-1'),
+        },
     )
     def test_it_leaves_nothing(self, words, claims, host):
         made = world({}, {}, store=Contested())
@@ -195,14 +178,6 @@ class TestLostRaces:
         assert made.scheduler.figures.conflicts == 1
         made.state_sync.refresh()
         assert picture(made.cluster) == picture(fresh(store))
-
-    def test_the_loser_knows_at_once_what_was_taken(self):
-        """The second try goes elsewhere without a look at the store."""
-        store = Contested()
-        made = world({}, {}, store=store, chain=rules([], [Score(2, 1)]))
-        store.rivals = [[Placement((claim(D, node('host-0'), vcpus=16),))]]
-        assert made.place(asks()) == [['host-1']]
-        assert made.cluster.hosts.resource(VCPU).used.tolist() == [16, 1]
 
     def test_what_comes_in_between_is_decided_after_the_loser(self):
         store = Contested()
@@ -255,14 +230,6 @@ class TestLostRaces:
         assert made.place(asks()) == [['host-39']]
         assert made.scheduler.figures.conflicts == MAX_LOSSES
 
-    def test_no_host_is_left_after_a_lost_race(self):
-        store = Contested()
-        made = world({'vcpus': 1}, store=store)
-        store.rivals = [[Placement((claim(D, node('host-0')),))]]
-        with pytest.raises(errors.NoValidHost) as refused:
-            made.place(asks())
-        assert type(refused.value) is errors.NoValidHost
-
     def test_several_losers_on_one_node_learn_its_true_use(self):
         store = Contested()
         made = world({'vcpus': 10}, {'vcpus': 10}, store=store, chain=rules([], [Score(2, 1)]))
@@ -310,15 +277,6 @@ class TestOneInstanceTwice:
         made.state_sync.refresh()
         assert picture(made.cluster) == picture(fresh(store))
 
-    def test_the_later_one_waits_for_the_loser_before_it(self):
-        store = Contested()
-        made = world({}, {}, store=store, chain=rules([], [Score(2, 1)]))
-        store.rivals = [[Placement((claim(D, node('host-0'), vcpus=16),))]]
-        futures = [made.send_place(asks(A, vcpus=2)), made.send_place(asks(A, vcpus=3))]
-        made.turn_until(*futures)
-        assert store.commits == [[A], [A], [A]]
-        assert [one.resources[VCPU] for one in store.claims(A)] == [3]
-
 
 class TestBrokenStore:
     def test_only_the_request_at_fault_fails(self):
@@ -335,15 +293,6 @@ class TestBrokenStore:
         for instance in (A, C):
             made.call(end_claims, made.claim_service, instance)
         assert picture(made.cluster) == before
-
-    def test_the_answer_of_a_commit_is_lost(self):
-        store = Unsteady()
-        made = world({'vcpus': 4}, store=store)
-        store.forgets = 1
-        assert made.place(asks(vcpus=3)) == [['host-0']]
-        assert len(store.claims()) == 1
-        made.state_sync.refresh()
-        assert picture(made.cluster) == picture(fresh(store))
 
     def test_who_was_refused_in_a_batch_that_failed_is_told_so_and_forgotten(self):
         class Full(MemoryClaimStore):
@@ -422,21 +371,17 @@ class TestLog:
         words = f'Request req-2 has replaced claim .* of request req-1 for instance {A}'
         assert bool(re.search(words, caplog.text)) == is_told
 
-    @each(
+    @table(
         'words, claimed',
-        [
-            pytest.param({}, 'host-0', id='a late copy of the request'),
-            pytest.param({'ignore_hosts': ['HOST-0']}, 'host-1', id='the host is ignored by now'),
-            pytest.param({'force_hosts': ['host-1']}, 'host-1', id='another one is named'),
-            pytest.param({'force_hosts': ['host-0']}, 'host-0', id='that one is named'),
-            pytest.param({'force_nodes': ['host-1']}, 'host-1', id='another node is named'),
-            pytest.param(
-                {'retry_hosts': [('host-0', 'host-0')]}, 'host-1', id='it has failed there'
-            ),
-            pytest.param(
-                {'retry_hosts': [('host-0', 'other')]}, 'host-0', id='on another node of the host'
-            ),
-        ],
+        {
+            'a late copy of the request': ({}, 'host-0'),
+            'the host is ignored by now': ({'ignore_hosts': ['HOST-0']}, 'host-1'),
+            'another one is named': ({'force_hosts': ['host-1']}, 'host-1'),
+            'that one is named': ({'force_hosts': ['host-0']}, 'host-0'),
+            'another node is named': ({'force_nodes': ['host-1']}, 'host-1'),
+            'it has failed there': ({'retry_hosts': [('host-0', 'host-0')]}, 'host-1'),
+            'on another node of the host': ({'retry_hosts': [('host-0', 'other')]}, 'host-0'),
+        },
     )
     def test_a_repeated_request_keeps_its_host_whatever_became_of_it(self, words, claimed):
         """The first answer may have arrived, and the server be built there."""

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from nova_sched.engine.decide import CandidateSet, best, narrow, survivors, weigh
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import hosts, request, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.engine.world import Named, Opened, Score, names, rules
 
 CELL_1, CELL_2 = uuid_of('cell 1'), uuid_of('cell 2')
@@ -33,23 +33,15 @@ def bools(digits):
 
 
 class TestField:
-    def test_at_first_everybody_is_in(self):
-        candidates = CandidateSet(3)
-        assert (candidates.rows().tolist(), candidates.left, candidates.steps) == (
-            [0, 1, 2],
-            3,
-            (),
-        )
-
-    @each(
+    @table(
         'verdicts, rows, lefts',
-        [
-            pytest.param(['110'], [0, 1], [2], id='one'),
-            pytest.param(['110', '011'], [1], [2, 1], id='both must keep a row'),
-            pytest.param(['110', True, '100'], [0], [2, 2, 1], id='no opinion'),
-            pytest.param(['000', '111'], [], [0, 0], id='nobody comes back'),
-            pytest.param([True], [0, 1, 2], [3], id='no opinion at first'),
-        ],
+        {
+            'one': (['110'], [0, 1], [2]),
+            'both must keep a row': (['110', '011'], [1], [2, 1]),
+            'no opinion': (['110', True, '100'], [0], [2, 2, 1]),
+            'nobody comes back': (['000', '111'], [], [0, 0]),
+            'no opinion at first': ([True], [0, 1, 2], [3]),
+        },
     )
     def test_keep(self, verdicts, rows, lefts):
         candidates = CandidateSet(3)
@@ -78,97 +70,76 @@ class TestField:
         assert mask.tolist() == [True, True, False]
 
 
-@each(
+@table(
     'words, left, steps',
-    [
-        pytest.param({}, 'abBc', [], id='nothing is asked'),
-        pytest.param(
-            {'destination': RequestedDestination()}, 'abBc', [], id='an empty destination'
-        ),
-        pytest.param(
+    {
+        'nothing is asked': ({}, 'abBc', []),
+        'an empty destination': ({'destination': RequestedDestination()}, 'abBc', []),
+        'a host, exactly': (
             {'destination': RequestedDestination('b')},
             'b',
             ['requested_destination'],
-            id='a host, exactly',
         ),
-        pytest.param(
+        'an unknown host': (
             {'destination': RequestedDestination('d')},
             '',
             ['requested_destination'],
-            id='an unknown host',
         ),
-        pytest.param(
+        'and its node': (
             {'destination': RequestedDestination('a', 'node a')},
             'a',
             ['requested_destination'],
-            id='and its node',
         ),
-        pytest.param(
+        'and the node of another': (
             {'destination': RequestedDestination('a', 'node b')},
             '',
             ['requested_destination'],
-            id='and the node of another',
         ),
-        pytest.param(
+        'a node only': (
             {'destination': RequestedDestination(None, 'node c')},
             'c',
             ['requested_destination'],
-            id='a node only',
         ),
-        pytest.param(
+        'a cell, or one not told': (
             {'destination': RequestedDestination(None, None, CELL_1)},
             'ac',
             ['requested_cell'],
-            id='a cell, or one not told',
         ),
-        pytest.param(
+        'a cell that may be left': (
             {'destination': RequestedDestination(None, None, CELL_1, True)},
             'abBc',
             [],
-            id='a cell that may be left',
         ),
-        pytest.param(
+        'new cell': (
             {'destination': RequestedDestination(None, None, uuid_of('cell 3'))},
             'c',
             ['requested_cell'],
-            id='new cell',
         ),
-        pytest.param(
+        'a host of another cell': (
             {'destination': RequestedDestination('b', None, CELL_1)},
             '',
             ['requested_destination', 'requested_cell'],
-            id='a host of another cell',
         ),
-        pytest.param(
-            {'ignore_hosts': ['B', 'unknown']}, 'ac', ['ignore_hosts'], id='ignored in any case'
-        ),
-        pytest.param({'force_hosts': ['B']}, 'bB', ['force_hosts'], id='forced in any case'),
-        pytest.param(
-            {'force_nodes': ['node c', 'node B']},
-            'Bc',
-            ['force_nodes'],
-            id='forced nodes, exactly',
-        ),
-        pytest.param({'force_nodes': ['NODE C']}, '', ['force_nodes'], id='not in any case'),
-        pytest.param(
+        'ignored in any case': ({'ignore_hosts': ['B', 'unknown']}, 'ac', ['ignore_hosts']),
+        'forced in any case': ({'force_hosts': ['B']}, 'bB', ['force_hosts']),
+        'forced nodes, exactly': ({'force_nodes': ['node c', 'node B']}, 'Bc', ['force_nodes']),
+        'not in any case': ({'force_nodes': ['NODE C']}, '', ['force_nodes']),
+        'forced host and node': (
             {'force_hosts': ['a', 'b'], 'force_nodes': ['node b', 'node c']},
             'b',
             ['force_hosts', 'force_nodes'],
-            id='forced host and node',
         ),
-        pytest.param(
+        'ignored and forced': (
             {'ignore_hosts': ['a'], 'force_hosts': ['a']},
             '',
             ['ignore_hosts', 'force_hosts'],
-            id='ignored and forced',
         ),
-        pytest.param(
+        'candidates of Placement': (
             {'allocation_requests': {uuid_of('uuid of b'): '{}', uuid_of('elsewhere'): '{}'}},
             'b',
             ['allocation_candidates'],
-            id='candidates of Placement',
         ),
-    ],
+    },
 )
 def test_narrow(words, left, steps):
     seen = hosts(
@@ -202,29 +173,22 @@ class TestSurvivors:
         )
         assert (candidates.left, candidates.steps, late.asked) == (0, (('none', 2, 0),), 0)
 
-    def test_an_empty_cluster(self):
-        rule = Named('host-0')
-        assert survivors(rules([rule]), hosts(0), request()).rows().tolist() == []
-        assert rule.asked == 0
-
-    @each(
+    @table(
         'words, asked',
-        [
-            pytest.param({}, ['always', 'plain', 'rebuild'], id='plain'),
-            pytest.param({'force_hosts': ['host-0']}, ['always'], id='forced'),
-            pytest.param({'force_nodes': ['host-0']}, ['always'], id='forced node'),
-            pytest.param({'hints': {'_nova_check_type': ['rebuild']}}, ['rebuild'], id='rebuild'),
-            pytest.param(
+        {
+            'plain': ({}, ['always', 'plain', 'rebuild']),
+            'forced': ({'force_hosts': ['host-0']}, ['always']),
+            'forced node': ({'force_nodes': ['host-0']}, ['always']),
+            'rebuild': ({'hints': {'_nova_check_type': ['rebuild']}}, ['rebuild']),
+            'forced rebuild': (
                 {'hints': {'_nova_check_type': ['rebuild']}, 'force_hosts': ['host-0']},
                 ['rebuild'],
-                id='forced rebuild',
             ),
-            pytest.param(
+            'another check': (
                 {'hints': {'_nova_check_type': ['other']}, 'force_hosts': ['host-0']},
                 ['always', 'plain', 'rebuild'],
-                id='another check',
             ),
-        ],
+        },
     )
     def test_which_rules_are_asked(self, words, asked):
         chain = rules(

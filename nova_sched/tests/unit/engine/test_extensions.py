@@ -18,7 +18,6 @@ import pytest
 from nova_sched import errors, extension
 from nova_sched.extension import Extension, Part
 from nova_sched.tests.builders import report, request, uuid_of
-from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.world import World
 
 
@@ -254,23 +253,3 @@ def test_what_is_offered(monkeypatch, caplog):
         assert f'The extension failing failed: {method}' in caplog.text
     with pytest.raises(errors.BadConfig, match='too small'):
         extension.united('trials')
-
-
-@each(
-    'call, nothing',
-    [
-        pytest.param(lambda one: one.options(), (), id='options'),
-        pytest.param(lambda one: one.measures(), (), id='measures'),
-        pytest.param(lambda one: one.nouns(), {}, id='nouns'),
-        pytest.param(lambda one: one.checks(), (), id='checks'),
-        pytest.param(lambda one: one.trials(), {}, id='trials'),
-        pytest.param(lambda one: one.document(), {}, id='document'),
-        pytest.param(lambda one: one.policies(None), (), id='policies'),
-        pytest.param(lambda one: one.handlers(None), {}, id='handlers'),
-        pytest.param(lambda one: one.applications(None), {}, id='applications'),
-        pytest.param(lambda one: one.companions(None, None), (), id='companions'),
-        pytest.param(lambda one: one.begin(None), None, id='begin'),
-    ],
-)
-def test_an_extension_offers_nothing_by_itself(call, nothing):
-    assert call(Extension()) == nothing

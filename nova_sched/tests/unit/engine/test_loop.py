@@ -26,7 +26,7 @@ from nova_sched.engine.clock import Received, handling
 from nova_sched.engine.cycle import PollRequired
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.loop import IDLE_S, MAX_BUSY, Deferred, Loop, StoreRetry
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 
 
 class Handler:
@@ -106,15 +106,6 @@ class TestTurns:
         with pytest.raises(errors.Outdated, match='The call came too late'):
             late.result(0)
 
-    def test_a_single_message_is_a_batch(self):
-        handler = Handler()
-        loop = Loop({'a': handler}, 64)
-        for word in 'pq':
-            future = loop.send('a', word)
-            loop.turn()
-            assert future.result(0) == word.upper()
-        assert handler.batches == ['p', 'q']
-
     def test_no_more_than_a_batch_at_once(self):
         handler = Handler()
         loop = Loop({'a': handler}, 2)
@@ -139,11 +130,6 @@ class TestTurns:
             loop.send(kind, word)
         loop.turn()
         assert log == [('a', 'pq'), ('b', 'r'), ('a', 's'), ('b', 'tu')]
-
-    def test_a_turn_without_messages(self):
-        handler = Handler()
-        Loop({'a': handler}, 64).turn()
-        assert handler.batches == []
 
     def test_what_comes_again_is_handled_before_what_is_new(self):
         handler = Again()
@@ -201,13 +187,6 @@ class TestFaults:
         with pytest.raises(ZeroDivisionError):
             futures[1].result(0)
 
-    def test_other_kinds_go_on(self):
-        loop = Loop({'a': Fussy(), 'b': Handler()}, 64)
-        first, second, third = loop.send('b', 'p'), loop.send('a', 'x'), loop.send('b', 'q')
-        loop.turn()
-        assert results([first, third]) == 'PQ'
-        assert isinstance(second.exception(0), ZeroDivisionError)
-
     def test_when_the_store_is_away_all_of_them_fail_at_once(self):
         handler = Fussy(errors.StoreUnavailable)
         loop = Loop({'a': handler}, 64)
@@ -230,14 +209,6 @@ class TestFaults:
         loop.turn()
         assert [future.result(0) for future in futures] == ['done'] * 3
         assert calls == [3, 1, 1]
-
-    def test_the_next_batch_is_handled_as_if_nothing_had_been(self):
-        loop = Loop({'a': Fussy()}, 64)
-        loop.send('a', 'x')
-        loop.turn()
-        future = loop.send('a', 'p')
-        loop.turn()
-        assert future.result(0) == 'P'
 
 
 class Gate(Handler):
@@ -490,19 +461,15 @@ def working(*troubles):
     return work
 
 
-@each(
+@table(
     'troubles',
-    [
-        pytest.param([], id='none'),
-        pytest.param([TAKEN] * (MAX_BUSY - 1), id='others in the way'),
-        pytest.param([AWAY] * (3 * MAX_BUSY), id='a long outage'),
-        pytest.param(
-            [AWAY] * (3 * MAX_BUSY) + [TAKEN] * 3, id='others in the way after a long outage'
-        ),
-        pytest.param(
-            [TAKEN] * (MAX_BUSY - 1) + [AWAY] + [TAKEN] * (MAX_BUSY - 1), id='and before it'
-        ),
-    ],
+    {
+        'none': [],
+        'others in the way': [TAKEN] * (MAX_BUSY - 1),
+        'a long outage': [AWAY] * (3 * MAX_BUSY),
+        'others in the way after a long outage': [AWAY] * (3 * MAX_BUSY) + [TAKEN] * 3,
+        'and before it': [TAKEN] * (MAX_BUSY - 1) + [AWAY] + [TAKEN] * (MAX_BUSY - 1),
+    },
 )
 def test_it_is_done_in_the_end(troubles):
     assert store_retry().until_done(working(*troubles)) == 'done'

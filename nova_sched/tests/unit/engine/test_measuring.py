@@ -38,7 +38,7 @@ from nova_sched.measures.catalogue import (
     USAGE,
 )
 from nova_sched.tests.builders import NOW, aggregate, cluster, report
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.engine.world import Score, World, asks, rules
 from nova_sched.tracing import TRACER, Parent
 
@@ -202,9 +202,6 @@ class TestTraces:
         decided(1, Parent(7, 9, is_sampled=False)).result()
         assert ended == []
 
-    def test_an_order_without_a_trace_has_none(self):
-        assert Order([asks()]).trace is None
-
 
 class TestFigures:
     def test_plain_values(self):
@@ -261,14 +258,14 @@ class TestRoom:
         assert by_zone['MEMORY_MB', 'nova'].tolist() == [2048, 512, 1024]
         assert by_zone['VCPU', 'nova'].tolist() == [8, 6, 0]
 
-    def test_no_hosts(self):
-        assert room(cluster(0).hosts, 'nova') == ({}, {})
-
-    @each('column, value, state', [
-        pytest.param('disabled', True, 'disabled', id='disabled'),
-        pytest.param('forced_down', True, 'forced down', id='forced down'),
-        pytest.param('seen_s', NOW - 61, 'silent', id='without a heartbeat'),
-    ])  # fmt: skip
+    @table(
+        'column, value, state',
+        {
+            'disabled': ('disabled', True, 'disabled'),
+            'forced down': ('forced_down', True, 'forced down'),
+            'without a heartbeat': ('seen_s', NOW - 61, 'silent'),
+        },
+    )
     def test_states(self, column, value, state):
         hosts = cluster(3).hosts
         getattr(hosts, column)[1] = value

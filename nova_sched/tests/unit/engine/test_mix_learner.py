@@ -239,25 +239,6 @@ def test_the_queue_of_requests_is_bounded():
         assert learned._shared.now.total == mix_learner.WAITING
 
 
-def world_of(*weighers):
-    made = cluster(4, vcpus=[8, 5, 16, 4])
-    return World(chain=rules((), weighers), cluster=made, extensions=OPTIMIZE)
-
-
-def test_multiplier_0_changes_no_decision():
-    plain, off = world_of(RAMWeigher()), world_of(RAMWeigher(), FragmentationWeigher())
-    off.scheduler.parts['optimize'].mix.refresh = None
-    for number in range(12):
-        wanted = request(instance_uuid=uuid_of(f'{number}'), vcpus=1 + number % 3)
-        found = []
-        for world in (plain, off):
-            try:
-                found.append(world.place(wanted))
-            except errors.NoValidHost as refusal:
-                found.append(str(refusal))
-        assert found[0] == found[1]
-
-
 SMALL, LARGE = size(1), size(8)
 
 
@@ -273,15 +254,6 @@ def test_without_a_store_the_total_is_that_of_this_process():
     one.add([LARGE])
     assert one.total.counts == {SMALL: 2}
     assert one.now.counts == {SMALL: 2, LARGE: 1}
-
-
-def test_the_counts_of_others():
-    store = Store()
-    store.add('other', 1, Mix({LARGE: 5.0}))
-    one = shared(store)
-    one.add([SMALL])
-    one.exchange()
-    assert one.now.counts == {SMALL: 1, LARGE: 5}
 
 
 def test_counts_that_are_read_while_another_thread_counts():
@@ -343,11 +315,4 @@ def test_a_total_that_cannot_be_read(monkeypatch):
         one.exchange()
         assert one.now.counts == {SMALL: 1}
     one.exchange()
-    assert one.now.counts == {SMALL: 1}
-
-
-def test_what_is_now_is_a_copy():
-    one = shared()
-    one.add([SMALL])
-    one.now.add([LARGE])
     assert one.now.counts == {SMALL: 1}

@@ -61,9 +61,6 @@ class TestReports:
 
 
 class TestCalls:
-    def test_the_answer(self):
-        assert World().call(lambda first, second: first + second, 1, 2) == 3
-
     @pytest.mark.parametrize('error', [errors.ClaimNotFound('x'), ZeroDivisionError()])
     def test_an_error(self, error, caplog):
         def fail():
@@ -179,17 +176,6 @@ class TestRunning:
         assert [type(answer()) for answer in waiting] == [errors.StoreUnavailable] * 2
         scheduler.stop()
         assert picture(made.cluster) == before
-
-    def test_stop_answers_what_waits(self):
-        made = world({'vcpus': 100})
-        made.scheduler.start()
-        futures = [
-            made.send_place(asks(uuid_of(str(number)), memory_mb=1)) for number in range(100)
-        ]
-        made.scheduler.stop()
-        assert [future.result(0)[0][0].host for future in futures] == ['host-0'] * 100
-        with pytest.raises(RuntimeError, match='stopped'):
-            made.scheduler.place([asks()])
 
 
 class TestPollBeforeRefusal:

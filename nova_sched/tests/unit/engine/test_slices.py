@@ -16,7 +16,6 @@ import itertools
 import random
 
 import numpy as np
-import pytest
 
 from nova_sched.engine import Settings
 from nova_sched.engine.catalog import weighers as all_weighers
@@ -24,7 +23,7 @@ from nova_sched.engine.decide import places_in_slice, settings_for
 from nova_sched.engine.place import Placer
 from nova_sched.engine.sync.membership import SchedulerMembership
 from nova_sched.tests.builders import cluster, hosts, report, request, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.engine.world import Score, World, rules, spreading
 from nova_sched.weighers.ram import RAMWeigher
 
@@ -59,16 +58,14 @@ def owners(seen, schedulers):
     ]
 
 
-@each(
+@table(
     'position_and_count, losses, words',
-    [
-        pytest.param((0, 1), 0, {}, id='alone'),
-        pytest.param((2, 4), 0, {'position': 2, 'schedulers': 4}, id='one of four'),
-        pytest.param((0, 1), 1, {'subset_size': 4}, id='alone, but lost'),
-        pytest.param(
-            (2, 4), 2, {'position': 2, 'schedulers': 4, 'subset_size': 16}, id='lost twice'
-        ),
-    ],
+    {
+        'alone': ((0, 1), 0, {}),
+        'one of four': ((2, 4), 0, {'position': 2, 'schedulers': 4}),
+        'alone, but lost': ((0, 1), 1, {'subset_size': 4}),
+        'lost twice': ((2, 4), 2, {'position': 2, 'schedulers': 4, 'subset_size': 16}),
+    },
 )
 def test_settings(position_and_count, losses, words):
     assert settings_for(Settings(), position_and_count, losses) == Settings(**words)
@@ -119,55 +116,48 @@ MINE = [0, 1, 2, 3]
 
 
 class TestOwn:
-    @each(
+    @table(
         'weights, settings, found',
-        [
-            pytest.param([0] * 8, of(0, 1), None, id='alone'),
-            pytest.param([0] * 8, of(0, 2), MINE, id='all the same'),
-            pytest.param([9, 0, 0, 0, 8, 7, 6, 5], of(0, 2), MINE, id='the best of all is there'),
-            pytest.param([1, 0, 0, 0, 9, 9, 9, 9], of(0, 2), MINE, id='four of eight are better'),
-            pytest.param([2, 0, 0, 9, 3, 3, 3, 10], of(0, 2), MINE, id='its best counts'),
-            pytest.param([-9, -9, -9, -9, 0, 0, 0, 0], of(0, 2), MINE, id='no matter how much'),
-        ],
+        {
+            'alone': ([0] * 8, of(0, 1), None),
+            'all the same': ([0] * 8, of(0, 2), MINE),
+            'the best of all is there': ([9, 0, 0, 0, 8, 7, 6, 5], of(0, 2), MINE),
+            'four of eight are better': ([1, 0, 0, 0, 9, 9, 9, 9], of(0, 2), MINE),
+            'its best counts': ([2, 0, 0, 9, 3, 3, 3, 10], of(0, 2), MINE),
+            'no matter how much': ([-9, -9, -9, -9, 0, 0, 0, 0], of(0, 2), MINE),
+        },
     )
     def test_where_a_scheduler_looks(self, weights, settings, found):
         assert own(hosts(host=EIGHT), weights, settings) == found
 
-    @each(
+    @table(
         'rows, weights, found',
-        [
-            pytest.param([0, 4, 5, 6], [1, 2, 2, 2], [0], id='three of four are better'),
-            pytest.param([0, 4, 5, 6, 7], [1, 2, 2, 2, 2], None, id='four of five are better'),
-            pytest.param([0, 4, 5, 6, 7], [1, 2, 2, 2, 1], [0], id='as good is not better'),
-            pytest.param([4, 5, 6], [1, 2, 3], None, id='no own host is left'),
-            pytest.param([4], [0], None, id='one host'),
-            pytest.param([1, 4], [0, 1], [0], id='positions, not rows'),
-        ],
+        {
+            'three of four are better': ([0, 4, 5, 6], [1, 2, 2, 2], [0]),
+            'four of five are better': ([0, 4, 5, 6, 7], [1, 2, 2, 2, 2], None),
+            'as good is not better': ([0, 4, 5, 6, 7], [1, 2, 2, 2, 1], [0]),
+            'no own host is left': ([4, 5, 6], [1, 2, 3], None),
+            'one host': ([4], [0], None),
+            'positions, not rows': ([1, 4], [0, 1], [0]),
+        },
     )
     def test_among_the_hosts_that_are_left(self, rows, weights, found):
         assert own(hosts(host=EIGHT), weights, of(0, 2), rows=rows) == found
 
-    @each(
+    @table(
         'weigher, found',
-        [
-            pytest.param(Load(0, 0, 0, 0, 9, 9, 9, 9), MINE, id='fuller'),
-            pytest.param(
-                Score(0, 0, 0, 0, 9, 9, 9, 9), None, id='not preferred for something else'
-            ),
-            pytest.param(Score(3, 0, 0, 0, 3, 0, 0, 0), MINE, id='preferred as well'),
-            pytest.param(
-                Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=0.0), MINE, id='which counts nothing'
-            ),
-            pytest.param(
-                Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=[0.0] * 8), MINE, id='nor on these hosts'
-            ),
-            pytest.param(
+        {
+            'fuller': (Load(0, 0, 0, 0, 9, 9, 9, 9), MINE),
+            'not preferred for something else': (Score(0, 0, 0, 0, 9, 9, 9, 9), None),
+            'preferred as well': (Score(3, 0, 0, 0, 3, 0, 0, 0), MINE),
+            'which counts nothing': (Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=0.0), MINE),
+            'nor on these hosts': (Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=[0.0] * 8), MINE),
+            'but on one of them': (
                 Score(0, 0, 0, 0, 9, 9, 9, 9, multiplier=[0.0] * 4 + [1.0] * 4),
                 None,
-                id='but on one of them',
             ),
-            pytest.param(Score(None), MINE, id='no opinion'),
-        ],
+            'no opinion': (Score(None), MINE),
+        },
     )
     def test_only_load_is_given_up(self, weigher, found):
         weights = [1, 0, 0, 0, 2, 0, 0, 0]
@@ -203,17 +193,17 @@ def chosen(settings, times=1, seed=1, memory_mb=65536):
     return found
 
 
-@each(
+@table(
     'settings, found',
-    [
-        pytest.param(of(0, 1), EIGHT[:1], id='alone: the first of the best'),
-        pytest.param(of(0, 2), EIGHT[:1], id='the first of its own'),
-        pytest.param(of(1, 2), EIGHT[4:5], id='and the other one'),
-        pytest.param(of(1, 2, subset_size=3), EIGHT[4:7], id='a subset of its own'),
-        pytest.param(of(1, 2, shuffle=True), EIGHT[4:], id='shuffled with its own'),
-        pytest.param(of(0, 1, subset_size=3), EIGHT[:3], id='alone: a subset as in Nova'),
-        pytest.param(of(0, 1, shuffle=True), EIGHT, id='alone: shuffled as in Nova'),
-    ],
+    {
+        'alone: the first of the best': (of(0, 1), EIGHT[:1]),
+        'the first of its own': (of(0, 2), EIGHT[:1]),
+        'and the other one': (of(1, 2), EIGHT[4:5]),
+        'a subset of its own': (of(1, 2, subset_size=3), EIGHT[4:7]),
+        'shuffled with its own': (of(1, 2, shuffle=True), EIGHT[4:]),
+        'alone: a subset as in Nova': (of(0, 1, subset_size=3), EIGHT[:3]),
+        'alone: shuffled as in Nova': (of(0, 1, shuffle=True), EIGHT),
+    },
 )
 def test_what_is_chosen(settings, found):
     assert set(chosen(settings, times=100)) == set(found)

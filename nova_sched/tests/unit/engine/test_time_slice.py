@@ -125,16 +125,6 @@ def test_a_new_kind_alone_is_decided_at_once(tiny):
     assert turns_until(made, new) == 1
 
 
-def test_several_new_kinds_come_to_their_end(tiny):
-    made = world()
-    futures = [made.send_place(asks(f'new {count}', cells=count % 3 + 1)) for count in range(9)]
-    while not all(future.done() for future in futures):
-        made.loop.turn()
-    plain = world()
-    alone = [plain.place(asks(f'new {count}', cells=count % 3 + 1)) for count in range(9)]
-    assert sorted(map(hosts_of, futures)) == sorted([found[0] for found in one] for one in alone)
-
-
 def test_reports_between_them_do_not_hide_that_others_wait(tiny, monkeypatch):
     made = world()
     new = made.send_place(asks('new', cells=1))

@@ -41,7 +41,7 @@ ROWS = {
         {'boost': 'yes', 'n': '7'},
         {'cpu_info': CPU_INFO, 'n': 'many'},
         {'hypervisor_type': 'QEMU', 'n': None},
-        {},
+        {'service': 'up'},
     ],
 }
 
@@ -96,7 +96,14 @@ ROWS = {
         ),
         pytest.param({'boost': 'no'}, '0111', id='the same, not met'),
         pytest.param({'n': '>= 7'}, '1001', id='a stat that is null or no number fails'),
-        pytest.param({'numa_topology': 'x'}, '0000', id='an attribute that is empty everywhere'),
+        pytest.param({'running_vms': '1'}, '0000', id='an attribute that is empty everywhere'),
+        pytest.param({'capabilities:disk_mb_used': '0'}, '1111', id='disk in use'),
+        pytest.param({'capabilities:instances': '{}'}, '0000', id='no servers of the host'),
+        pytest.param({'capabilities:aggregates': '[]'}, '0000', id='no aggregates of the host'),
+        pytest.param({'capabilities:service:host': 'host-0'}, '0000', id='no service of the host'),
+        pytest.param(
+            {'capabilities:service': 'up'}, '0001', id='a stat of the same name is a capability'
+        ),
         pytest.param({'capabilities:_hosts': 'x'}, '0000', id='nothing private'),
         pytest.param(
             {'capabilities:supported_instances': '[]'}, '1111', id='an attribute that is a list'
@@ -127,6 +134,7 @@ def test_hosts_that_are_what_is_asked(extra_specs, kept):
         ),
         pytest.param({'_hosts': 'x', '__class__': 'x'}, id='private names'),
         pytest.param({'mask': 'x', 'fits': 'x'}, id='methods'),
+        pytest.param({'numa_topology': 'x', 'instances': '{}'}, id='what is no capability'),
     ],
 )
 def test_extra_specs_that_are_not_about_hosts(extra_specs):
@@ -135,6 +143,21 @@ def test_extra_specs_that_are_not_about_hosts(extra_specs):
     assert ComputeCapabilitiesFilter().host_passes(
         host(stats={'n': '7'}), spec(extra_specs=extra_specs)
     )
+
+
+def test_a_text_is_opened_once_for_all_its_conditions(monkeypatch):
+    opened = []
+    loads = json.loads
+    monkeypatch.setattr(json, 'loads', lambda text: opened.append(text) or loads(text))
+    specs = {
+        'capabilities:cpu_info:vendor': 'Intel',
+        'capabilities:cpu_info:topology:cores': '>= 8',
+        'capabilities:cpu_info:maxphysaddr:bits': '46',
+    }
+    judged = hosts(100, cpu_info=[CPU_INFO] * 100)
+    opened.clear()
+    assert np.all(ComputeCapabilitiesFilter().mask(judged, request(extra_specs=specs)))
+    assert opened == [CPU_INFO]
 
 
 def test_a_flavor_without_extra_specs_passes():

@@ -133,6 +133,16 @@ def test_no_hint():
         pytest.param(
             json.dumps(['in', *range(MAX_TERMS + 1)]), 'more than 250 terms', id='too long'
         ),
+        pytest.param(
+            json.dumps(['=', '$stats' + '.a' * MAX_TERMS, 1]),
+            'more than 250 terms',
+            id='a path that is too long',
+        ),
+        pytest.param(
+            json.dumps(['and', *(['=', f'$stats{".a" * 100}.{n}', 1] for n in range(3))]),
+            'more than 250 terms',
+            id='paths that are too long together',
+        ),
     ],
 )
 def test_no_query(query, why):
@@ -159,6 +169,19 @@ def test_too_deep_for_what_is_left_of_the_stack():
 
 def test_the_longest_query():
     assert mask_of(JsonFilter, seen(), asked(['in', *['$vcpus_total'] * MAX_TERMS])) == '111'
+
+
+def test_no_host_is_asked_for_the_rest_of_a_path_that_ends():
+    steps = set()
+
+    class Part(dict):
+        def get(self, key):
+            steps.add(key)
+
+    judged = hosts(1, stats=[Part()])
+    assert mask_of(JsonFilter, judged, asked(['=', '$stats.a.b.c', 1])) == '0'
+    assert 'a' in steps
+    assert steps.isdisjoint({'b', 'c'})
 
 
 def test_two_queries_are_none():

@@ -22,8 +22,9 @@ from nova_sched.groups.arrays import policies
 from nova_sched.groups.definition import AFFINITY, ANTI_AFFINITY, APART
 from nova_sched.groups.exact import worker
 from nova_sched.groups.limits import PlanLimits
+from nova_sched.tests.groups import policy
 from nova_sched.tests.unit.groups import oracle, random_problems
-from nova_sched.tests.unit.groups.exact.test_solver import CELLS, at, paths, policy, problem
+from nova_sched.tests.unit.groups.exact.test_solver import CELLS, at, paths, problem
 
 LONG = PlanLimits(greedy_s=5.0, repair_s=60.0, improve_s=60.0, explain_s=0.0, improve_scores=True)
 

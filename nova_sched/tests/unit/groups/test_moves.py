@@ -31,6 +31,7 @@ from nova_sched.groups.definition import (
 from nova_sched.groups.exact import tasks
 from nova_sched.groups.limits import PlanLimits
 from nova_sched.tests.groups import policy, problem
+from nova_sched.tests.rows import each
 
 HOSTS = 4
 PLACES = {'racks': [0, 0, 1, 1], 'zones': [0, 1, 1, 1]}
@@ -142,7 +143,7 @@ def test_no_member_moves_without_need(plan):
     assert min(seen.values()) > 5, seen
 
 
-@pytest.mark.parametrize('seed', range(20))
+@each('seed', range(20))
 def test_a_new_plan_moves_no_server_that_was_not_to_move(seed):
     one, sites = some(seed)
     hosts = joint.place(one, sites, exactly, LIMITS, False).hosts

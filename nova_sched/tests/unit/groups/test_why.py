@@ -37,9 +37,11 @@ from nova_sched.groups.definition import (
 from nova_sched.groups.exact import tasks, worker
 from nova_sched.groups.limits import PlanLimits
 from nova_sched.groups.topology import DomainTopology
+from nova_sched.tests.groups import policy
 from nova_sched.tests.groups import problem as problem_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.groups import oracle, random_problems
-from nova_sched.tests.unit.groups.exact.test_solver import CELLS, paths, policy, problem
+from nova_sched.tests.unit.groups.exact.test_solver import CELLS, paths, problem
 
 LIMITS = PlanLimits(greedy_s=1.0, repair_s=60.0, improve_s=0.0, explain_s=60.0)
 A4 = paths('a', 4)
@@ -291,9 +293,9 @@ NO_HOSTS = [
 ]
 
 
-@pytest.mark.parametrize('one', NO_HOSTS)
-@pytest.mark.parametrize('limits', [LIMITS, PlanLimits(0.0, 0.0, 0.0, 0.0)])
-@pytest.mark.parametrize('has_solver', [True, False])
+@each('one', NO_HOSTS)
+@each('limits', [LIMITS, PlanLimits(0.0, 0.0, 0.0, 0.0)])
+@each('has_solver', [True, False])
 def test_without_hosts_that_is_the_reason(solver, one, limits, has_solver):
     by = solver if has_solver else None
     result = joint.plan(one, limits, by)
@@ -303,8 +305,8 @@ def test_without_hosts_that_is_the_reason(solver, one, limits, has_solver):
     assert contradiction(one, limits, by) == 'There are no hosts.'
 
 
-@pytest.mark.parametrize('one', NO_HOSTS)
-@pytest.mark.parametrize('settle, largest', [(why.counted, None), (tasks._settle, tasks.largest)])
+@each('one', NO_HOSTS)
+@each('settle, largest', [(why.counted, None), (tasks._settle, tasks.largest)])
 def test_without_hosts_nothing_is_looked_for(one, settle, largest):
     for proven in (True, False):
         reason, hosts = why.explain(one, settle, largest, 1.0, proven)
@@ -339,70 +341,66 @@ def on(kind, level, **more):
     return {'kind': kind, 'level': level, **more}
 
 
-@pytest.mark.parametrize(
-    'policies, named',
+TWO_ZONES = on('anti-affinity', 'zone')
+
+
+@each(
+    'policies, nests, named',
     [
-        pytest.param([], [], id='none'),
+        pytest.param([], STRICT, [], id='none'),
         pytest.param(
-            [on('anti-affinity', 'host'), on('affinity', 'rack')], [], id='hosts of a rack'
+            [on('anti-affinity', 'host'), on('affinity', 'rack')], STRICT, [], id='hosts of a rack'
         ),
-        pytest.param([on('anti-affinity', 'power'), on('affinity', 'rack')], [], id='no nesting'),
-        pytest.param([on('spread', 'zone', min_domains=3)], [], id='as many zones as members'),
         pytest.param(
-            [on('anti-affinity', 'zone'), on('affinity', 'rack')],
+            [on('anti-affinity', 'power'), on('affinity', 'rack')], STRICT, [], id='no nesting'
+        ),
+        pytest.param(
+            [on('spread', 'zone', min_domains=3)], STRICT, [], id='as many zones as members'
+        ),
+        pytest.param(
+            [TWO_ZONES, on('affinity', 'rack')],
+            STRICT,
             ['anti-affinity at zone', 'affinity at rack'],
             id='zones of a rack',
         ),
         pytest.param(
             [on('anti-affinity', 'power'), on('affinity', 'host')],
+            STRICT,
             ['anti-affinity at power', 'affinity at host'],
             id='power feeds of a host',
         ),
         pytest.param(
-            [on('spread', 'rack', min_domains=4)], ['spread at rack'], id='too few members'
+            [on('spread', 'rack', min_domains=4)], STRICT, ['spread at rack'], id='too few members'
         ),
         pytest.param(
-            [on('spread', 'rack', min_domains=4, weight=1.0)], [], id='a wish is no matter'
+            [on('spread', 'rack', min_domains=4, weight=1.0)], STRICT, [], id='only a preference'
         ),
-    ],
-)
-def test_contradictions(policies, named):
-    words = why.contradiction_anywhere(group_with(*policies), OF_A_CLOUD, STRICT)
-    assert bool(words) == bool(named)
-    assert all(name in words for name in named)
-
-
-@pytest.mark.parametrize(
-    'policies, nests, is_told',
-    [
+        pytest.param([TWO_ZONES, on('affinity', 'room')], set(), [], id='a room spans zones'),
         pytest.param(
-            [on('anti-affinity', 'zone'), on('affinity', 'room')],
-            set(),
-            False,
-            id='a room spans zones',
-        ),
-        pytest.param(
-            [on('anti-affinity', 'zone'), on('affinity', 'room')],
+            [TWO_ZONES, on('affinity', 'room')],
             {('rack', 'room'), ('rack', 'zone')},
-            False,
+            [],
             id='racks lie in both',
         ),
         pytest.param(
-            [on('anti-affinity', 'zone'), on('affinity', 'room')],
+            [TWO_ZONES, on('affinity', 'room')],
             {('room', 'zone')},
-            True,
+            ['anti-affinity at zone', 'affinity at room'],
             id='rooms lie in zones',
         ),
         pytest.param(
-            [on('anti-affinity', 'zone'), on('affinity', 'host')],
+            [TWO_ZONES, on('affinity', 'host')],
             set(),
-            True,
+            ['anti-affinity at zone', 'affinity at host'],
             id='zones of a host',
         ),
     ],
 )
-def test_levels_lie_in_each_other_only_where_they_are_said_to(policies, nests, is_told):
-    assert bool(why.contradiction_anywhere(group_with(*policies), OF_A_CLOUD, nests)) == is_told
+def test_contradictions(policies, nests, named):
+    """Levels lie in each other only where they are said to."""
+    words = why.contradiction_anywhere(group_with(*policies), OF_A_CLOUD, nests)
+    assert bool(words) == bool(named)
+    assert all(name in words for name in named)
 
 
 def test_the_cluster_has_all_that_the_group_can_use():

@@ -22,7 +22,7 @@ from nova_sched import errors, objects
 from nova_sched.hardware import Overdrawn, numa, pci
 from nova_sched.hardware.machine import HardwareAllocation, HardwareRequest, Machine
 from nova_sched.objects import object_io
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -49,130 +49,94 @@ TWO = machine(
 )
 
 
-@each(
+@table(
     'has, asked, cells, devices',
-    [
-        pytest.param(
-            TWO, wanted(shared(2)), [(1, set())], [], id='shared, where fewest devices are'
-        ),
-        pytest.param(TWO, wanted(dedicated(3)), [(1, {20, 21, 22})], [], id='dedicated'),
-        pytest.param(TWO, wanted(mixed(1, 2)), [(1, {20, 21})], [], id='mixed'),
-        pytest.param(
+    {
+        'shared, where fewest devices are': (TWO, wanted(shared(2)), [(1, set())], []),
+        'dedicated': (TWO, wanted(dedicated(3)), [(1, {20, 21, 22})], []),
+        'mixed': (TWO, wanted(mixed(1, 2)), [(1, {20, 21})], []),
+        'a CPU for the emulator': (
             TWO,
             wanted(dedicated(1), emulator='isolate'),
             [(1, {20, 21})],
             [],
-            id='a CPU for the emulator',
         ),
-        pytest.param(
+        'two cells': (
             TWO,
             wanted(dedicated(4), dedicated(4)),
             [(0, set(range(10, 14))), (1, set(range(20, 24)))],
             [],
-            id='two cells',
         ),
-        pytest.param(TWO, wanted(dedicated(5)), None, None, id='more than a cell has'),
-        pytest.param(TWO, wanted(shared(), shared(), shared()), None, None, id='more cells'),
-        pytest.param(
-            TWO,
-            wanted(dedicated(1, memory_mb=16, pagesize_kb=2048)),
-            [(0, {10})],
-            [],
-            id='huge pages',
-        ),
-        pytest.param(
-            TWO, wanted(shared(memory_mb=18, pagesize_kb=2048)), None, None, id='too few of them'
-        ),
-        pytest.param(
+        'more than a cell has': (TWO, wanted(dedicated(5)), None, None),
+        'more cells': (TWO, wanted(shared(), shared(), shared()), None, None),
+        'huge pages': (TWO, wanted(dedicated(1, memory_mb=16, pagesize_kb=2048)), [(0, {10})], []),
+        'too few of them': (TWO, wanted(shared(memory_mb=18, pagesize_kb=2048)), None, None),
+        'where the device is': (
             TWO,
             wanted(dedicated(1), requests=[request(1, GPU)]),
             [(1, {20})],
             [(1, '10de')],
-            id='where the device is',
         ),
-        pytest.param(
+        'both devices': (
             TWO,
             wanted(dedicated(1), requests=[request(2)]),
             [(0, {10})],
             [(2, '8086')],
-            id='both devices',
         ),
-        pytest.param(
+        'devices in different cells': (
             TWO,
             wanted(dedicated(1), requests=[request(2), request(1, GPU)]),
             None,
             None,
-            id='devices in different cells',
         ),
-        pytest.param(
+        'and a guest in both': (
             TWO,
             wanted(dedicated(1), dedicated(1), requests=[request(2), request(1, GPU)]),
             [(0, {10}), (1, {20})],
             [(2, '8086'), (1, '10de')],
-            id='and a guest in both',
         ),
-        pytest.param(
+        'devices alone, wherever they are': (
             TWO,
             wanted(requests=[request(2), request(1, GPU)]),
             [],
             [(2, '8086'), (1, '10de')],
-            id='devices alone, wherever they are',
         ),
-        pytest.param(
-            TWO, wanted(requests=[request(3)]), None, None, id='more devices than there are'
-        ),
-        pytest.param(
-            TWO,
-            wanted(requests=[request(2), request(1)]),
-            None,
-            None,
-            id='the first takes them all',
-        ),
-        pytest.param(
-            TWO, wanted(shared(), physnets=frozenset('a')), [(0, set())], [], id='near the network'
-        ),
-        pytest.param(
+        'more devices than there are': (TWO, wanted(requests=[request(3)]), None, None),
+        'the first takes them all': (TWO, wanted(requests=[request(2), request(1)]), None, None),
+        'near the network': (TWO, wanted(shared(), physnets=frozenset('a')), [(0, set())], []),
+        'no cells told': (
             machine(pools=[pool(1)]),
             wanted(requests=[request(1)]),
             [],
             [(1, '8086')],
-            id='no cells told',
         ),
-        pytest.param(
+        'no cells told, but asked for': (
             machine(pools=[pool(1)]),
             wanted(shared(), requests=[request()]),
             None,
             None,
-            id='no cells told, but asked for',
         ),
-        pytest.param(
-            machine(cell(0)), wanted(requests=[request(1)]), None, None, id='no devices told'
-        ),
-        pytest.param(
-            machine(cell(0, [0], cpu_usage=3)), wanted(shared()), None, None, id='ratio 1'
-        ),
-        pytest.param(
+        'no devices told': (machine(cell(0)), wanted(requests=[request(1)]), None, None),
+        'ratio 1': (machine(cell(0, [0], cpu_usage=3)), wanted(shared()), None, None),
+        'ratio 4': (
             machine(cell(0, [0], cpu_usage=3), cpu_ratio=4.0),
             wanted(shared()),
             [(0, set())],
             [],
-            id='ratio 4',
         ),
-        pytest.param(
+        'memory ratio 1': (
             machine(cell(0, [0], memory_usage_mb=4000), ram_ratio=1.0),
             wanted(shared()),
             None,
             None,
-            id='memory ratio 1',
         ),
-        pytest.param(
+        'memory ratio 1.5': (
             machine(cell(0, [0], memory_usage_mb=4000), ram_ratio=1.5),
             wanted(shared()),
             [(0, set())],
             [],
-            id='memory ratio 1.5',
         ),
-    ],
+    },
 )
 def test_fit(has, asked, cells, devices):
     parts = has.fit(asked)
@@ -276,39 +240,35 @@ def test_whatever_fits_is_held_and_let_go(cells, some, asked, several, packing):
 # Why not.
 
 
-@each(
+@table(
     'has, asked, why',
-    [
-        pytest.param(
-            machine(), wanted(shared()), 'the host reports no NUMA cells', id='no cells told'
-        ),
-        pytest.param(
+    {
+        'no cells told': (machine(), wanted(shared()), 'the host reports no NUMA cells'),
+        'CPUs': (
             TWO,
             wanted(dedicated(5)),
             'guest cell 0 needs 5 dedicated CPUs, the best host cell has 4',
-            id='CPUs',
         ),
-        pytest.param(
+        'devices are told first': (
             TWO,
             wanted(dedicated(5), requests=[request(3)]),
             'nic: 3 devices asked, 2 free that match',
-            id='devices are told first',
         ),
-        pytest.param(
+        'devices too far': (
             TWO,
             wanted(dedicated(1), requests=[request(2), request(1, GPU, name='gpu')]),
-            'host cells [0] fit, but not with the PCI devices: '
-            'gpu: 1 devices asked, 0 near to the NUMA cells',
-            id='devices too far',
+            (
+                'host cells [0] fit, but not with the PCI devices: '
+                'gpu: 1 devices asked, 0 near to the NUMA cells'
+            ),
         ),
-        pytest.param(
+        'network too far': (
             machine(cell(0, [0], physnets=frozenset('a')), cell(1, [1, 2])),
             wanted(shared(2), physnets=frozenset('a')),
             'host cells [1] fit, but are not near network a',
-            id='network too far',
         ),
-        pytest.param(TWO, wanted(dedicated(4), requests=[request(2)]), '', id='it fits'),
-    ],
+        'it fits': (TWO, wanted(dedicated(4), requests=[request(2)]), ''),
+    },
 )
 def test_why_not(has, asked, why):
     assert has.why_not(asked) == why
@@ -359,33 +319,20 @@ BOTH = machine(
 )
 
 
-@each(
+@table(
     'parts',
-    [
-        pytest.param(HardwareAllocation(), id='nothing'),
-        pytest.param(BOTH.fit(wanted(dedicated(4), dedicated(4))), id='cells'),
-        pytest.param(
-            BOTH.fit(wanted(requests=[request(2), request(1, GPU, request_id=None)])), id='devices'
+    {
+        'nothing': HardwareAllocation(),
+        'cells': BOTH.fit(wanted(dedicated(4), dedicated(4))),
+        'devices': BOTH.fit(wanted(requests=[request(2), request(1, GPU, request_id=None)])),
+        'both': BOTH.fit(
+            wanted(mixed(1, 2, thread_policy='isolate'), requests=[request()], emulator='isolate')
         ),
-        pytest.param(
-            BOTH.fit(
-                wanted(
-                    mixed(1, 2, thread_policy='isolate'), requests=[request()], emulator='isolate'
-                )
-            ),
-            id='both',
+        'first cell in the second': BOTH.fit(wanted(dedicated(1), requests=[request(1, GPU)])),
+        'tags': machine(pools=[pool(1, None, physical_network=None, x='1')]).fit(
+            wanted(requests=[request()])
         ),
-        pytest.param(
-            BOTH.fit(wanted(dedicated(1), requests=[request(1, GPU)])),
-            id='first cell in the second',
-        ),
-        pytest.param(
-            machine(pools=[pool(1, None, physical_network=None, x='1')]).fit(
-                wanted(requests=[request()])
-            ),
-            id='tags',
-        ),
-    ],
+    },
 )
 def test_parts_are_read_as_they_were_written(parts):
     again = HardwareAllocation.from_json(parts.to_json())
@@ -402,16 +349,16 @@ def test_the_objects_can_read_the_parts():
     assert objects.PciDevicePool.obj_from_primitive(given_pool).count == 1
 
 
-@each(
+@table(
     'text',
-    [
-        pytest.param('', id='no JSON'),
-        pytest.param('[]', id='a list'),
-        pytest.param('{"cells": null}', id='no devices'),
-        pytest.param('{"cells": "{}", "devices": []}', id='cells are no object'),
-        pytest.param('{"cells": null, "devices": [["r1"]]}', id='a device without a pool'),
-        pytest.param('{"cells": null, "devices": [["r1", {}]]}', id='its pool is no object'),
-    ],
+    {
+        'no JSON': '',
+        'a list': '[]',
+        'no devices': '{"cells": null}',
+        'cells are no object': '{"cells": "{}", "devices": []}',
+        'a device without a pool': '{"cells": null, "devices": [["r1"]]}',
+        'its pool is no object': '{"cells": null, "devices": [["r1", {}]]}',
+    },
 )
 def test_malformed_parts(text):
     with pytest.raises(errors.MalformedObject):
@@ -427,12 +374,12 @@ def test_a_machine_from_what_a_node_reports():
     assert Machine.from_texts('', texts[1]) == dataclasses.replace(BOTH, topology=None)
 
 
-@each(
+@table(
     'topology, some, name',
-    [
-        pytest.param('{', None, 'NUMATopology', id='cells'),
-        pytest.param(None, '[]', 'PciDevicePoolList', id='pools'),
-    ],
+    {
+        'cells': ('{', None, 'NUMATopology'),
+        'pools': (None, '[]', 'PciDevicePoolList'),
+    },
 )
 def test_a_machine_from_malformed_texts(topology, some, name):
     with pytest.raises(errors.MalformedObject, match=name):
@@ -451,77 +398,71 @@ def alike(**changes):
     return HardwareRequest(**usual | changes)
 
 
-@each(
+@table(
     'changes, equal',
-    [
-        pytest.param({}, True, id='the same again'),
-        pytest.param(
+    {
+        'the same again': ({}, True),
+        'another request id, its words in another order': (
             {
                 'requests': (
                     request(1, {'product_id': '1572', 'vendor_id': '8086'}, request_id='r2'),
                 )
             },
             True,
-            id='another request id, its words in another order',
         ),
-        pytest.param(
+        'another alias of the same': (
             {'requests': (request(1, {'vendor_id': '8086', 'product_id': '1572'}, name='gpu'),)},
             True,
-            id='another alias of the same',
         ),
-        pytest.param({'guest': guest(dedicated(3))}, False, id='more CPUs'),
-        pytest.param({'guest': guest(dedicated(2, memory_mb=129))}, False, id='more memory'),
-        pytest.param({'guest': guest(dedicated(2), emulator='isolate')}, False, id='emulator'),
-        pytest.param({'guest': None}, False, id='devices alone'),
-        pytest.param({'requests': ()}, False, id='no devices'),
-        pytest.param({'requests': (request(2, {'vendor_id': '8086'}),)}, False, id='more devices'),
-        pytest.param({'requests': (request(1, {'vendor_id': '8086'}),)}, False, id='others'),
-        pytest.param(
+        'more CPUs': ({'guest': guest(dedicated(3))}, False),
+        'more memory': ({'guest': guest(dedicated(2, memory_mb=129))}, False),
+        'emulator': ({'guest': guest(dedicated(2), emulator='isolate')}, False),
+        'devices alone': ({'guest': None}, False),
+        'no devices': ({'requests': ()}, False),
+        'more devices': ({'requests': (request(2, {'vendor_id': '8086'}),)}, False),
+        'others': ({'requests': (request(1, {'vendor_id': '8086'}),)}, False),
+        'nearer ones': (
             {
                 'requests': (
                     request(1, {'vendor_id': '8086', 'product_id': '1572'}, policy='required'),
                 )
             },
             False,
-            id='nearer ones',
         ),
-        pytest.param({'physnets': frozenset('a')}, False, id='network'),
-        pytest.param({'tunneled': True}, False, id='tunnel'),
-        pytest.param({'needs_siblings': True}, False, id='siblings'),
-    ],
+        'network': ({'physnets': frozenset('a')}, False),
+        'tunnel': ({'tunneled': True}, False),
+        'siblings': ({'needs_siblings': True}, False),
+    },
 )
 def test_key(changes, equal):
     assert (alike(**changes).key == alike().key) == equal
 
 
-@each(
+@table(
     'pieces, asks',
-    [
-        pytest.param(HardwareRequest(), False, id='nothing'),
-        pytest.param(wanted(shared()), True, id='cells'),
-        pytest.param(wanted(requests=[request()]), True, id='devices'),
-        pytest.param(
+    {
+        'nothing': (HardwareRequest(), False),
+        'cells': (wanted(shared()), True),
+        'devices': (wanted(requests=[request()]), True),
+        'only where': (
             HardwareRequest(physnets=frozenset('a'), tunneled=True, needs_siblings=True),
             False,
-            id='only where',
         ),
-    ],
+    },
 )
 def test_whether_anything_is_asked_for(pieces, asks):
     assert bool(pieces) == asks
 
 
-@each(
+@table(
     'has, asked, may',
-    [
-        pytest.param(BOTH, wanted(dedicated(4)), True, id='cells'),
-        pytest.param(BOTH, wanted(dedicated(5)), False, id='more CPUs than any cell has'),
-        pytest.param(BOTH, wanted(requests=[request(99)]), True, id='devices are not looked at'),
-        pytest.param(machine(), wanted(shared()), False, id='no cells told'),
-        pytest.param(
-            machine(), wanted(requests=[request()]), True, id='no cells told or asked for'
-        ),
-    ],
+    {
+        'cells': (BOTH, wanted(dedicated(4)), True),
+        'more CPUs than any cell has': (BOTH, wanted(dedicated(5)), False),
+        'devices are not looked at': (BOTH, wanted(requests=[request(99)]), True),
+        'no cells told': (machine(), wanted(shared()), False),
+        'no cells told or asked for': (machine(), wanted(requests=[request()]), True),
+    },
 )
 def test_may_take(has, asked, may):
     assert has.may_take(asked) == may

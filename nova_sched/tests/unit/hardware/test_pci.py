@@ -18,7 +18,7 @@ import pytest
 from nova_sched import errors, objects
 from nova_sched.hardware import Overdrawn, pci
 from nova_sched.tests import reference
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.hardware.builders import cell, host, named, pool, recorded, request
 
 
@@ -63,14 +63,14 @@ def test_a_node_does_not_report_empty_pools():
     assert pci.pools_from_json(pci.pools_to_json((pool(0), GPU))) == (GPU,)
 
 
-@each(
+@table(
     'change',
-    [
-        pytest.param(('"count": 2', '"count": "two"'), id='count in words'),
-        pytest.param(('"PciDevicePool"', '"PciDevice"'), id='another class'),
-        pytest.param(('"vendor_id"', '"vendor"'), id='no vendor'),
-        pytest.param(('{', ''), id='no JSON'),
-    ],
+    {
+        'count in words': ('"count": 2', '"count": "two"'),
+        'another class': ('"PciDevicePool"', '"PciDevice"'),
+        'no vendor': ('"vendor_id"', '"vendor"'),
+        'no JSON': ('{', ''),
+    },
 )
 def test_a_malformed_text(change):
     old, new = change
@@ -103,15 +103,15 @@ def test_no_tags():
     assert (some.traits, some.rp_uuid) == (frozenset(), None)
 
 
-@each(
+@table(
     'other, like',
-    [
-        pytest.param(pool(7, x='1'), True, id='another count'),
-        pytest.param(pool(1, x='2'), False, id='another tag'),
-        pytest.param(pool(1, node=1, x='1'), False, id='another cell'),
-        pytest.param(pool(1, vendor='10de', x='1'), False, id='another vendor'),
-        pytest.param(pool(1, product='20b0', x='1'), False, id='another product'),
-    ],
+    {
+        'another count': (pool(7, x='1'), True),
+        'another tag': (pool(1, x='2'), False),
+        'another cell': (pool(1, node=1, x='1'), False),
+        'another vendor': (pool(1, vendor='10de', x='1'), False),
+        'another product': (pool(1, product='20b0', x='1'), False),
+    },
 )
 def test_is_like(other, like):
     assert pool(1, x='1').is_like(other) is like
@@ -128,47 +128,44 @@ def test_a_recorded_request():
     )
 
 
-@each(
+@table(
     'requests, found',
-    [
-        pytest.param(None, (), id='none'),
-        pytest.param(objects.InstancePCIRequests(), (), id='unset'),
-        pytest.param(
+    {
+        'none': (None, ()),
+        'unset': (objects.InstancePCIRequests(), ()),
+        'fields unset': (
             objects.InstancePCIRequests(requests=[objects.InstancePCIRequest(count=1, spec=[{}])]),
             (pci.PciRequest(1, ({},)),),
-            id='fields unset',
         ),
-    ],
+    },
 )
 def test_what_a_request_does_not_tell(requests, found):
     assert pci.requests_of(requests) == found
 
 
-@each(
+@table(
     'asked, name',
-    [
-        pytest.param(request(name='gpu', requester_id='port'), 'gpu', id='alias'),
-        pytest.param(request(name=None, requester_id='port'), 'port', id='port'),
-        pytest.param(request(name=None), 'r1', id='neither'),
-        pytest.param(request(name=None, request_id=None), 'PCI request', id='nothing at all'),
-    ],
+    {
+        'alias': (request(name='gpu', requester_id='port'), 'gpu'),
+        'port': (request(name=None, requester_id='port'), 'port'),
+        'neither': (request(name=None), 'r1'),
+        'nothing at all': (request(name=None, request_id=None), 'PCI request'),
+    },
 )
 def test_name(asked, name):
     assert asked.name == name
 
 
-@each(
+@table(
     'specs, remote, movable',
-    [
-        pytest.param([{}], False, False, id='neither'),
-        pytest.param([{'remote_managed': 'True'}], True, False, id='remote'),
-        pytest.param([{}, {'remote_managed': 'true'}], True, False, id='one of two remote'),
-        pytest.param([{'live_migratable': 'yes'}], False, True, id='movable'),
-        pytest.param([{}, {'live_migratable': 'yes'}], False, False, id='one of two movable'),
-        pytest.param(
-            [{'live_migratable': 'no', 'remote_managed': 'false'}], False, False, id='no'
-        ),
-    ],
+    {
+        'neither': ([{}], False, False),
+        'remote': ([{'remote_managed': 'True'}], True, False),
+        'one of two remote': ([{}, {'remote_managed': 'true'}], True, False),
+        'movable': ([{'live_migratable': 'yes'}], False, True),
+        'one of two movable': ([{}, {'live_migratable': 'yes'}], False, False),
+        'no': ([{'live_migratable': 'no', 'remote_managed': 'false'}], False, False),
+    },
 )
 def test_wishes(specs, remote, movable):
     asked = request(1, *specs)
@@ -178,32 +175,22 @@ def test_wishes(specs, remote, movable):
 TOLD = {'rp_uuids': 'rp8,rp9'}
 
 
-@each(
+@table(
     'asked, mapping, providers',
-    [
-        pytest.param(request(1), {'r1-0': ['rp1']}, ['rp1'], id='one device'),
-        pytest.param(
-            request(2),
-            {'r1-0': ['rp1'], 'r2-0': ['rp2'], 'r1-1': ['rp3']},
-            ['rp1', 'rp3'],
-            id='each',
-        ),
-        pytest.param(
-            request(2),
-            {'r1-0': ['rp1'], 'r1-1': ['rp1']},
-            ['rp1', 'rp1'],
-            id='two of one provider',
-        ),
-        pytest.param(request(1), {'r2-0': ['rp2']}, [], id='of another request'),
-        pytest.param(request(1), {'r1-0': []}, [], id='to nobody'),
-        pytest.param(request(1, TOLD), {'r2-0': ['rp2']}, [], id='the mapping comes first'),
-        pytest.param(request(1, TOLD), None, ['rp8', 'rp9'], id='what the request was told'),
-        pytest.param(request(1, TOLD), {}, ['rp8', 'rp9'], id='an empty mapping'),
-        pytest.param(request(1, {}, TOLD), None, [], id='only its first alternative is told'),
-        pytest.param(request(1), None, [], id='nothing told'),
-        pytest.param(request(1, TOLD, name=None), {'r1-0': ['rp1']}, [], id='a port'),
-        pytest.param(request(1, request_id=None), {'r1-0': ['rp1']}, [], id='no id'),
-    ],
+    {
+        'one device': (request(1), {'r1-0': ['rp1']}, ['rp1']),
+        'each': (request(2), {'r1-0': ['rp1'], 'r2-0': ['rp2'], 'r1-1': ['rp3']}, ['rp1', 'rp3']),
+        'two of one provider': (request(2), {'r1-0': ['rp1'], 'r1-1': ['rp1']}, ['rp1', 'rp1']),
+        'of another request': (request(1), {'r2-0': ['rp2']}, []),
+        'to nobody': (request(1), {'r1-0': []}, []),
+        'the mapping comes first': (request(1, TOLD), {'r2-0': ['rp2']}, []),
+        'what the request was told': (request(1, TOLD), None, ['rp8', 'rp9']),
+        'an empty mapping': (request(1, TOLD), {}, ['rp8', 'rp9']),
+        'only its first alternative is told': (request(1, {}, TOLD), None, []),
+        'nothing told': (request(1), None, []),
+        'a port': (request(1, TOLD, name=None), {'r1-0': ['rp1']}, []),
+        'no id': (request(1, request_id=None), {'r1-0': ['rp1']}, []),
+    },
 )
 def test_providers(asked, mapping, providers):
     assert asked.providers(mapping) == providers
@@ -235,41 +222,32 @@ def test_a_recorded_answer_of_nova(case):
         assert pci.give_back(left, taken) == pools
 
 
-@each(
+@table(
     'some, spec, matches',
-    [
-        pytest.param(pool(), {}, True, id='anything'),
-        pytest.param(pool(), {'vendor_id': '8086', 'product_id': '1572'}, True, id='both ids'),
-        pytest.param(
-            pool(), {'vendor_id': '8086', 'product_id': '20b0'}, False, id='one of both ids'
-        ),
-        pytest.param(pool(vendor='10DE'), {'vendor_id': '10de'}, True, id='case of the pool'),
-        pytest.param(pool(vendor='10de'), {'vendor_id': '10DE'}, True, id='case of the request'),
-        pytest.param(pool(x='A'), {'x': 'a'}, True, id='case of a tag'),
-        pytest.param(pool(x='a'), {'X': 'a'}, False, id='case of its name'),
-        pytest.param(pool(x='a'), {'x': 'b'}, False, id='another tag'),
-        pytest.param(pool(x='a,b'), {'x': 'a'}, False, id='no lists'),
-        pytest.param(pool(), {'x': 'a'}, False, id='no tag'),
-        pytest.param(pool(), {'x': None}, True, id='no tag wanted'),
-        pytest.param(pool(x=None), {'x': None}, True, id='tag without a value'),
-        pytest.param(pool(x='a'), {'x': None}, False, id='a tag where none is wanted'),
-        pytest.param(pool(), {'x': ''}, False, id='an empty tag wanted'),
-        pytest.param(pool(physical_network='a'), {'physical_network': 'a'}, True, id='network'),
-        pytest.param(
-            pool(physical_network='b'), {'physical_network': 'a'}, False, id='another network'
-        ),
-        pytest.param(pool(managed='no'), {'managed': 'no'}, True, id='managed'),
-        pytest.param(pool(live_migratable='yes'), {'live_migratable': 'yes'}, True, id='movable'),
-        pytest.param(pool(), {'live_migratable': 'yes'}, False, id='not movable'),
-        pytest.param(
-            pool(),
-            {'resource_class': 'CUSTOM_A', 'traits': 'B'},
-            True,
-            id='Placement matches these',
-        ),
-        pytest.param(pool(0), {}, False, id='none free'),
-        pytest.param(pool(-1), {}, False, id='fewer than none'),
-    ],
+    {
+        'anything': (pool(), {}, True),
+        'both ids': (pool(), {'vendor_id': '8086', 'product_id': '1572'}, True),
+        'one of both ids': (pool(), {'vendor_id': '8086', 'product_id': '20b0'}, False),
+        'case of the pool': (pool(vendor='10DE'), {'vendor_id': '10de'}, True),
+        'case of the request': (pool(vendor='10de'), {'vendor_id': '10DE'}, True),
+        'case of a tag': (pool(x='A'), {'x': 'a'}, True),
+        'case of its name': (pool(x='a'), {'X': 'a'}, False),
+        'another tag': (pool(x='a'), {'x': 'b'}, False),
+        'no lists': (pool(x='a,b'), {'x': 'a'}, False),
+        'no tag': (pool(), {'x': 'a'}, False),
+        'no tag wanted': (pool(), {'x': None}, True),
+        'tag without a value': (pool(x=None), {'x': None}, True),
+        'a tag where none is wanted': (pool(x='a'), {'x': None}, False),
+        'an empty tag wanted': (pool(), {'x': ''}, False),
+        'network': (pool(physical_network='a'), {'physical_network': 'a'}, True),
+        'another network': (pool(physical_network='b'), {'physical_network': 'a'}, False),
+        'managed': (pool(managed='no'), {'managed': 'no'}, True),
+        'movable': (pool(live_migratable='yes'), {'live_migratable': 'yes'}, True),
+        'not movable': (pool(), {'live_migratable': 'yes'}, False),
+        'Placement matches these': (pool(), {'resource_class': 'CUSTOM_A', 'traits': 'B'}, True),
+        'none free': (pool(0), {}, False),
+        'fewer than none': (pool(-1), {}, False),
+    },
 )
 def test_spec(some, spec, matches):
     assert pci.supports([some], [request(1, spec)]) is matches
@@ -282,23 +260,21 @@ def test_alternatives():
     assert not pci.supports([pool(2)], [pci.PciRequest(1, ())])
 
 
-@each(
+@table(
     'tags, spec, given',
-    [
-        pytest.param({'dev_type': 'type-VF'}, {}, True, id='VF to anyone'),
-        pytest.param({'dev_type': 'type-PCI'}, {}, True, id='PCI to anyone'),
-        pytest.param({'dev_type': 'type-PF'}, {}, False, id='PF not'),
-        pytest.param({'dev_type': 'type-PF'}, {'dev_type': 'type-PF'}, True, id='PF asked for'),
-        pytest.param({'dev_type': 'vdpa'}, {}, False, id='vdpa not'),
-        pytest.param({'dev_type': 'vdpa'}, {'dev_type': 'vdpa'}, True, id='vdpa asked for'),
-        pytest.param({'remote_managed': 'true'}, {}, False, id='remote not'),
-        pytest.param({'remote_managed': '1'}, {}, False, id='remote, in other words'),
-        pytest.param({'remote_managed': 'false'}, {}, True, id='not remote'),
-        pytest.param(
-            {'remote_managed': 'true'}, {'remote_managed': 'true'}, True, id='remote asked for'
-        ),
-        pytest.param({}, {'remote_managed': 'true'}, False, id='remote asked for, not there'),
-    ],
+    {
+        'VF to anyone': ({'dev_type': 'type-VF'}, {}, True),
+        'PCI to anyone': ({'dev_type': 'type-PCI'}, {}, True),
+        'PF not': ({'dev_type': 'type-PF'}, {}, False),
+        'PF asked for': ({'dev_type': 'type-PF'}, {'dev_type': 'type-PF'}, True),
+        'vdpa not': ({'dev_type': 'vdpa'}, {}, False),
+        'vdpa asked for': ({'dev_type': 'vdpa'}, {'dev_type': 'vdpa'}, True),
+        'remote not': ({'remote_managed': 'true'}, {}, False),
+        'remote, in other words': ({'remote_managed': '1'}, {}, False),
+        'not remote': ({'remote_managed': 'false'}, {}, True),
+        'remote asked for': ({'remote_managed': 'true'}, {'remote_managed': 'true'}, True),
+        'remote asked for, not there': ({}, {'remote_managed': 'true'}, False),
+    },
 )
 def test_devices_for_those_who_ask(tags, spec, given):
     assert pci.supports([pool(**tags)], [request(1, spec)]) is given
@@ -310,19 +286,19 @@ NODES = [pool(1, 0), pool(2, 1), pool(4, 2), pool(8, None)]
 THREE = host(cell(0, socket=0), cell(1, socket=0), cell(2, socket=1))
 
 
-@each(
+@table(
     'policy, cells, most',
-    [
-        pytest.param('required', [1], 2, id='required'),
-        pytest.param('required', [0, 2], 5, id='required, two cells'),
-        pytest.param('required', [9], 0, id='required, where nothing is'),
-        pytest.param('legacy', [1], 10, id='legacy'),
-        pytest.param('socket', [1], 3, id='socket of two cells'),
-        pytest.param('socket', [2], 4, id='socket of one'),
-        pytest.param('preferred', [1], 15, id='preferred'),
-        pytest.param('required', None, 15, id='a guest without cells'),
-        pytest.param('required', [], 15, id='no cells'),
-    ],
+    {
+        'required': ('required', [1], 2),
+        'required, two cells': ('required', [0, 2], 5),
+        'required, where nothing is': ('required', [9], 0),
+        'legacy': ('legacy', [1], 10),
+        'socket of two cells': ('socket', [1], 3),
+        'socket of one': ('socket', [2], 4),
+        'preferred': ('preferred', [1], 15),
+        'a guest without cells': ('required', None, 15),
+        'no cells': ('required', [], 15),
+    },
 )
 def test_policies(policy, cells, most):
     fits = [
@@ -346,17 +322,15 @@ def test_socket_without_sockets():
     ]
 
 
-@each(
+@table(
     'policy, wanted, left',
-    [
-        pytest.param('legacy', 1, [1, 1, 4, 8], id='near ones'),
-        pytest.param('legacy', 3, [1, 0, 4, 7], id='legacy: then those of no cell'),
-        pytest.param('preferred', 2, [1, 0, 4, 8], id='preferred: near ones will do'),
-        pytest.param(
-            'preferred', 11, [0, 0, 4, 0], id='preferred: then those of no cell, then any'
-        ),
-        pytest.param('socket', 3, [0, 0, 4, 8], id='socket'),
-    ],
+    {
+        'near ones': ('legacy', 1, [1, 1, 4, 8]),
+        'legacy: then those of no cell': ('legacy', 3, [1, 0, 4, 7]),
+        'preferred: near ones will do': ('preferred', 2, [1, 0, 4, 8]),
+        'preferred: then those of no cell, then any': ('preferred', 11, [0, 0, 4, 0]),
+        'socket': ('socket', 3, [0, 0, 4, 8]),
+    },
 )
 def test_near_devices_go_first(policy, wanted, left):
     after, _ = pci.take(NODES, [request(wanted, policy=policy)], [1], THREE)
@@ -369,22 +343,21 @@ def test_plain_devices_go_first():
     assert [some.pool.tags for some in taken] == [{}, {'x': '1'}]
 
 
-@each(
+@table(
     'wanted, mapping, left',
-    [
-        pytest.param(1, {'r1-0': ['rp2']}, [2, 2, 4], id='one'),
-        pytest.param(2, {'r1-0': ['rp2'], 'r1-1': ['rp1']}, [1, 2, 4], id='one of each'),
-        pytest.param(2, {'r1-0': ['rp2'], 'r1-1': ['rp2']}, [2, 1, 4], id='two of one'),
-        pytest.param(
+    {
+        'one': (1, {'r1-0': ['rp2']}, [2, 2, 4]),
+        'one of each': (2, {'r1-0': ['rp2'], 'r1-1': ['rp1']}, [1, 2, 4]),
+        'two of one': (2, {'r1-0': ['rp2'], 'r1-1': ['rp2']}, [2, 1, 4]),
+        'one and two': (
             3,
             {f'r1-{n}': [f'rp{n}'] for n in (0, 1, 2)} | {'r1-0': ['rp2']},
             [1, 1, 4],
-            id='one and two',
         ),
-        pytest.param(1, {'r1-0': ['rp9']}, None, id='of none that is here'),
-        pytest.param(3, {'r1-0': ['rp1']}, None, id='too few there'),
-        pytest.param(1, {'r2-0': ['rp9']}, [2, 3, 3], id='not allocated'),
-    ],
+        'of none that is here': (1, {'r1-0': ['rp9']}, None),
+        'too few there': (3, {'r1-0': ['rp1']}, None),
+        'not allocated': (1, {'r2-0': ['rp9']}, [2, 3, 3]),
+    },
 )
 def test_allocated_devices(wanted, mapping, left):
     pools = [pool(2, rp_uuid='rp1'), pool(3, rp_uuid='rp2'), pool(4)]
@@ -407,27 +380,21 @@ def test_no_requests():
     assert pci.take([pool()], []) == ((pool(),), ())
 
 
-@each(
+@table(
     'asked, why',
-    [
-        pytest.param(request(1), '', id='enough'),
-        pytest.param(request(9), 'nic: 9 devices asked, 4 free that match', id='match'),
-        pytest.param(
-            request(3, policy='required'),
-            'nic: 3 devices asked, 2 near to the NUMA cells',
-            id='near',
-        ),
-        pytest.param(
+    {
+        'enough': (request(1), ''),
+        'match': (request(9), 'nic: 9 devices asked, 4 free that match'),
+        'near': (request(3, policy='required'), 'nic: 3 devices asked, 2 near to the NUMA cells'),
+        'type': (
             request(2, policy='required'),
             'nic: 2 devices asked, 1 of a type that was asked for',
-            id='type',
         ),
-        pytest.param(
+        'rp': (
             request(1, {'rp_uuids': 'rp9'}),
             'nic: 1 devices asked, 0 of the allocated providers',
-            id='rp',
         ),
-    ],
+    },
 )
 def test_why_not(asked, why):
     pools = [pool(1, 0), pool(1, 0, dev_type='type-PF'), pool(2, 1)]

@@ -16,36 +16,36 @@ import pytest
 from nova_sched import errors
 from nova_sched.hardware import read, wire
 from nova_sched.objects import NUMACell, NUMATopology
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import table
 
 
 def test_what_is_written_is_read():
     assert wire.data(wire.primitive('Thing', '1.0', {'id': 1}), 'Thing') == {'id': 1}
 
 
-@each(
+@table(
     'wrong',
-    [
-        pytest.param([], id='no object'),
-        pytest.param({}, id='no name'),
-        pytest.param({'nova_object.name': 'Other', 'nova_object.data': {}}, id='another class'),
-        pytest.param({'nova_object.name': 'Thing'}, id='no data'),
-    ],
+    {
+        'no object': [],
+        'no name': {},
+        'another class': {'nova_object.name': 'Other', 'nova_object.data': {}},
+        'no data': {'nova_object.name': 'Thing'},
+    },
 )
 def test_another_thing_is_malformed(wrong):
     with pytest.raises(errors.MalformedObject, match='at Thing'), wire.reading('Thing'):
         wire.data(wrong, 'Thing')
 
 
-@each(
+@table(
     'thing, name, value',
-    [
-        pytest.param(NUMACell(id=0), 'id', 0, id='set, and false'),
-        pytest.param(NUMACell(id=0), 'socket', 7, id='unset'),
-        pytest.param(NUMACell(socket=None), 'socket', 7, id='null'),
-        pytest.param(NUMATopology(), 'nothing', 7, id='no such attribute'),
-        pytest.param(None, 'socket', 7, id='nothing at all'),
-    ],
+    {
+        'set, and false': (NUMACell(id=0), 'id', 0),
+        'unset': (NUMACell(id=0), 'socket', 7),
+        'null': (NUMACell(socket=None), 'socket', 7),
+        'no such attribute': (NUMATopology(), 'nothing', 7),
+        'nothing at all': (None, 'socket', 7),
+    },
 )
 def test_read(thing, name, value):
     assert read(thing, name, 7) == value

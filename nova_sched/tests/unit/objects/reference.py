@@ -18,6 +18,7 @@ from pathlib import Path
 from nova_sched.objects import fields, object_io
 
 FOLDER = Path(__file__).resolve().parents[2] / 'data' / 'reference'
+SETS = fields.SetOfIntegersField, fields.SetOfStringsField
 WIRE = sorted(path.name for path in (FOLDER / 'wire').glob('*.json'))
 
 
@@ -45,12 +46,9 @@ def comparable(value):
         return value
     value = {key: comparable(item) for key, item in value.items()}
     if object_io.NAME in value:
-        known = object_io.CLASSES[value[object_io.NAME]].fields
+        known = getattr(object_io.CLASSES.get(value[object_io.NAME]), 'fields', {})
         for name, item in value[object_io.DATA].items():
-            if (
-                isinstance(known[name], (fields.SetOfIntegersField, fields.SetOfStringsField))
-                and item
-            ):
+            if item and isinstance(known.get(name), SETS):
                 value[object_io.DATA][name] = sorted(item)
         if object_io.CHANGES in value:
             value[object_io.CHANGES] = sorted(value[object_io.CHANGES])

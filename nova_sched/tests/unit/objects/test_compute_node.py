@@ -38,22 +38,10 @@ def test_a_node_can_tell_its_usage():
     assert plain.free_ram_mb == plain.memory_mb - plain.memory_mb_used
 
 
-@pytest.mark.parametrize(
-    'metadata, zone',
-    [
-        pytest.param({'availability_zone': 'az1'}, 'az1', id='zone'),
-        pytest.param({'a': 'b'}, None, id='no zone'),
-        pytest.param(None, None, id='null metadata'),
-    ],
-)
-def test_the_zone_of_an_aggregate(metadata, zone):
-    assert objects.Aggregate(metadata=metadata).availability_zone == zone
-
-
 def test_the_topology_of_a_node_is_read_and_written():
     recorded = reference.wire('object-NUMATopology.json')['primitive']
     topology = objects.NUMATopology.from_json(NODE['numa_topology'])
-    assert len(topology) == 2
+    assert len(topology.cells) == 2
     assert topology.cells[0].cpuset == set(range(8, 16))
     written = objects.to_primitive(topology)
     assert reference.comparable(written) == reference.comparable(json.loads(NODE['numa_topology']))
@@ -75,8 +63,3 @@ def test_a_bad_topology_is_refused(text):
     with pytest.raises(errors.MalformedObject) as refused:
         objects.NUMATopology.from_json(text)
     assert refused.value.path == 'NUMATopology'
-
-
-def test_the_name_of_an_instance():
-    assert objects.Instance(id=31).name == 'instance-0000001f'
-    assert objects.Instance().name is None

@@ -420,6 +420,20 @@ def test_an_error_of_the_engine_comes_back_whole(caller, error):
     assert str(raised.value) == str(error)
 
 
+def test_the_extra_specs_of_operators(caller):
+    flavors = {'small': {'vcpus': 1, 'ram': 1, 'extra_specs': {'capabilities:host': 'a'}}}
+    for ask in (
+        caller.create,
+        caller.validate,
+        lambda template, **given: caller.update(GROUP, template, **given),
+    ):
+        assert ask(TEMPLATE, flavors=flavors)
+        with pytest.raises(errors.TemplateError, match='is for operators'):
+            ask(TEMPLATE, flavors=flavors, operator_specs=False)
+        with pytest.raises(errors.InvalidRequest, match='operator_specs'):
+            ask(TEMPLATE, flavors=flavors, operator_specs='no')
+
+
 def test_arguments_that_are_not_known(caller):
     target = messaging.Target(
         exchange=rpc.EXCHANGE, topic=rpc.TOPIC, namespace='groups', version='1.0'

@@ -12,34 +12,34 @@
 """Aggregates: what a host's metadata say, and who is in which, against a plain dict."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_sched.state.aggregates import Aggregates, OwnAggregates, number
 from nova_sched.state.host_aggregate import split, values, zones
 from nova_sched.tests.builders import aggregate
+from nova_sched.tests.rows import table
 
 
-@pytest.mark.parametrize(
+@table(
     'text, parts',
-    [
-        pytest.param('a', {'a'}, id='one'),
-        pytest.param(' a , b,a', {'a', 'b'}, id='blanks and repeats'),
-        pytest.param('', {''}, id='nothing is one empty part'),
-    ],
+    {
+        'one': ('a', {'a'}),
+        'blanks and repeats': (' a , b,a', {'a', 'b'}),
+        'nothing is one empty part': ('', {''}),
+    },
 )
 def test_split(text, parts):
     assert split(text) == parts
 
 
-@pytest.mark.parametrize(
+@table(
     'texts, named',
-    [
-        pytest.param([], set(), id='no aggregate'),
-        pytest.param(['a'], {'a'}, id='one'),
-        pytest.param(['a', 'b, c'], {'a', 'b', 'c'}, id='union'),
-    ],
+    {
+        'no aggregate': ([], set()),
+        'one': (['a'], {'a'}),
+        'union': (['a', 'b, c'], {'a', 'b', 'c'}),
+    },
 )
 def test_zones(texts, named):
     made = [aggregate(at, ['h'], availability_zone=text) for at, text in enumerate(texts)]
@@ -57,20 +57,20 @@ def test_values():
     assert values([aggregate(1, ['h'], tier='')], 'tier') == {''}
 
 
-@pytest.mark.parametrize(
+@table(
     'texts, convert, value',
-    [
-        pytest.param([], int, 50, id='no value'),
-        pytest.param(['8'], int, 8, id='one'),
-        pytest.param(['8', '9', ' 7 '], int, 7, id='the smallest, blanks are fine'),
-        pytest.param(['8.5'], int, 50, id='8.5 is no int'),
-        pytest.param(['8.5'], float, 8.5, id='8.5 is a float'),
-        pytest.param(['1', 'abc'], int, 50, id='one that is not a number spoils all'),
-        pytest.param([''], int, 50, id='empty'),
-        pytest.param(['nan', '1'], float, 50, id='not a number'),
-        pytest.param(['-inf'], float, 50, id='no end'),
-        pytest.param(['9' * 400], int, 50, id='more digits than a float has room for'),
-    ],
+    {
+        'no value': ([], int, 50),
+        'one': (['8'], int, 8),
+        'the smallest, blanks are fine': (['8', '9', ' 7 '], int, 7),
+        '8.5 is no int': (['8.5'], int, 50),
+        '8.5 is a float': (['8.5'], float, 8.5),
+        'one that is not a number spoils all': (['1', 'abc'], int, 50),
+        'empty': ([''], int, 50),
+        'not a number': (['nan', '1'], float, 50),
+        'no end': (['-inf'], float, 50),
+        'more digits than a float has room for': (['9' * 400], int, 50),
+    },
 )
 def test_number(texts, convert, value):
     made = [aggregate(at, ['h'], most=text) for at, text in enumerate(texts)]

@@ -17,41 +17,57 @@ import numpy as np
 import pytest
 
 from nova_sched import objects
-from nova_sched.state.host_state import ATTRIBUTES, attribute, fact, has_attribute
+from nova_sched.state.host_state import (
+    ATTRIBUTES,
+    OF_OTHERS,
+    attribute,
+    capability,
+    fact,
+    has_capability,
+)
 from nova_sched.state.one_host import OneHost
+from nova_sched.state.vocab import Unfinished
 from nova_sched.tests.builders import host, hosts
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 
 THING = types.SimpleNamespace(
     a=1, null=None, _private=2, method=len, stats={'null': 'stat', 's': '3', '_t': 'x'}
 )
 
 
-@pytest.mark.parametrize(
+@table(
     'name, value, has',
-    [
-        pytest.param('a', 1, True, id='attribute'),
-        pytest.param('null', 'stat', True, id='null: the stat'),
-        pytest.param('s', '3', True, id='stat'),
-        pytest.param('method', None, False, id='a method is no fact'),
-        pytest.param('_private', None, False, id='private'),
-        pytest.param('__class__', None, False, id='of Python'),
-        pytest.param('_t', 'x', True, id='a stat may be called as it likes'),
-        pytest.param('missing', None, False, id='missing'),
-        pytest.param('', None, False, id='no name'),
-    ],
+    {
+        'attribute': ('a', 1, True),
+        'null: the stat': ('null', 'stat', True),
+        'stat': ('s', '3', True),
+        'a method is no fact': ('method', None, False),
+        'private': ('_private', None, False),
+        'of Python': ('__class__', None, False),
+        'a stat may be called as it likes': ('_t', 'x', True),
+        'missing': ('missing', None, False),
+        'no name': ('', None, False),
+    },
 )
 def test_attribute(name, value, has):
-    assert attribute(THING, name) == value
-    assert has_attribute(THING, name) is has
+    assert attribute(THING, name) == capability(THING, name) == value
+    assert has_capability(THING, name) is has
 
 
-@pytest.mark.parametrize(
-    'thing', [None, 7, 'text', [], types.SimpleNamespace(stats=None)], ids=repr
-)
+@each('name', sorted(OF_OTHERS))
+def test_no_capability(name):
+    thing = types.SimpleNamespace(**{name: 1, 'stats': {}})
+    assert (attribute(thing, name), capability(thing, name)) == (1, None)
+    assert not has_capability(thing, name)
+    thing.stats[name] = 'stat'
+    assert capability(thing, name) == 'stat'
+    assert has_capability(thing, name)
+
+
+@each('thing', [None, 7, 'text', [], types.SimpleNamespace(stats=None)], ids=repr)
 def test_things_without_facts(thing):
     assert attribute(thing, 'missing') is None
-    assert not has_attribute(thing, 'missing')
+    assert not has_capability(thing, 'missing')
 
 
 def test_an_unset_field_is_no_attribute():
@@ -74,11 +90,11 @@ def test_columns_say_what_host_states_say(name):
         ],
     )
     states = [seen.state(row) for row in range(len(seen))]
-    assert seen.has_attribute(name).tolist() == [has_attribute(state, name) for state in states]
-    values = [attribute(state, name) for state in states]
+    assert seen.has_capability(name).tolist() == [has_capability(state, name) for state in states]
+    values = [capability(state, name) for state in states]
     asked = []
-    found = seen.map_attribute(
-        name, lambda value: asked.append(value) or str(value) == str(values[1])
+    found = seen.map_capability(
+        name, 'question', lambda value: asked.append(value) or str(value) == str(values[1])
     )
     assert found.dtype == bool
     assert found.tolist() == [
@@ -88,19 +104,53 @@ def test_columns_say_what_host_states_say(name):
 
 
 def test_a_column_is_judged_once_for_each_value():
-    seen, asked = hosts(1000, vcpus=[1, 2] * 500, cpu_info=['{}', None] * 500), []
-    assert (
-        seen.map_attribute('vcpus_total', lambda value: asked.append(value) or value == 2).sum()
-        == 500
-    )
-    assert seen.map_attribute('cpu_info', lambda value: asked.append(value) or True).sum() == 500
-    assert asked == [1, 2, '{}']
-    assert np.all(seen.has_attribute('cpu_info'))
+    columns = {'vcpus': [1, 2], 'hypervisor_version': [3, 4], 'cpu_info': ['{}', None]}
+    seen, asked = hosts(1000, **{name: both * 500 for name, both in columns.items()}), []
+
+    def judge(value):
+        asked.append(value)
+        return value in (2, 4, '{}')
+
+    for name in ('vcpus_total', 'hypervisor_version', 'cpu_info', 'cpu_info'):
+        assert seen.map_capability(name, name, judge).sum() == 500
+    assert asked == [1, 2, 3, 4, '{}']
+    assert np.all(seen.has_capability('cpu_info'))
 
 
-def test_an_attribute_that_no_host_has():
-    assert not hosts(3).has_attribute('missing').any()
-    assert hosts(3).map_attribute('missing', pytest.fail).tolist() == [False] * 3
+@each(
+    'given',
+    [
+        pytest.param(
+            {'stats': [{'x': str(row)} for row in range(200)]}, id='what each row reports'
+        ),
+        pytest.param({'cpu_info': [f'{{"x": {row}}}' for row in range(200)]}, id='texts'),
+    ],
+)
+def test_a_capability_is_judged_in_pieces(given):
+    """What was judged before a pause is not judged again."""
+    (name,) = given
+    seen, asked = hosts(200, **given), []
+    seen.pause = lambda: True
+
+    def judge(value):
+        asked.append(value)
+        return True
+
+    pauses = 0
+    while True:
+        try:
+            met = seen.map_capability(name, 'question', judge)
+            break
+        except Unfinished:
+            pauses += 1
+    assert met.all()
+    assert len(asked) == 200
+    assert pauses > 10
+
+
+def test_a_capability_that_no_host_has():
+    assert not hosts(3).has_capability('missing').any()
+    assert hosts(3).map_capability('missing', 'question', pytest.fail).tolist() == [False] * 3
     assert not host().stats
 
 
@@ -120,3 +170,16 @@ def test_values_are_those_of_host_states(name):
     ]
     if name == 'vcpus_total':
         assert found == [1, 2]
+
+
+def test_a_plug_in_may_ask_for_any_attribute():
+    made = hosts(stats=[{'rack': '1'}, {'host': 'no'}])
+    assert made.has_attribute('aggregates').tolist() == [True, True]
+    assert made.has_attribute('rack').tolist() == [True, False]
+    assert made.map_attribute('host', lambda name: name == 'host-0').tolist() == [True, False]
+    assert made.map_attribute('rack', lambda rack: rack == '1').tolist() == [True, False]
+    assert made.map_attribute('nothing', lambda value: True).tolist() == [False, False]
+    one = OneHost(host(stats={'rack': '1'}))
+    assert [one.has_attribute(name)[0] for name in ('aggregates', 'rack', 'nothing')] == [1, 1, 0]
+    assert one.map_attribute('host', lambda name: name == 'host-0').all()
+    assert not one.map_attribute('nothing', lambda value: True).any()

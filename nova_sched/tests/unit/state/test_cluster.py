@@ -11,12 +11,18 @@
 # under the License.
 """Single steps of the cluster that deserve a name; the random walk is in test_cluster_machine."""
 
+import dataclasses
+import json
+
 import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, DISK_GB, MEMORY_MB, VCPU
 from nova_sched.state.cluster import Cluster
+from nova_sched.state.columns import ResourceColumns
+from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import claim, cluster, hosts, put, report, request, uuid_of
+from nova_sched.tests.rows import table
 
 A, B = map(uuid_of, ['a', 'b'])
 
@@ -27,13 +33,13 @@ def usage(made, row=0):
     return cpus.used[row], cpus.free[row], seen.num_instances[row], seen.num_io_ops[row]
 
 
-@pytest.mark.parametrize(
+@table(
     'asked, rows',
-    [
-        pytest.param(['host-a'], [True, True, False], id='two spellings'),
-        pytest.param(['HOST-A'], [False, False, False], id='what is asked must be in lower case'),
-        pytest.param(['host-b', 'host-c'], [False, False, True], id='one is unknown'),
-    ],
+    {
+        'two spellings': (['host-a'], [True, True, False]),
+        'what is asked must be in lower case': (['HOST-A'], [False, False, False]),
+        'one is unknown': (['host-b', 'host-c'], [False, False, True]),
+    },
 )
 def test_names_without_case(asked, rows):
     seen = hosts(host=['Host-A', 'host-a', 'HOST-B'])
@@ -172,3 +178,63 @@ def test_usage_is_what_a_claim_is_judged_by():
     )
     assert usage.available == 4
     assert node.usage(DISK_GB) is None
+
+
+def named(made):
+    """Names that the columns have, of classes, traits, classes of child providers and stats."""
+    hosts = made.hosts
+    traits = {trait for trait in hosts.traits.values if trait is not None}
+    return {*hosts.resources}, traits, {*hosts.child_classes}, {*hosts.stat_names}
+
+
+def odd_report(number, host='host-1'):
+    """A report of a node that has one of each that no other node has."""
+    node, name = uuid_of(f'node {host}'), f'CUSTOM_{number}'
+    child = {'parent_provider_uuid': node, 'inventories': {f'{name}_CHILD': {'total': 1}}}
+    one = report(host, traits=frozenset([name]), stats={name: '1'})
+    providers = json.dumps({node: {}, uuid_of('child'): child})
+    inventories = {**one.inventories, name: Inventory(4)}
+    return dataclasses.replace(one, inventories=inventories, providers=providers)
+
+
+def test_names_that_no_row_has_any_more_are_forgotten():
+    made = cluster(3, traits=frozenset(['COMMON']))
+    before = named(made)
+    for number in range(5):
+        put(made, odd_report(number))
+        classes, traits, child_classes, stats = named(made)
+        assert classes == before[0] | {f'CUSTOM_{number}'}
+        assert traits == {'COMMON', f'CUSTOM_{number}'}
+        assert (child_classes, stats) == ({f'CUSTOM_{number}_CHILD'}, {f'CUSTOM_{number}'})
+        assert made.hosts.has_class(f'CUSTOM_{number}').tolist() == [False, True, False]
+        assert made.hosts.has_trait(f'CUSTOM_{number}').tolist() == [False, True, False]
+    assert len(made.hosts.traits.values) <= 3
+    made.remove(uuid_of('node host-1'))
+    assert named(made) == before
+
+
+def test_a_class_whose_inventory_is_gone_stays_while_it_is_in_use():
+    made = cluster(2)
+    put(made, odd_report(0))
+    (node,) = made.nodes_of('host-1')
+    held = claim(A, node.uuid, state=CONFIRMED)
+    held = dataclasses.replace(held, resources={'CUSTOM_0': 1})
+    made.put(report('host-1'), [held])
+    assert made.hosts.resources['CUSTOM_0'].used.tolist() == [0, 1]
+    made.drop(held)
+    made.put(report('host-1'))
+    assert 'CUSTOM_0' not in made.hosts.resources
+
+
+def test_a_report_touches_only_the_classes_of_its_row(monkeypatch):
+    made, touched = cluster(2), []
+    put(made, odd_report(0))
+    put_row = ResourceColumns.put
+
+    def noted(resource, row, inventory):
+        touched.extend(name for name, one in made.hosts.resources.items() if one is resource)
+        put_row(resource, row, inventory)
+
+    monkeypatch.setattr(ResourceColumns, 'put', noted)
+    put(made, report('host-0'))
+    assert {*touched} == {VCPU, MEMORY_MB, DISK_GB}

@@ -22,6 +22,7 @@ from nova_sched.hardware.numa import HostTopology
 from nova_sched.hardware.pci import pools_from_json
 from nova_sched.state.node import Node
 from nova_sched.tests.builders import cluster, put, report, request, uuid_of
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -130,39 +131,37 @@ def test_a_second_request_sees_them_gone(made, node):
     assert sorted(node.claims) == sorted([A, B])
 
 
-@pytest.mark.parametrize(
+@table(
     'has, pieces, words, shortages',
-    [
-        pytest.param(
+    {
+        'everything that is short': (
             HAS,
             wanted(dedicated(5)),
             {'vcpus': 17},
-            'VCPU: 17 asked, the node has 16 in all; '
-            'guest cell 0 needs 5 dedicated CPUs, the best host cell has 4',
-            id='everything that is short',
+            (
+                'VCPU: 17 asked, the node has 16 in all; '
+                'guest cell 0 needs 5 dedicated CPUs, the best host cell has 4'
+            ),
         ),
-        pytest.param(
+        'devices': (
             HAS,
             wanted(requests=[device(4, name='gpu')]),
             {},
             'gpu: 4 devices asked, 3 free that match',
-            id='devices',
         ),
-        pytest.param(
+        'no cells told': (
             machine(pools=[pool()]),
             wanted(shared()),
             {},
             'the host reports no NUMA cells',
-            id='no cells told',
         ),
-        pytest.param(
+        'nothing told': (
             machine(),
             wanted(requests=[device()]),
             {},
             'the node reports neither NUMA cells nor PCI devices',
-            id='nothing told',
         ),
-    ],
+    },
 )
 def test_what_is_short_is_said(has, pieces, words, shortages):
     made = cluster(1, **told(has))

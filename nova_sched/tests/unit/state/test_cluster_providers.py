@@ -14,12 +14,11 @@
 import dataclasses
 import json
 
-import pytest
-
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.hardware.machine import HardwareAllocation
 from nova_sched.hardware.providers import Allotted
 from nova_sched.tests.builders import claim, cluster, put, report, uuid_of
+from nova_sched.tests.rows import table
 
 GPU = 'CUSTOM_GPU_MILLI'
 NODE = uuid_of('node host-0')
@@ -47,26 +46,23 @@ def in_use(made):
     return made.hosts.nodes[0].providers.stock('gpu', GPU).used
 
 
-@pytest.mark.parametrize(
+@table(
     'reported, claims, used',
-    [
-        pytest.param(0, [], 0, id='nothing'),
-        pytest.param(300, [], 300, id='use that no claim explains'),
-        pytest.param(0, [holding(500)], 500, id='a claim'),
-        pytest.param(300, [holding(500)], 800, id='a claim beside other use'),
-        pytest.param(500, [holding(500, counted=True)], 500, id='a claim that the report counts'),
-        pytest.param(800, [holding(500, counted=True)], 800, id='and more'),
-        pytest.param(
-            0, [holding(500, counted=True)], 500, id='a claim that it should count, and does not'
-        ),
-        pytest.param(
+    {
+        'nothing': (0, [], 0),
+        'use that no claim explains': (300, [], 300),
+        'a claim': (0, [holding(500)], 500),
+        'a claim beside other use': (300, [holding(500)], 800),
+        'a claim that the report counts': (500, [holding(500, counted=True)], 500),
+        'and more': (800, [holding(500, counted=True)], 800),
+        'a claim that it should count, and does not': (0, [holding(500, counted=True)], 500),
+        'one that it counts, one not': (
             500,
             [holding(500, counted=True), holding(200, consumer='b')],
             700,
-            id='one that it counts, one not',
         ),
-        pytest.param(0, [holding(700), holding(700, consumer='b')], 1400, id='more than there is'),
-    ],
+        'more than there is': (0, [holding(700), holding(700, consumer='b')], 1400),
+    },
 )
 def test_use(reported, claims, used):
     made = cluster(1)
@@ -74,14 +70,14 @@ def test_use(reported, claims, used):
     assert in_use(made) == used
 
 
-@pytest.mark.parametrize(
+@table(
     'listed, state, used',
-    [
-        pytest.param('a', CONFIRMED, 500, id='listed'),
-        pytest.param('a', PENDING, 1000, id='listed, and not confirmed yet'),
-        pytest.param('b', CONFIRMED, 1000, id='another one is listed'),
-        pytest.param(None, CONFIRMED, 1000, id='no list'),
-    ],
+    {
+        'listed': ('a', CONFIRMED, 500),
+        'listed, and not confirmed yet': ('a', PENDING, 1000),
+        'another one is listed': ('b', CONFIRMED, 1000),
+        'no list': (None, CONFIRMED, 1000),
+    },
 )
 def test_use_of_a_claim_whose_other_hardware_is_not_counted(listed, state, used):
     """Placement has it since the allocation was written."""

@@ -23,6 +23,7 @@ from nova_sched.state import compute_node
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import compute_node as compute_node_object
+from nova_sched.tests.rows import table
 
 NODE, CHILD = uuid_of('node host-0'), uuid_of('child')
 SIZE = 10_000  # characters of a report
@@ -34,32 +35,29 @@ def made(inventories, allocated, **fields):
     return compute_node.report(node, SIZE, inventories=tree, allocated=allocated)
 
 
-@pytest.mark.parametrize(
+@table(
     'inventories, allocated, found, used',
-    [
-        pytest.param({}, {}, {}, {}, id='a provider without inventories'),
-        pytest.param(
+    {
+        'a provider without inventories': ({}, {}, {}, {}),
+        'no other class than those of the provider': (
             {'PCPU': {'total': 4}},
             {'PCPU': 1},
             {'PCPU': Inventory(4)},
             {'PCPU': 1},
-            id='no other class than those of the provider',
         ),
-        pytest.param(
+        'the reserve is in use': (
             {'MEMORY_MB': {'total': 4096, 'reserved': 512}},
             {'MEMORY_MB': 1024},
             {'MEMORY_MB': Inventory(4096, 512)},
             {'MEMORY_MB': 1536},
-            id='the reserve is in use',
         ),
-        pytest.param(
+        'use of a class that has no inventory any more': (
             {'VCPU': {'total': 4}},
             {'VCPU': 2, 'DISK_GB': 7},
             {'VCPU': Inventory(4)},
             {'VCPU': 2, 'DISK_GB': 7},
-            id='use of a class that has no inventory any more',
         ),
-    ],
+    },
 )
 def test_the_nodes_own_figures_count_nothing(inventories, allocated, found, used):
     report = made(inventories, allocated, vcpus_used=3, cpu_allocation_ratio=-1.0)
@@ -85,14 +83,42 @@ def test_children_are_kept():
     assert json.loads(report.providers) == tree
 
 
-@pytest.mark.parametrize(
+@table(
     'own, found',
-    [
-        pytest.param(None, uuid_of('default'), id='the default'),
-        pytest.param(uuid_of('own'), uuid_of('own'), id='its own'),
-    ],
+    {
+        'the default': (None, uuid_of('default')),
+        'its own': (uuid_of('own'), uuid_of('own')),
+    },
 )
 def test_the_cell(own, found):
     node = compute_node_object()
     report = compute_node.report(node, SIZE, cell_uuid=own, default_cell_uuid=uuid_of('default'))
     assert report.cell_uuid == found
+
+
+@pytest.mark.parametrize(
+    'inventories, traits, what',
+    [
+        (compute_node.MAX_CLASSES, 0, None),
+        (compute_node.MAX_CLASSES + 1, 0, '201 resource classes; at most 200'),
+        (0, compute_node.MAX_TRAITS, None),
+        (0, compute_node.MAX_TRAITS + 1, '2001 traits; at most 2000'),
+    ],
+)
+def test_no_node_has_any_number_of_classes_and_traits(inventories, traits, what):
+    """Each class is a column, and each trait a bit, of all hosts. Half of them are of a child."""
+    tree = {NODE: {}, CHILD: {'parent_provider_uuid': NODE}}
+    for place, provider in enumerate(tree.values()):
+        provider['inventories'] = {
+            f'CUSTOM_{number}': {'total': 1} for number in range(place, inventories, 2)
+        }
+        provider['traits'] = [f'CUSTOM_{number}' for number in range(place, traits, 2)]
+
+    def read():
+        return compute_node.report(compute_node_object(), 10**6, inventories=tree)
+
+    if what is None:
+        read()
+    else:
+        with pytest.raises(errors.BadReport, match=f'inventories: they have {what}'):
+            read()

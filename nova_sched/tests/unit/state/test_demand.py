@@ -11,12 +11,11 @@
 # under the License.
 """What a request takes from a node itself, and what from the providers below it."""
 
-import pytest
-
 from nova_sched.hardware import providers
 from nova_sched.state import demand
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import request
+from nova_sched.tests.rows import table
 
 NODE = {'VCPU', 'MEMORY_MB', 'DISK_GB'}
 GPU = 'CUSTOM_GPU_MILLI'
@@ -24,32 +23,28 @@ DEDICATED = {'vcpus': 4, 'memory_mb': 0, 'extra_specs': {'hw:cpu_policy': 'dedic
 ONE_GPU = {'vcpus': 2, 'memory_mb': 0, 'extra_specs': {f'resources:{GPU}': '500'}}
 
 
-@pytest.mark.parametrize(
+@table(
     'words, own, below, resources',
-    [
-        pytest.param(
-            {'vcpus': 2, 'memory_mb': 512}, NODE, set(), {'VCPU': 2, 'MEMORY_MB': 512}, id='plain'
-        ),
-        pytest.param(ONE_GPU, NODE | {GPU}, {GPU}, {'VCPU': 2, GPU: 500}, id='it has some itself'),
-        pytest.param(ONE_GPU, NODE, {GPU}, {'VCPU': 2}, id='only its devices have'),
-        pytest.param(
-            ONE_GPU, NODE, {'OTHER'}, {'VCPU': 2, GPU: 500}, id='nobody has: to be missed'
-        ),
-        pytest.param(DEDICATED, NODE | {'PCPU'}, set(), {'PCPU': 4}, id='dedicated CPUs'),
-        pytest.param(DEDICATED, NODE, set(), {'VCPU': 4}, id='shared CPUs do'),
-        pytest.param(DEDICATED, NODE, {'PCPU'}, {}, id='dedicated CPUs below'),
-    ],
+    {
+        'plain': ({'vcpus': 2, 'memory_mb': 512}, NODE, set(), {'VCPU': 2, 'MEMORY_MB': 512}),
+        'it has some itself': (ONE_GPU, NODE | {GPU}, {GPU}, {'VCPU': 2, GPU: 500}),
+        'only its devices have': (ONE_GPU, NODE, {GPU}, {'VCPU': 2}),
+        'nobody has: to be missed': (ONE_GPU, NODE, {'OTHER'}, {'VCPU': 2, GPU: 500}),
+        'dedicated CPUs': (DEDICATED, NODE | {'PCPU'}, set(), {'PCPU': 4}),
+        'shared CPUs do': (DEDICATED, NODE, set(), {'VCPU': 4}),
+        'dedicated CPUs below': (DEDICATED, NODE, {'PCPU'}, {}),
+    },
 )
 def test_resources_on(words, own, below, resources):
     assert demand.resources_on(request(**words), own, below) == resources
 
 
-@pytest.mark.parametrize(
+@table(
     'words, own, traits, loose, required, forbidden',
-    [
-        pytest.param(ONE_GPU, NODE, set(), ((GPU, 500),), set(), set(), id='of the devices'),
-        pytest.param(ONE_GPU, NODE | {GPU}, set(), (), set(), set(), id='of the node'),
-        pytest.param(
+    {
+        'of the devices': (ONE_GPU, NODE, set(), ((GPU, 500),), set(), set()),
+        'of the node': (ONE_GPU, NODE | {GPU}, set(), (), set(), set()),
+        'traits that the node has not': (
             {
                 'extra_specs': {
                     f'resources:{GPU}': '1',
@@ -62,27 +57,24 @@ def test_resources_on(words, own, below, resources):
             ((GPU, 1),),
             {'A'},
             set(),
-            id='traits that the node has not',
         ),
-        pytest.param(
+        'a forbidden trait': (
             {'extra_specs': {f'resources:{GPU}': '1', 'trait:A': 'forbidden'}},
             NODE,
             set(),
             ((GPU, 1),),
             set(),
             {'A'},
-            id='a forbidden trait',
         ),
-        pytest.param(
+        'traits of the node alone': (
             {'extra_specs': {'trait:A': 'required', 'trait:B': 'forbidden'}},
             NODE,
             set(),
             (),
             set(),
             set(),
-            id='traits of the node alone',
         ),
-    ],
+    },
 )
 def test_asked_of(words, own, traits, loose, required, forbidden):
     found = demand.asked_of(request(**words), own, {GPU}, frozenset(traits))
@@ -96,16 +88,16 @@ def test_groups_and_their_policy_are_asked_of_every_node():
     assert found.isolate
 
 
-@pytest.mark.parametrize(
+@table(
     'used, taken, fits',
-    [
-        pytest.param(0, 0, True, id='free'),
-        pytest.param(6, 0, True, id='just enough'),
-        pytest.param(7, 0, False, id='others use it'),
-        pytest.param(0, 2, True, id='all that there really is, with what the request has'),
-        pytest.param(0, 3, False, id='more than that, whatever the ratio'),
-        pytest.param(4, 3, False, id='both'),
-    ],
+    {
+        'free': (0, 0, True),
+        'just enough': (6, 0, True),
+        'others use it': (7, 0, False),
+        'all that there really is, with what the request has': (0, 2, True),
+        'more than that, whatever the ratio': (0, 3, False),
+        'both': (4, 3, False),
+    },
 )
 def test_a_group_from_the_node_itself(used, taken, fits):
     stocks = {'VCPU': demand.stock(Inventory(4, ratio=2.0, max_unit=8), used)}

@@ -12,29 +12,26 @@
 """Facts of a request as values, and the cache of answers."""
 
 import numpy as np
-import pytest
 
 from nova_sched.state.facts import CLAIMED, EVERYTHING, NOTHING, AnswerCache, HostFacts, fact_of
 from nova_sched.tests.builders import request
+from nova_sched.tests.rows import table
 
 
-@pytest.mark.parametrize(
+@table(
     'name, one, other',
-    [
-        pytest.param('vcpus', {'vcpus': 1}, {'vcpus': 2}, id='a number'),
-        pytest.param(
-            'extra_specs', {'extra_specs': {'a': '1'}}, {'extra_specs': {'a': '2'}}, id='a mapping'
+    {
+        'a number': ('vcpus', {'vcpus': 1}, {'vcpus': 2}),
+        'a mapping': ('extra_specs', {'extra_specs': {'a': '1'}}, {'extra_specs': {'a': '2'}}),
+        'one amount': ('resources:VCPU', {'vcpus': 1}, {'vcpus': 2}),
+        'the classes': ('resource_classes', {}, {'extra_specs': {'resources:VGPU': '1'}}),
+        'hardware': (
+            'pieces',
+            {},
+            {'extra_specs': {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'require'}},
         ),
-        pytest.param('resources:VCPU', {'vcpus': 1}, {'vcpus': 2}, id='one amount'),
-        pytest.param(
-            'resource_classes', {}, {'extra_specs': {'resources:VGPU': '1'}}, id='the classes'
-        ),
-        pytest.param(
-            'pieces', {}, {'extra_specs': {'hw:cpu_policy': 'dedicated',
-                                           'hw:cpu_thread_policy': 'require'}}, id='hardware'
-        ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_equal_facts_are_equal_values(name, one, other):
     found, same, different = (fact_of(request(**words), name) for words in (one, one, other))
     assert found == same != different

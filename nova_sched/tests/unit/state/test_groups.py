@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.tests.builders import request
+from nova_sched.tests.rows import table
 
 GPU = 'CUSTOM_GPU_MILLI'
 
@@ -40,24 +41,14 @@ def group(suffix, required=(), forbidden=(), in_tree=None, **resources):
     )
 
 
-@pytest.mark.parametrize(
+@table(
     'words, groups',
-    [
-        pytest.param({}, (), id='none'),
-        pytest.param(
-            {'extra_specs': {f'resources:{GPU}': '1', 'trait:A': 'required'}}, (), id='no suffix'
-        ),
-        pytest.param(
-            {'extra_specs': {f'resources1:{GPU}': '500'}},
-            (group('1', **{GPU: 500}),),
-            id='a number',
-        ),
-        pytest.param(
-            {'extra_specs': {f'resources_a-B:{GPU}': '1'}},
-            (group('_a-B', **{GPU: 1}),),
-            id='a word',
-        ),
-        pytest.param(
+    {
+        'none': ({}, ()),
+        'no suffix': ({'extra_specs': {f'resources:{GPU}': '1', 'trait:A': 'required'}}, ()),
+        'a number': ({'extra_specs': {f'resources1:{GPU}': '500'}}, (group('1', **{GPU: 500}),)),
+        'a word': ({'extra_specs': {f'resources_a-B:{GPU}': '1'}}, (group('_a-B', **{GPU: 1}),)),
+        'resources and traits': (
             {
                 'extra_specs': {
                     f'resources1:{GPU}': '500',
@@ -68,32 +59,27 @@ def group(suffix, required=(), forbidden=(), in_tree=None, **resources):
                 }
             },
             (group('1', required='AB', forbidden='C', ACCEL=1, **{GPU: 500}),),
-            id='resources and traits',
         ),
-        pytest.param(
+        'in the order of the flavor, without the empty ones': (
             {'extra_specs': {'resources2:A': '1', 'resources1:A': '2', 'resources3:A': '0'}},
             (group('2', A=1), group('1', A=2)),
-            id='in the order of the flavor, without the empty ones',
         ),
-        pytest.param(
+        'a port': (
             {'requested_resources': [port()]},
             (group('port', required=['CUSTOM_NET'], NET_BW=1000),),
-            id='a port',
         ),
-        pytest.param(
+        'a port that names a provider': (
             {'requested_resources': [port(required_traits=None, in_tree='node')]},
             (group('port', in_tree='node', NET_BW=1000),),
-            id='a port that names a provider',
         ),
-        pytest.param(
+        'both': (
             {
                 'extra_specs': {'resources1:A': '1'},
                 'requested_resources': [port(required_traits=())],
             },
             (group('1', A=1), group('port', NET_BW=1000)),
-            id='both',
         ),
-    ],
+    },
 )
 def test_groups(words, groups):
     found = request(**words).groups
@@ -101,26 +87,20 @@ def test_groups(words, groups):
     assert hash(found) == hash(groups)
 
 
-@pytest.mark.parametrize(
+@table(
     'words, message',
-    [
-        pytest.param(
-            {'extra_specs': {'resources1:A': 'x'}}, 'A: .x. is not a whole number', id='no number'
-        ),
-        pytest.param(
-            {'extra_specs': {'resources1:A': '-1'}}, 'A: .-1. is not within 0', id='negative'
-        ),
-        pytest.param(
+    {
+        'no number': ({'extra_specs': {'resources1:A': 'x'}}, 'A: .x. is not a whole number'),
+        'negative': ({'extra_specs': {'resources1:A': '-1'}}, 'A: .-1. is not within 0'),
+        'more than anybody has': (
             {'extra_specs': {'resources1:A': str(2**60)}},
             'A: .* is not within 0',
-            id='more than anybody has',
         ),
-        pytest.param(
+        'twice': (
             {'requested_resources': [port('1'), port('2'), port('1')]},
             'two groups are called 1',
-            id='twice',
         ),
-    ],
+    },
 )
 def test_groups_that_cannot_be(words, message):
     with pytest.raises(ValueError, match=message):
@@ -130,31 +110,28 @@ def test_groups_that_cannot_be(words, message):
 ONE, TWO = {'resources1:A': '1'}, {'resources1:A': '1', 'resources2:A': '1'}
 
 
-@pytest.mark.parametrize(
+@table(
     'words, policy',
-    [
-        pytest.param({'extra_specs': ONE}, None, id='one group needs none'),
-        pytest.param({'extra_specs': TWO}, None, id='two groups, nobody said'),
-        pytest.param({'extra_specs': {**TWO, 'group_policy': 'none'}}, 'none', id='none'),
-        pytest.param({'extra_specs': {**TWO, 'group_policy': 'isolate'}}, 'isolate', id='isolate'),
-        pytest.param({'extra_specs': {**TWO, 'group_policy': 'other'}}, None, id='another word'),
-        pytest.param(
+    {
+        'one group needs none': ({'extra_specs': ONE}, None),
+        'two groups, nobody said': ({'extra_specs': TWO}, None),
+        'none': ({'extra_specs': {**TWO, 'group_policy': 'none'}}, 'none'),
+        'isolate': ({'extra_specs': {**TWO, 'group_policy': 'isolate'}}, 'isolate'),
+        'another word': ({'extra_specs': {**TWO, 'group_policy': 'other'}}, None),
+        'a port beside one of the flavor': (
             {'extra_specs': ONE, 'requested_resources': [port()]},
             'none',
-            id='a port beside one of the flavor',
         ),
-        pytest.param(
+        'a port beside two of the flavor': (
             {'extra_specs': TWO, 'requested_resources': [port()]},
             None,
-            id='a port beside two of the flavor',
         ),
-        pytest.param({'requested_resources': [port('a'), port('b')]}, 'none', id='ports alone'),
-        pytest.param(
+        'ports alone': ({'requested_resources': [port('a'), port('b')]}, 'none'),
+        'an empty group of the flavor counts': (
             {'extra_specs': {**ONE, 'resources2:A': '0'}, 'requested_resources': [port()]},
             None,
-            id='an empty group of the flavor counts',
         ),
-    ],
+    },
 )
 def test_group_policy(words, policy):
     assert request(**words).group_policy == policy

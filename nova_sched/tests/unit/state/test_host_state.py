@@ -19,6 +19,7 @@ from nova_sched.state.host_state import ATTRIBUTES
 from nova_sched.state.places import image_of
 from nova_sched.tests.builders import NOW, aggregate, claim, cluster, hosts, uuid_of
 from nova_sched.tests.reference import nine_hosts, nova_states
+from nova_sched.tests.rows import each
 
 A, B = uuid_of('a'), uuid_of('b')
 
@@ -32,7 +33,7 @@ def test_every_attribute_can_be_read():
         _ = state._no_such_attribute
 
 
-@pytest.mark.parametrize('row', range(9))
+@each('row', range(9))
 def test_it_is_what_nova_makes_of_the_same_node(row):
     nova, ours = nova_states()[row], nine_hosts().state(row)
     names = set(vars(nova)) - {'aggregates', 'host_ip', 'instances', 'metrics', 'service'}

@@ -15,29 +15,28 @@ import json
 import types
 
 import numpy as np
-import pytest
 
-from nova_sched import objects
 from nova_sched.state.metrics import NO_VALUE, read, values
 from nova_sched.tests.builders import cluster, hosts, put, report, uuid_of
+from nova_sched.tests.rows import table
 
 
-@pytest.mark.parametrize(
+@table(
     'name, stored, value',
-    [
-        pytest.param('cpu.percent', 0.25, 25, id='a percentage is whole'),
-        pytest.param('cpu.user.percent', 0.5, 50, id='another'),
-        pytest.param('cpu.percent', 0.29, 28, id='and cut off, as in Nova'),
-        pytest.param('cpu.frequency', 2400, 2400, id='no percentage'),
-        pytest.param('cpu.frequency', 2400.9, 2400, id='whole as well'),
-        pytest.param('power.percent', 0.5, 0, id='of our own name'),
-        pytest.param('cpu.percent', None, None, id='null'),
-        pytest.param('cpu.frequency', '2400', None, id='text'),
-        pytest.param('cpu.frequency', True, None, id='a truth'),
-        pytest.param('cpu.frequency', float('inf'), None, id='no end'),
-        pytest.param('cpu.percent', float('nan'), None, id='not a number'),
-        pytest.param('cpu.percent', 1e300, None, id='too large'),
-    ],
+    {
+        'a percentage is whole': ('cpu.percent', 0.25, 25),
+        'another': ('cpu.user.percent', 0.5, 50),
+        'and cut off, as in Nova': ('cpu.percent', 0.29, 28),
+        'no percentage': ('cpu.frequency', 2400, 2400),
+        'whole as well': ('cpu.frequency', 2400.9, 2400),
+        'of our own name': ('power.percent', 0.5, 0),
+        'null': ('cpu.percent', None, None),
+        'text': ('cpu.frequency', '2400', None),
+        'a truth': ('cpu.frequency', True, None),
+        'no end': ('cpu.frequency', float('inf'), None),
+        'not a number': ('cpu.percent', float('nan'), None),
+        'too large': ('cpu.percent', 1e300, None),
+    },
 )
 def test_read(name, stored, value):
     (one,) = read(json.dumps([{'name': name, 'value': stored, 'source': 'x'}]))
@@ -45,19 +44,17 @@ def test_read(name, stored, value):
     assert values([one]) == {name: NO_VALUE if value is None else value}
 
 
-@pytest.mark.parametrize(
+@table(
     'text, names',
-    [
-        pytest.param(None, [], id='null'),
-        pytest.param('', [], id='no text'),
-        pytest.param('no JSON', [], id='no JSON'),
-        pytest.param('[' * 100_000, [], id='too deep'),
-        pytest.param('{"name": "a"}', [], id='no list'),
-        pytest.param('[1, {}, {"name": 2}, {"name": "a"}]', ['a'], id='things without a name'),
-        pytest.param(
-            '[{"name": "a", "numa_membw_values": {"0": 1}}]', ['a'], id='a value for each cell'
-        ),
-    ],
+    {
+        'null': (None, []),
+        'no text': ('', []),
+        'no JSON': ('no JSON', []),
+        'too deep': ('[' * 100_000, []),
+        'no list': ('{"name": "a"}', []),
+        'things without a name': ('[1, {}, {"name": 2}, {"name": "a"}]', ['a']),
+        'a value for each cell': ('[{"name": "a", "numa_membw_values": {"0": 1}}]', ['a']),
+    },
 )
 def test_texts(text, names):
     found = read(text)
@@ -66,13 +63,11 @@ def test_texts(text, names):
 
 
 def test_values_of_objects():
-    metrics = objects.MonitorMetricList(
-        objects=[
-            objects.MonitorMetric(name='cpu.percent', value=23),
-            objects.MonitorMetric(name='numa.membw.current', numa_membw_values={'0': 1}),
-            objects.MonitorMetric(name='cpu.percent', value=24),
-        ]
-    )
+    metrics = [
+        types.SimpleNamespace(name='cpu.percent', value=23),
+        types.SimpleNamespace(name='numa.membw.current', numa_membw_values={'0': 1}),
+        types.SimpleNamespace(name='cpu.percent', value=24),
+    ]
     assert values(metrics) == {'cpu.percent': 24, 'numa.membw.current': NO_VALUE}
     assert values(None) == {}
     assert values([types.SimpleNamespace(name='a')]) == {'a': NO_VALUE}

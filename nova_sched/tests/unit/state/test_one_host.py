@@ -16,78 +16,64 @@ import time
 import types
 
 import numpy as np
-import pytest
 
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.hardware import pci
 from nova_sched.state.metrics import NO_VALUE
 from nova_sched.state.one_host import OneHost
 from nova_sched.tests.builders import CELL, aggregate, host
+from nova_sched.tests.rows import table
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
 
-@pytest.mark.parametrize(
+@table(
     'service, seen_s',
-    [
-        pytest.param({'last_seen_up': NOON}, NOON.timestamp(), id='a date with a zone'),
-        pytest.param(
-            {'last_seen_up': NOON.replace(tzinfo=None)},
-            NOON.timestamp(),
-            id='without one it is UTC',
-        ),
-        pytest.param({'last_seen_up': 12.5}, 12.5, id='seconds'),
-        pytest.param(
-            {'last_seen_up': None, 'created_at': NOON}, NOON.timestamp(), id='never seen: created'
-        ),
-        pytest.param({}, 0.0, id='never'),
-        pytest.param(types.SimpleNamespace(last_seen_up=NOON), NOON.timestamp(), id='an object'),
-    ],
+    {
+        'a date with a zone': ({'last_seen_up': NOON}, NOON.timestamp()),
+        'without one it is UTC': ({'last_seen_up': NOON.replace(tzinfo=None)}, NOON.timestamp()),
+        'seconds': ({'last_seen_up': 12.5}, 12.5),
+        'never seen: created': ({'last_seen_up': None, 'created_at': NOON}, NOON.timestamp()),
+        'never': ({}, 0.0),
+        'an object': (types.SimpleNamespace(last_seen_up=NOON), NOON.timestamp()),
+    },
 )
 def test_seen(service, seen_s):
     assert OneHost(host(service=service)).seen_s.tolist() == [seen_s]
 
 
-@pytest.mark.parametrize(
+@table(
     'service, disabled, forced_down',
-    [
-        pytest.param({'disabled': True, 'forced_down': False}, True, False, id='disabled'),
-        pytest.param({'disabled': None, 'forced_down': True}, False, True, id='forced down, null'),
-        pytest.param({}, False, False, id='nothing known'),
-        pytest.param(types.SimpleNamespace(disabled=True), True, False, id='an object'),
-    ],
+    {
+        'disabled': ({'disabled': True, 'forced_down': False}, True, False),
+        'forced down, null': ({'disabled': None, 'forced_down': True}, False, True),
+        'nothing known': ({}, False, False),
+        'an object': (types.SimpleNamespace(disabled=True), True, False),
+    },
 )
 def test_service(service, disabled, forced_down):
     one = OneHost(host(service=service))
     assert (one.disabled.tolist(), one.forced_down.tolist()) == ([disabled], [forced_down])
 
 
-@pytest.mark.parametrize(
+@table(
     'attributes, resource_class, most',
-    [
-        pytest.param(
-            {'vcpus_total': 4, 'cpu_allocation_ratio': 4.0, 'vcpus_used': 13}, VCPU, 3, id='vCPUs'
-        ),
-        pytest.param(
-            {'vcpus_total': 4, 'cpu_allocation_ratio': 4.0}, VCPU, 4, id='no more than there are'
-        ),
-        pytest.param(
+    {
+        'vCPUs': ({'vcpus_total': 4, 'cpu_allocation_ratio': 4.0, 'vcpus_used': 13}, VCPU, 3),
+        'no more than there are': ({'vcpus_total': 4, 'cpu_allocation_ratio': 4.0}, VCPU, 4),
+        'memory': (
             {'total_usable_ram_mb': 100, 'free_ram_mb': 20, 'ram_allocation_ratio': 1.5},
             MEMORY_MB,
             70,
-            id='memory',
         ),
-        pytest.param(
+        'disk': (
             {'total_usable_disk_gb': 10, 'free_disk_mb': 1024, 'disk_allocation_ratio': 1.5},
             DISK_GB,
             6,
-            id='disk',
         ),
-        pytest.param(
-            {'total_usable_disk_gb': 10, 'free_disk_mb': 5000}, DISK_GB, 4, id='half a GiB is none'
-        ),
-        pytest.param({}, PCPU, -1, id='a class that a host state does not tell'),
-    ],
+        'half a GiB is none': ({'total_usable_disk_gb': 10, 'free_disk_mb': 5000}, DISK_GB, 4),
+        'a class that a host state does not tell': ({}, PCPU, -1),
+    },
 )
 def test_fits(attributes, resource_class, most):
     one = OneHost(host(**attributes))
@@ -126,28 +112,30 @@ def test_a_host_state_without_traits_has_none():
     assert OneHost(types.SimpleNamespace()).has_trait('T').tolist() == [False]
 
 
-@pytest.mark.parametrize(
+@table(
     'stats, free',
-    [
-        pytest.param(None, 0, id='none'),
-        pytest.param(types.SimpleNamespace(pools=[]), 0, id='no pools'),
-        pytest.param(
+    {
+        'none': (None, 0),
+        'no pools': (types.SimpleNamespace(pools=[]), 0),
+        'as in Nova': (
             types.SimpleNamespace(
                 pools=[{'vendor_id': '8086', 'product_id': '1572', 'count': n} for n in (2, 4)]
             ),
             6,
-            id='as in Nova',
         ),
-        pytest.param(pci.pools_to_json([pci.PciPool('8086', '1572', count=3)]), 3, id='as text'),
-    ],
+        'as text': (pci.pools_to_json([pci.PciPool('8086', '1572', count=3)]), 3),
+    },
 )
 def test_free_devices(stats, free):
     assert OneHost(host(pci_stats=stats)).free_pci_devices.tolist() == [free]
 
 
-@pytest.mark.parametrize(
+@table(
     'cell, here',
-    [pytest.param(CELL, True, id='its own'), pytest.param('other', False, id='another')],
+    {
+        'its own': (CELL, True),
+        'another': ('other', False),
+    },
 )
 def test_cell(cell, here):
     assert OneHost(host()).in_cell(cell).tolist() == [here]

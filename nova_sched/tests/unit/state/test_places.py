@@ -12,17 +12,17 @@
 """Which rows hold which instance, and of which images."""
 
 import collections
+import types
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from nova_sched import objects
 from nova_sched.claim import Claim
 from nova_sched.state.places import MAX_SPARE_IMAGES, Places, image_of
 from nova_sched.tests.builders import cluster, request, uuid_of
 from nova_sched.tests.cases import cases
+from nova_sched.tests.rows import table
 
 A, B = uuid_of('a'), uuid_of('b')
 INSTANCES, ROWS = ['i', 'j', 'k'], range(4)
@@ -129,13 +129,13 @@ def test_a_claim_tells_the_image_at_once_and_for_as_long_as_the_instance_is_ther
     assert seen.count_images('os_distro', 'fedora').tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(
+@table(
     'instance, image',
-    [
-        pytest.param(None, {}, id='none'),
-        pytest.param(objects.Instance(uuid=A), {}, id='metadata are not set'),
-        pytest.param(
-            objects.Instance(
+    {
+        'none': (None, {}),
+        'metadata are not set': (types.SimpleNamespace(uuid=A), {}),
+        'as Nova keeps them': (
+            types.SimpleNamespace(
                 system_metadata={
                     'image_os_distro': 'ubuntu',
                     'image_hw_qemu_guest_agent': 'yes',
@@ -145,14 +145,12 @@ def test_a_claim_tells_the_image_at_once_and_for_as_long_as_the_instance_is_ther
                 }
             ),
             {'os_distro': 'ubuntu', 'hw_qemu_guest_agent': 'True', 'hw_architecture': 'x86_64'},
-            id='as Nova keeps them',
         ),
-        pytest.param(
-            objects.Instance(system_metadata={'image_hw_disk_bus': 'no such bus'}),
+        'nonsense': (
+            types.SimpleNamespace(system_metadata={'image_hw_disk_bus': 'no such bus'}),
             {},
-            id='nonsense',
         ),
-    ],
+    },
 )
 def test_image_of(instance, image):
     assert image_of(instance) == image

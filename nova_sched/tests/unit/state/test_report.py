@@ -22,7 +22,7 @@ from nova_sched import errors
 from nova_sched.claim import VCPU
 from nova_sched.state.report import MAX_AMOUNT, Inventory, Report, check
 from nova_sched.tests.builders import hosts, report, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import table
 
 words = st.text(max_size=8)
 counts = st.integers(0, 2**40)
@@ -73,16 +73,16 @@ def test_the_same_facts_are_the_same_text():
     assert json.loads(one.to_json())['instances'] == ['a', 'b', 'c']
 
 
-@pytest.mark.parametrize(
+@table(
     'inventory, capacity, largest',
-    [
-        pytest.param(Inventory(8), 8, 8, id='plain'),
-        pytest.param(Inventory(8, reserved=2, ratio=4.0), 24, 8, id='ratio'),
-        pytest.param(Inventory(3, ratio=1.5), 4, 3, id='rounded down'),
-        pytest.param(Inventory(8, max_unit=4), 8, 4, id='max_unit'),
-        pytest.param(Inventory(8, max_unit=99), 8, 8, id='max_unit above the total'),
-        pytest.param(Inventory(0, ratio=4.0), 0, 0, id='nothing'),
-    ],
+    {
+        'plain': (Inventory(8), 8, 8),
+        'ratio': (Inventory(8, reserved=2, ratio=4.0), 24, 8),
+        'rounded down': (Inventory(3, ratio=1.5), 4, 3),
+        'max_unit': (Inventory(8, max_unit=4), 8, 4),
+        'max_unit above the total': (Inventory(8, max_unit=99), 8, 8),
+        'nothing': (Inventory(0, ratio=4.0), 0, 0),
+    },
 )
 def test_inventory(inventory, capacity, largest):
     assert (inventory.capacity, inventory.largest) == (capacity, largest)
@@ -93,59 +93,53 @@ def inventory(**fields):
     return {'inventories': {'VCPU': Inventory(**{'total': 8, **fields})}, 'used': {}}
 
 
-@pytest.mark.parametrize(
+@table(
     'words',
-    [
-        pytest.param({}, id='plain'),
-        pytest.param({'vcpus': 0, 'memory_mb': 0, 'disk_gb': 0}, id='a node of nothing'),
-        pytest.param({'vcpus': None, 'memory_mb': None, 'disk_gb': None}, id='no inventory'),
-        pytest.param({'vcpus': 4, 'vcpus_used': 40_001}, id='far over its capacity'),
-        pytest.param(inventory(ratio=100_000.0), id='a ratio that ends counting'),
-        pytest.param(inventory(total=MAX_AMOUNT), id='the largest total'),
-        pytest.param(inventory(reserved=8), id='all reserved'),
-        pytest.param({'disk_slack_gb': -3}, id='more free on the disk than recorded'),
-    ],
+    {
+        'plain': {},
+        'a node of nothing': {'vcpus': 0, 'memory_mb': 0, 'disk_gb': 0},
+        'no inventory': {'vcpus': None, 'memory_mb': None, 'disk_gb': None},
+        'far over its capacity': {'vcpus': 4, 'vcpus_used': 40_001},
+        'a ratio that ends counting': inventory(ratio=100_000.0),
+        'the largest total': inventory(total=MAX_AMOUNT),
+        'all reserved': inventory(reserved=8),
+        'more free on the disk than recorded': {'disk_slack_gb': -3},
+    },
 )
 def test_a_report_that_can_be_true(words):
     one = report(**words)
     assert check(one) is one
 
 
-@each(
+@table(
     'words, field',
-    [
-        pytest.param({'node_uuid': ''}, 'node_uuid', id='no UUID'),
-        pytest.param({'host': ''}, 'host', id='no host'),
-        pytest.param({'nodename': ''}, 'nodename', id='no name'),
-        pytest.param(inventory(total=-1), 'VCPU total', id='negative total'),
-        pytest.param(inventory(total=MAX_AMOUNT + 1), 'VCPU total', id='huge total'),
-        pytest.param(inventory(total=float('nan')), 'VCPU total', id='total that is not a number'),
-        pytest.param(inventory(reserved=-1), 'VCPU reserved', id='negative reserve'),
-        pytest.param(inventory(reserved=9), 'VCPU reserved', id='reserve above the total'),
-        pytest.param(inventory(ratio=0.0), 'VCPU allocation ratio', id='ratio of nothing'),
-        pytest.param(inventory(ratio=-1.0), 'VCPU allocation ratio', id='negative ratio'),
-        pytest.param(
-            inventory(ratio=float('nan')), 'VCPU allocation ratio', id='ratio that is not a number'
-        ),
-        pytest.param(inventory(ratio=float('inf')), 'VCPU allocation ratio', id='endless ratio'),
-        pytest.param(
-            inventory(total=MAX_AMOUNT, ratio=2.0), 'VCPU allocation ratio', id='huge capacity'
-        ),
-        pytest.param(inventory(min_unit=0), 'VCPU units', id='min_unit'),
-        pytest.param(inventory(max_unit=0), 'VCPU units', id='max_unit'),
-        pytest.param(inventory(step_size=-1), 'VCPU units', id='step_size'),
-        pytest.param(inventory(step_size=MAX_AMOUNT + 1), 'VCPU units', id='huge step_size'),
-        pytest.param({'vcpus_used': -1}, 'VCPU used', id='negative use'),
-        pytest.param(
-            {'vcpus': MAX_AMOUNT, 'vcpus_used': MAX_AMOUNT + 1}, 'VCPU used', id='huge use'
-        ),
-        pytest.param({'num_instances': -1}, 'num_instances', id='negative instances'),
-        pytest.param({'io_workload': MAX_AMOUNT + 1}, 'io_workload', id='huge workload'),
-        pytest.param({'failed_builds': -1}, 'failed_builds', id='negative failures'),
-        pytest.param({'hypervisor_version': -1}, 'hypervisor_version', id='negative version'),
-        pytest.param({'hypervisor_version': 2**70}, 'hypervisor_version', id='huge version'),
-        pytest.param({'disk_slack_gb': -(2**70)}, 'disk_slack_gb', id='huge slack'),
-    ],
+    {
+        'no UUID': ({'node_uuid': ''}, 'node_uuid'),
+        'no host': ({'host': ''}, 'host'),
+        'no name': ({'nodename': ''}, 'nodename'),
+        'negative total': (inventory(total=-1), 'VCPU total'),
+        'huge total': (inventory(total=MAX_AMOUNT + 1), 'VCPU total'),
+        'total that is not a number': (inventory(total=float('nan')), 'VCPU total'),
+        'negative reserve': (inventory(reserved=-1), 'VCPU reserved'),
+        'reserve above the total': (inventory(reserved=9), 'VCPU reserved'),
+        'ratio of nothing': (inventory(ratio=0.0), 'VCPU allocation ratio'),
+        'negative ratio': (inventory(ratio=-1.0), 'VCPU allocation ratio'),
+        'ratio that is not a number': (inventory(ratio=float('nan')), 'VCPU allocation ratio'),
+        'endless ratio': (inventory(ratio=float('inf')), 'VCPU allocation ratio'),
+        'huge capacity': (inventory(total=MAX_AMOUNT, ratio=2.0), 'VCPU allocation ratio'),
+        'min_unit': (inventory(min_unit=0), 'VCPU units'),
+        'max_unit': (inventory(max_unit=0), 'VCPU units'),
+        'step_size': (inventory(step_size=-1), 'VCPU units'),
+        'huge step_size': (inventory(step_size=MAX_AMOUNT + 1), 'VCPU units'),
+        'negative use': ({'vcpus_used': -1}, 'VCPU used'),
+        'huge use': ({'vcpus': MAX_AMOUNT, 'vcpus_used': MAX_AMOUNT + 1}, 'VCPU used'),
+        'negative instances': ({'num_instances': -1}, 'num_instances'),
+        'huge workload': ({'io_workload': MAX_AMOUNT + 1}, 'io_workload'),
+        'negative failures': ({'failed_builds': -1}, 'failed_builds'),
+        'negative version': ({'hypervisor_version': -1}, 'hypervisor_version'),
+        'huge version': ({'hypervisor_version': 2**70}, 'hypervisor_version'),
+        'huge slack': ({'disk_slack_gb': -(2**70)}, 'disk_slack_gb'),
+    },
 )
 def test_a_report_that_cannot_be_true_is_refused_by_field(words, field):
     with pytest.raises(errors.BadReport) as caught:
@@ -154,16 +148,15 @@ def test_a_report_that_cannot_be_true_is_refused_by_field(words, field):
     assert field in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@table(
     'words, node',
-    [
-        pytest.param({'vcpus_used': -1}, 'host-0', id='by its name'),
-        pytest.param(
+    {
+        'by its name': ({'vcpus_used': -1}, 'host-0'),
+        'by its UUID if it has no name': (
             {'nodename': '', 'node_uuid': uuid_of('n')},
             uuid_of('n'),
-            id='by its UUID if it has no name',
         ),
-    ],
+    },
 )
 def test_a_refusal_names_the_node(words, node):
     with pytest.raises(errors.BadReport) as caught:

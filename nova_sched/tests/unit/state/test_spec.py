@@ -18,59 +18,63 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.state.request import RequestedDestination
-from nova_sched.state.spec import READERS, SpecRequest, read
+from nova_sched.state.spec import (
+    MAX_CAPABILITIES,
+    MAX_VERSIONS,
+    READERS,
+    VERSIONS,
+    SpecRequest,
+    read,
+)
 from nova_sched.tests.builders import request, spec, uuid_of
+from nova_sched.tests.rows import table
 
 
-@pytest.mark.parametrize(
+@table(
     'hints, name, value',
-    [
-        pytest.param({'a': ['x']}, 'a', 'x', id='a list of one is that one'),
-        pytest.param({'a': ['x', 'y']}, 'a', ['x', 'y'], id='a list of two'),
-        pytest.param({'a': []}, 'a', 'default', id='an empty list'),
-        pytest.param({'a': ['']}, 'a', 'default', id='an empty text'),
-        pytest.param({'a': ''}, 'a', 'default', id='an empty text without a list'),
-        pytest.param({'a': None}, 'a', 'default', id='null'),
-        pytest.param({'a': ['', '']}, 'a', ['', ''], id='two empty texts'),
-        pytest.param({'cidr': ['']}, 'cidr', '', id='the size of one address'),
-        pytest.param({'cidr': []}, 'cidr', 'default', id='no size'),
-        pytest.param({'a': 'x'}, 'a', 'x', id='no list'),
-        pytest.param({}, 'a', 'default', id='absent'),
-        pytest.param(None, 'a', 'default', id='no hints'),
-    ],
+    {
+        'a list of one is that one': ({'a': ['x']}, 'a', 'x'),
+        'a list of two': ({'a': ['x', 'y']}, 'a', ['x', 'y']),
+        'an empty list': ({'a': []}, 'a', 'default'),
+        'an empty text': ({'a': ['']}, 'a', 'default'),
+        'an empty text without a list': ({'a': ''}, 'a', 'default'),
+        'null': ({'a': None}, 'a', 'default'),
+        'two empty texts': ({'a': ['', '']}, 'a', ['', '']),
+        'the size of one address': ({'cidr': ['']}, 'cidr', ''),
+        'no size': ({'cidr': []}, 'cidr', 'default'),
+        'no list': ({'a': 'x'}, 'a', 'x'),
+        'absent': ({}, 'a', 'default'),
+        'no hints': (None, 'a', 'default'),
+    },
 )
 def test_hint(hints, name, value):
     assert request(hints=hints).hint(name, 'default') == value
     assert SpecRequest(spec(hints=hints)).hint(name, 'default') == value
 
 
-@pytest.mark.parametrize(
+@table(
     'hints, check, rebuild',
-    [
-        pytest.param({}, None, False, id='none'),
-        pytest.param({'_nova_check_type': ['rebuild']}, 'rebuild', True, id='rebuild'),
-        pytest.param({'_nova_check_type': ['other']}, 'other', False, id='another check'),
-        pytest.param(
-            {'_nova_check_type': ['rebuild', 'x']}, ['rebuild', 'x'], False, id='not exactly'
-        ),
-    ],
+    {
+        'none': ({}, None, False),
+        'rebuild': ({'_nova_check_type': ['rebuild']}, 'rebuild', True),
+        'another check': ({'_nova_check_type': ['other']}, 'other', False),
+        'not exactly': ({'_nova_check_type': ['rebuild', 'x']}, ['rebuild', 'x'], False),
+    },
 )
 def test_check_type(hints, check, rebuild):
     for asked in (request(hints=hints), SpecRequest(spec(hints=hints))):
         assert (asked.check_type, asked.is_rebuild) == (check, rebuild)
 
 
-@pytest.mark.parametrize(
+@table(
     'words, forced',
-    [
-        pytest.param({}, False, id='no'),
-        pytest.param({'force_hosts': None, 'force_nodes': None}, False, id='null'),
-        pytest.param({'force_hosts': ['H']}, True, id='host'),
-        pytest.param({'force_nodes': ['n']}, True, id='node'),
-        pytest.param(
-            {'force_hosts': ['H'], 'hints': {'_nova_check_type': ['rebuild']}}, False, id='a check'
-        ),
-    ],
+    {
+        'no': ({}, False),
+        'null': ({'force_hosts': None, 'force_nodes': None}, False),
+        'host': ({'force_hosts': ['H']}, True),
+        'node': ({'force_nodes': ['n']}, True),
+        'a check': ({'force_hosts': ['H'], 'hints': {'_nova_check_type': ['rebuild']}}, False),
+    },
 )
 def test_forced(words, forced):
     assert request(**words).forced is forced
@@ -81,25 +85,20 @@ def test_names_of_hosts_lose_their_case_and_names_of_nodes_keep_it():
     assert (asked.ignore_hosts, asked.force_hosts, asked.force_nodes) == ({'a', 'b'}, {'c'}, {'D'})
 
 
-@pytest.mark.parametrize(
+@table(
     'given, most',
-    [
-        pytest.param({'rules': {}}, 1, id='no rule'),
-        pytest.param({'rules': None}, 1, id='null'),
-        pytest.param({'rules': {'max_server_per_host': '3'}}, 3, id='text, as it travels'),
-        pytest.param({'rules': {'max_server_per_host': 3}}, 3, id='number'),
-        pytest.param({'rules': {'max_server_per_host': '0'}}, 0, id='none at all'),
-        pytest.param(
-            {'rules': None, '_rules': {'max_server_per_host': '4'}},
-            4,
-            id='by its name on the wire',
-        ),
-        pytest.param(
+    {
+        'no rule': ({'rules': {}}, 1),
+        'null': ({'rules': None}, 1),
+        'text, as it travels': ({'rules': {'max_server_per_host': '3'}}, 3),
+        'number': ({'rules': {'max_server_per_host': 3}}, 3),
+        'none at all': ({'rules': {'max_server_per_host': '0'}}, 0),
+        'by its name on the wire': ({'rules': None, '_rules': {'max_server_per_host': '4'}}, 4),
+        'of a policy that has none': (
             {'policy': 'affinity', 'rules': {'max_server_per_host': 'many'}},
             1,
-            id='of a policy that has none',
         ),
-    ],
+    },
 )
 def test_rules_of_a_group(given, most):
     one = spec(group={'policy': 'anti-affinity'})
@@ -113,15 +112,13 @@ def test_a_rule_that_is_no_number():
         READERS['group'](one)
 
 
-@pytest.mark.parametrize(
+@table(
     'given, policy',
-    [
-        pytest.param({'policy': 'affinity', 'policies': None}, 'affinity', id='policy'),
-        pytest.param(
-            {'policy': None, 'policies': ['anti-affinity']}, 'anti-affinity', id='policies'
-        ),
-        pytest.param({'policy': None, 'policies': []}, '', id='neither'),
-    ],
+    {
+        'policy': ({'policy': 'affinity', 'policies': None}, 'affinity'),
+        'policies': ({'policy': None, 'policies': ['anti-affinity']}, 'anti-affinity'),
+        'neither': ({'policy': None, 'policies': []}, ''),
+    },
 )
 def test_policy_of_a_group(given, policy):
     one = spec(group={'members': ['a'], 'hosts': ['H']})
@@ -149,27 +146,24 @@ def test_hosts_tried_before():
     assert request(retry=None).retry_hosts == frozenset()
 
 
-@pytest.mark.parametrize(
+@table(
     'image, found',
-    [
-        pytest.param(None, {}, id='no image'),
-        pytest.param(types.SimpleNamespace(id='i'), {}, id='no properties'),
-        pytest.param(
+    {
+        'no image': (None, {}),
+        'no properties': (types.SimpleNamespace(id='i'), {}),
+        'a dict, nulls left out': (
             types.SimpleNamespace(properties={'a': 1, 'b': None}),
             {'a': 1},
-            id='a dict, nulls left out',
         ),
-        pytest.param(
+        'an object': (
             types.SimpleNamespace(properties=types.SimpleNamespace(a=1, b=None)),
             {'a': 1},
-            id='an object',
         ),
-        pytest.param(
+        'a versioned object, unset left out': (
             objects.ImageMeta(properties=objects.ImageMetaProps(hw_architecture='amd64')),
             {'hw_architecture': 'x86_64'},
-            id='a versioned object, unset left out',
         ),
-    ],
+    },
 )
 def test_image_properties(image, found):
     assert request(image=image).image_properties == found
@@ -196,14 +190,14 @@ def test_an_object_of_which_all_is_null():
     assert {name: value for name, value in found.items() if value} == {}
 
 
-@pytest.mark.parametrize(
+@table(
     'thing, value',
-    [
-        pytest.param(None, 'default', id='nothing'),
-        pytest.param(types.SimpleNamespace(a=1), 1, id='set'),
-        pytest.param(types.SimpleNamespace(a=None), None, id='null stays null'),
-        pytest.param(types.SimpleNamespace(), 'default', id='missing'),
-    ],
+    {
+        'nothing': (None, 'default'),
+        'set': (types.SimpleNamespace(a=1), 1),
+        'null stays null': (types.SimpleNamespace(a=None), None),
+        'missing': (types.SimpleNamespace(), 'default'),
+    },
 )
 def test_read(thing, value):
     assert read(thing, 'a', 'default') == value
@@ -215,6 +209,31 @@ def test_read_of_an_object():
     )
     assert read(objects.RequestSpec(), 'availability_zone', 'default') == 'default'
     assert read(objects.RequestSpec(), 'no_such_field', 'default') == 'default'
+
+
+@pytest.mark.parametrize(
+    'name, parts, most',
+    [
+        pytest.param(
+            'extra_specs',
+            lambda number: {
+                'extra_specs': {f'capabilities:stats:{place}': '1' for place in range(number)}
+            },
+            MAX_CAPABILITIES,
+            id='capabilities',
+        ),
+        pytest.param(
+            'image_properties',
+            lambda number: {'image_properties': {VERSIONS: '>'.ljust(number, '1')}},
+            MAX_VERSIONS,
+            id='versions of the hypervisor',
+        ),
+    ],
+)
+def test_more_than_a_request_may_have(name, parts, most):
+    READERS[name](spec(**parts(most)))
+    with pytest.raises(ValueError, match=f'{most + 1} .*at most {most} are accepted'):
+        READERS[name](spec(**parts(most + 1)))
 
 
 def test_only_what_is_asked_for_is_read():

@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched.claim import DISK_GB, MEMORY_MB, PCPU, VCPU
 from nova_sched.tests.builders import request
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 
 
 def cells(*pcpusets):
@@ -47,239 +47,185 @@ MIXED = {'hw:cpu_policy': 'mixed'}
 ISOLATED = {'hw:emulator_threads_policy': 'isolate'}
 
 
-@each(
+@table(
     'words, resources',
-    [
-        pytest.param({'vcpus': 2, 'memory_mb': 512}, {VCPU: 2, MEMORY_MB: 512}, id='no disk'),
-        pytest.param({'root_gb': 10}, {DISK_GB: 10}, id='root disk'),
-        pytest.param({'root_gb': 10, 'ephemeral_gb': 5}, {DISK_GB: 15}, id='and ephemeral'),
-        pytest.param({'root_gb': 10, 'is_bfv': True}, {}, id='root disk on a volume'),
-        pytest.param(
+    {
+        'no disk': ({'vcpus': 2, 'memory_mb': 512}, {VCPU: 2, MEMORY_MB: 512}),
+        'root disk': ({'root_gb': 10}, {DISK_GB: 10}),
+        'and ephemeral': ({'root_gb': 10, 'ephemeral_gb': 5}, {DISK_GB: 15}),
+        'root disk on a volume': ({'root_gb': 10, 'is_bfv': True}, {}),
+        'ephemeral beside a volume': (
             {'root_gb': 10, 'ephemeral_gb': 5, 'is_bfv': True},
             {DISK_GB: 5},
-            id='ephemeral beside a volume',
         ),
-        pytest.param({'swap_mb': 1}, {DISK_GB: 1}, id='swap is rounded up'),
-        pytest.param({'swap_mb': 1024}, {DISK_GB: 1}, id='swap of whole GiB'),
-        pytest.param({'swap_mb': 1025, 'root_gb': 1}, {DISK_GB: 3}, id='swap beside a root disk'),
-        pytest.param({'swap_mb': ''}, {}, id='no swap, as old flavors say it'),
-        pytest.param({'vcpus': 4, 'extra_specs': DEDICATED}, {PCPU: 4}, id='dedicated CPUs'),
-        pytest.param(
+        'swap is rounded up': ({'swap_mb': 1}, {DISK_GB: 1}),
+        'swap of whole GiB': ({'swap_mb': 1024}, {DISK_GB: 1}),
+        'swap beside a root disk': ({'swap_mb': 1025, 'root_gb': 1}, {DISK_GB: 3}),
+        'no swap, as old flavors say it': ({'swap_mb': ''}, {}),
+        'dedicated CPUs': ({'vcpus': 4, 'extra_specs': DEDICATED}, {PCPU: 4}),
+        'dedicated by the image': (
             {'vcpus': 4, 'image_properties': {'hw_cpu_policy': 'dedicated'}},
             {PCPU: 4},
-            id='dedicated by the image',
         ),
-        pytest.param(
-            {'vcpus': 4, 'extra_specs': {'hw:cpu_policy': 'shared'}}, {VCPU: 4}, id='shared CPUs'
-        ),
-        pytest.param(
+        'shared CPUs': ({'vcpus': 4, 'extra_specs': {'hw:cpu_policy': 'shared'}}, {VCPU: 4}),
+        'one more for emulator threads': (
             {'vcpus': 4, 'extra_specs': DEDICATED | ISOLATED},
             {PCPU: 5},
-            id='one more for emulator threads',
         ),
-        pytest.param(
+        'no emulator threads apart without a policy': (
             {'vcpus': 4, 'extra_specs': ISOLATED},
             {VCPU: 4},
-            id='no emulator threads apart without a policy',
         ),
-        pytest.param(
+        'mixed': (
             {'vcpus': 6, 'extra_specs': MIXED, 'numa_topology': cells({0, 1}, {4, 5})},
             {VCPU: 2, PCPU: 4},
-            id='mixed',
         ),
-        pytest.param(
+        'mixed, emulator threads apart': (
             {'vcpus': 6, 'extra_specs': MIXED | ISOLATED, 'numa_topology': cells({0, 1})},
             {VCPU: 4, PCPU: 3},
-            id='mixed, emulator threads apart',
         ),
-        pytest.param(
+        'mixed without a topology': (
             {'vcpus': 6, 'extra_specs': MIXED, 'numa_topology': None},
             {VCPU: 6},
-            id='mixed without a topology',
         ),
-        pytest.param(
+        'bare metal': (
             {'vcpus': 4, 'extra_specs': {'resources:VCPU': '0', 'resources:CUSTOM_METAL': '1'}},
             {'CUSTOM_METAL': 1},
-            id='bare metal',
         ),
-        pytest.param(
+        'replaced': (
             {'memory_mb': 512, 'extra_specs': {'resources:MEMORY_MB': '700'}},
             {MEMORY_MB: 700},
-            id='replaced',
         ),
-        pytest.param(
+        'other groups are not the instance itself': (
             {'extra_specs': {'resources1:VGPU': '1', 'resources': '1'}},
             {},
-            id='other groups are not the instance itself',
         ),
-        pytest.param(
+        'dedicated CPUs by name': (
             {'vcpus': 4, 'extra_specs': {'resources:PCPU': '4'}},
             {PCPU: 4},
-            id='dedicated CPUs by name',
         ),
-        pytest.param(
+        'what a group names, the flavor does not add': (
             {
                 'vcpus': 4,
                 'memory_mb': 512,
                 'extra_specs': {'resources1:VCPU': '2', 'resources1:MEMORY_MB': '0'},
             },
             {},
-            id='what a group names, the flavor does not add',
         ),
-        pytest.param(
+        'nor what a port names': (
             {'vcpus': 4, 'requested_resources': [port(resources={VCPU: 1})]},
             {},
-            id='nor what a port names',
         ),
-        pytest.param(
+        'encrypted memory': (
             {'extra_specs': {'hw:mem_encryption': 'true'}},
             {'MEM_ENCRYPTION_CONTEXT': 1},
-            id='encrypted memory',
         ),
-        pytest.param(
+        'persistent memory': (
             {'extra_specs': {'hw:pmem': '6GB, 6GB,small-1,'}},
             {'CUSTOM_PMEM_NAMESPACE_6GB': 2, 'CUSTOM_PMEM_NAMESPACE_SMALL_1': 1},
-            id='persistent memory',
         ),
-    ],
+    },
 )
 def test_resources(words, resources):
     nothing = {'vcpus': 0, 'memory_mb': 0}
     assert request(**{**nothing, **words}).resources == resources
 
 
-@pytest.mark.parametrize(
+@table(
     'words, vcpus',
-    [
-        pytest.param({'vcpus': 4}, 0, id='shared anyway'),
-        pytest.param({'vcpus': 4, 'extra_specs': DEDICATED}, 4, id='dedicated'),
-        pytest.param(
-            {'vcpus': 4, 'extra_specs': DEDICATED | ISOLATED}, 4, id='none for emulator threads'
-        ),
-        pytest.param(
+    {
+        'shared anyway': ({'vcpus': 4}, 0),
+        'dedicated': ({'vcpus': 4, 'extra_specs': DEDICATED}, 4),
+        'none for emulator threads': ({'vcpus': 4, 'extra_specs': DEDICATED | ISOLATED}, 4),
+        'not where some are shared': (
             {'vcpus': 4, 'extra_specs': MIXED, 'numa_topology': cells({0, 1})},
             0,
-            id='not where some are shared',
         ),
-        pytest.param(
-            {'vcpus': 4, 'extra_specs': DEDICATED | {'resources:PCPU': '4'}},
-            0,
-            id='asked for by name',
-        ),
-    ],
+        'asked for by name': ({'vcpus': 4, 'extra_specs': DEDICATED | {'resources:PCPU': '4'}}, 0),
+    },
 )
 def test_shared_cpus_for_dedicated_ones(words, vcpus):
     assert request(**words).fallback_vcpus == vcpus
 
 
-@pytest.mark.parametrize('text', ['x', '1.5', ''])
+@each('text', ['x', '1.5', ''])
 def test_an_amount_that_is_none(text):
     with pytest.raises(ValueError, match=r'VCPU: .* is not a whole number'):
         request(extra_specs={'resources:VCPU': text})
 
 
-@pytest.mark.parametrize(
+@table(
     'words, unsupported',
-    [
-        pytest.param({}, (), id='plain'),
-        pytest.param(
+    {
+        'plain': ({}, ()),
+        'understood': (
             {'extra_specs': {'resources:VGPU': '1', 'trait:A': 'required', 'hw:x': 'y'}},
             (),
-            id='understood',
         ),
-        pytest.param(
-            {'extra_specs': {'accel:device_profile': 'x'}},
-            ('accel:device_profile',),
-            id='accelerator',
-        ),
-        pytest.param({'extra_specs': {'group_policy': 'none'}}, (), id='a policy of groups'),
-        pytest.param(
-            {'extra_specs': {'group_policy': 'some'}},
-            ('group_policy=some',),
-            id='an unknown policy',
-        ),
-        pytest.param(
-            {'extra_specs': {'resources_A:VGPU': '1', 'trait_A:B': 'required'}}, (), id='a group'
-        ),
-        pytest.param(
+        'accelerator': ({'extra_specs': {'accel:device_profile': 'x'}}, ('accel:device_profile',)),
+        'a policy of groups': ({'extra_specs': {'group_policy': 'none'}}, ()),
+        'an unknown policy': ({'extra_specs': {'group_policy': 'some'}}, ('group_policy=some',)),
+        'a group': ({'extra_specs': {'resources_A:VGPU': '1', 'trait_A:B': 'required'}}, ()),
+        'keys that are nearly right': (
             {'extra_specs': {'resources.A:VGPU': '1', 'resources': '1', 'trait1': 'required'}},
             ('resources.A:VGPU', 'resources', 'trait1'),
-            id='keys that are nearly right',
         ),
-        pytest.param(
+        'names that nothing can have': (
             {'extra_specs': {'resources:gold': '1', 'trait:Fast': 'required'}},
             ('resources:gold', 'trait:Fast'),
-            id='names that nothing can have',
         ),
-        pytest.param(
-            {'extra_specs': {'trait:A': 'maybe'}}, ('trait:A=maybe',), id='another verdict'
-        ),
-        pytest.param(
+        'another verdict': ({'extra_specs': {'trait:A': 'maybe'}}, ('trait:A=maybe',)),
+        'a bare trait': (
             {'extra_specs': {'trait1:A': 'required'}},
             ('group 1 without resources',),
-            id='a bare trait',
         ),
-        pytest.param(
+        'none of a resource': (
             {'extra_specs': {'resources1:VGPU': '0', 'trait1:A': 'required'}},
             ('group 1 without resources',),
-            id='none of a resource',
         ),
-        pytest.param(
-            {'extra_specs': {'same_subtree': '1,2'}}, ('same_subtree',), id='no extra spec of Nova'
-        ),
-        pytest.param({'requested_resources': []}, (), id='no requested resources'),
-        pytest.param({'requested_resources': None}, (), id='null requested resources'),
-        pytest.param({'requested_resources': [port()]}, (), id='bandwidth'),
-        pytest.param(
+        'no extra spec of Nova': ({'extra_specs': {'same_subtree': '1,2'}}, ('same_subtree',)),
+        'no requested resources': ({'requested_resources': []}, ()),
+        'null requested resources': ({'requested_resources': None}, ()),
+        'bandwidth': ({'requested_resources': [port()]}, ()),
+        'aggregates of a device': (
             {'requested_resources': [port(aggregates=[['a']], forbidden_aggregates={'b'})]},
             ('requested_resources aggregates', 'requested_resources forbidden_aggregates'),
-            id='aggregates of a device',
         ),
-        pytest.param(
+        'nobody asked for it': (
             {'requested_resources': [port(requester_id=None, use_same_provider=False)]},
             (
                 'requested_resources use_same_provider=False',
                 'requested_resources without requester_id',
             ),
-            id='nobody asked for it',
         ),
-        pytest.param(
+        'near to what is not there': (
             {
                 'requested_resources': [port(resources={}, required_traits={'A'})],
                 'request_level_params': near('port', 'other'),
             },
             ('same_subtree other',),
-            id='near to what is not there',
         ),
-    ],
+    },
 )
 def test_unsupported(words, unsupported):
     assert request(**words).unsupported == unsupported
 
 
-@pytest.mark.parametrize(
+@table(
     'words, required, forbidden',
-    [
-        pytest.param(
-            {'extra_specs': {'trait:A': 'required', 'trait:B': 'forbidden'}},
-            {'A'},
-            {'B'},
-            id='flavor',
-        ),
-        pytest.param(
-            {'image_properties': {'traits_required': ['A', 'C']}}, {'A', 'C'}, set(), id='image'
-        ),
-        pytest.param({'extra_specs': {'trait:A': 'maybe'}}, set(), set(), id='another word'),
-        pytest.param(
+    {
+        'flavor': ({'extra_specs': {'trait:A': 'required', 'trait:B': 'forbidden'}}, {'A'}, {'B'}),
+        'image': ({'image_properties': {'traits_required': ['A', 'C']}}, {'A', 'C'}, set()),
+        'another word': ({'extra_specs': {'trait:A': 'maybe'}}, set(), set()),
+        'at odds': (
             {
                 'extra_specs': {'trait:A': 'forbidden'},
                 'image_properties': {'traits_required': ['A']},
             },
             {'A'},
             {'A'},
-            id='at odds',
         ),
-    ],
+    },
 )
 def test_traits(words, required, forbidden):
     asked = request(**words)

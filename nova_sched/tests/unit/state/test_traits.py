@@ -18,194 +18,155 @@ import pytest
 from nova_sched.objects import ImageMetaProps
 from nova_sched.state import traits
 from nova_sched.tests.builders import request
+from nova_sched.tests.rows import each, table
 
 
 def asked(flavor=None, image=None):
     return request(extra_specs=flavor or {}, image_properties=image or {})
 
 
-@pytest.mark.parametrize(
+@table(
     'flavor, image, required',
-    [
-        pytest.param(
-            {'os:secure_boot': 'required'},
-            {},
-            {'COMPUTE_SECURITY_UEFI_SECURE_BOOT'},
-            id='secure boot',
-        ),
-        pytest.param(
+    {
+        'secure boot': ({'os:secure_boot': 'required'}, {}, {'COMPUTE_SECURITY_UEFI_SECURE_BOOT'}),
+        'of the image': (
             {},
             {'os_secure_boot': 'required'},
             {'COMPUTE_SECURITY_UEFI_SECURE_BOOT'},
-            id='of the image',
         ),
-        pytest.param({'os:secure_boot': 'optional'}, {}, set(), id='secure boot if there is'),
-        pytest.param(
+        'secure boot if there is': ({'os:secure_boot': 'optional'}, {}, set()),
+        'addresses': (
             {'hw:maxphysaddr_mode': 'passthrough'},
             {},
             {'COMPUTE_ADDRESS_SPACE_PASSTHROUGH'},
-            id='addresses',
         ),
-        pytest.param(
+        'emulated addresses': (
             {'hw:maxphysaddr_mode': 'emulate'},
             {},
             {'COMPUTE_ADDRESS_SPACE_EMULATED'},
-            id='emulated addresses',
         ),
-        pytest.param(
+        'stateless firmware': (
             {},
             {'hw_firmware_type': 'uefi', 'hw_firmware_stateless': True},
             {'COMPUTE_SECURITY_STATELESS_FIRMWARE'},
-            id='stateless firmware',
         ),
-        pytest.param(
-            {},
-            {'hw_firmware_type': 'bios', 'hw_firmware_stateless': True},
-            set(),
-            id='not of a BIOS',
-        ),
-        pytest.param(
+        'not of a BIOS': ({}, {'hw_firmware_type': 'bios', 'hw_firmware_stateless': True}, set()),
+        'TPM': (
             {'hw:tpm_version': '2.0'},
             {},
             {'COMPUTE_SECURITY_TPM_2_0', 'COMPUTE_SECURITY_TPM_TIS'},
-            id='TPM',
         ),
-        pytest.param(
+        'TPM of another model': (
             {'hw:tpm_version': '2.0'},
             {'hw_tpm_model': 'tpm-crb'},
             {'COMPUTE_SECURITY_TPM_2_0', 'COMPUTE_SECURITY_TPM_CRB'},
-            id='TPM of another model',
         ),
-        pytest.param({'hw:tpm_model': 'tpm-crb'}, {}, set(), id='a model of no TPM'),
-        pytest.param(
-            {'hw:mem_encryption': 'True'}, {}, {'HW_CPU_X86_AMD_SEV'}, id='encrypted memory'
-        ),
-        pytest.param(
+        'a model of no TPM': ({'hw:tpm_model': 'tpm-crb'}, {}, set()),
+        'encrypted memory': ({'hw:mem_encryption': 'True'}, {}, {'HW_CPU_X86_AMD_SEV'}),
+        'encrypted in another way': (
             {'hw:mem_encryption_model': 'amd-sev-es'},
             {'hw_mem_encryption': True},
             {'HW_CPU_X86_AMD_SEV_ES'},
-            id='encrypted in another way',
         ),
-        pytest.param({'hw:mem_encryption': 'false'}, {}, set(), id='memory as it is'),
-        pytest.param(
+        'memory as it is': ({'hw:mem_encryption': 'false'}, {}, set()),
+        'PCI by socket': (
             {'hw:pci_numa_affinity_policy': 'socket'},
             {},
             {'COMPUTE_SOCKET_PCI_NUMA_AFFINITY'},
-            id='PCI by socket',
         ),
-        pytest.param({'hw:pci_numa_affinity_policy': 'required'}, {}, set(), id='PCI by cell'),
-        pytest.param({'trait:A': 'required'}, {'traits_required': ['B']}, {'A', 'B'}, id='named'),
-        pytest.param(
+        'PCI by cell': ({'hw:pci_numa_affinity_policy': 'required'}, {}, set()),
+        'named': ({'trait:A': 'required'}, {'traits_required': ['B']}, {'A', 'B'}),
+        'at odds on how not to encrypt': (
             {'hw:mem_encryption_model': 'amd-sev'},
             {'hw_mem_encryption_model': 'amd-sev-es'},
             set(),
-            id='at odds on how not to encrypt',
         ),
-    ],
+    },
 )
 def test_required(flavor, image, required):
     assert asked(flavor, image).required_traits == required
 
 
-@pytest.mark.parametrize(
+@table(
     'flavor, image, required',
-    [
-        pytest.param({}, {}, set(), id='nothing'),
-        pytest.param({'hw:sound_model': 'virtio'}, {}, {'COMPUTE_SOUND_MODEL_VIRTIO'}, id='sound'),
-        pytest.param({'hw:sound_model': 'ich9'}, {}, set(), id='sound that every host can'),
-        pytest.param(
-            {'hw:virtio_packed_ring': 'yes'}, {}, {'COMPUTE_NET_VIRTIO_PACKED'}, id='packed rings'
-        ),
-        pytest.param({}, {'hw_virtio_packed_ring': False}, set(), id='plain rings'),
-        pytest.param(
+    {
+        'nothing': ({}, {}, set()),
+        'sound': ({'hw:sound_model': 'virtio'}, {}, {'COMPUTE_SOUND_MODEL_VIRTIO'}),
+        'sound that every host can': ({'hw:sound_model': 'ich9'}, {}, set()),
+        'packed rings': ({'hw:virtio_packed_ring': 'yes'}, {}, {'COMPUTE_NET_VIRTIO_PACKED'}),
+        'plain rings': ({}, {'hw_virtio_packed_ring': False}, set()),
+        'encrypted disks': (
             {'hw:ephemeral_encryption': 'true'},
             {},
             {'COMPUTE_EPHEMERAL_ENCRYPTION'},
-            id='encrypted disks',
         ),
-        pytest.param(
+        'in a certain format': (
             {'hw:ephemeral_encryption_format': 'luks'},
             {'hw_ephemeral_encryption': True},
             {'COMPUTE_EPHEMERAL_ENCRYPTION', 'COMPUTE_EPHEMERAL_ENCRYPTION_LUKS'},
-            id='in a certain format',
         ),
-        pytest.param(
-            {'hw:ephemeral_encryption_format': 'luks'}, {}, set(), id='the format of no encryption'
-        ),
-        pytest.param(
+        'the format of no encryption': ({'hw:ephemeral_encryption_format': 'luks'}, {}, set()),
+        'secrets of a TPM': (
             {'hw:tpm_version': '2.0'},
             {},
             {'COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER'},
-            id='secrets of a TPM',
         ),
-        pytest.param(
+        'secrets that the host keeps': (
             {'hw:tpm_version': '2.0', 'hw:tpm_secret_security': 'host'},
             {},
             {'COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST'},
-            id='secrets that the host keeps',
         ),
-        pytest.param(
-            {'accel:device_profile': 'gpu'}, {}, {'COMPUTE_ACCELERATORS'}, id='a device profile'
-        ),
-    ],
+        'a device profile': ({'accel:device_profile': 'gpu'}, {}, {'COMPUTE_ACCELERATORS'}),
+    },
 )
 def test_required_of_the_node_itself(flavor, image, required):
     assert asked(flavor, image).root_required == required
 
 
-@pytest.mark.parametrize(
+@table(
     'flavor, image, message',
-    [
-        pytest.param(
+    {
+        'at odds': (
             {'os:secure_boot': 'required'},
             {'os_secure_boot': 'disabled'},
             'the flavor says os:secure_boot=required, but the image disabled',
-            id='at odds',
         ),
-        pytest.param(
+        'switches at odds': (
             {'hw:mem_encryption': 'true'},
             {'hw_mem_encryption': False},
             'hw:mem_encryption',
-            id='switches at odds',
         ),
-        pytest.param(
-            {'hw:tpm_version': '3'}, {}, 'hw:tpm_version=3 is none of 1.2, 2.0', id='TPM version'
-        ),
-        pytest.param(
-            {'hw:tpm_version': '2.0', 'hw:tpm_model': 'x'}, {}, 'hw:tpm_model=x', id='TPM model'
-        ),
-        pytest.param(
+        'TPM version': ({'hw:tpm_version': '3'}, {}, 'hw:tpm_version=3 is none of 1.2, 2.0'),
+        'TPM model': ({'hw:tpm_version': '2.0', 'hw:tpm_model': 'x'}, {}, 'hw:tpm_model=x'),
+        'secrets': (
             {'hw:tpm_version': '2.0', 'hw:tpm_secret_security': 'x'},
             {},
             'hw:tpm_secret_security=x',
-            id='secrets',
         ),
-        pytest.param(
+        'model': (
             {'hw:mem_encryption': '1', 'hw:mem_encryption_model': 'x'},
             {},
             'hw:mem_encryption_model=x',
-            id='model',
         ),
-        pytest.param(
+        'format': (
             {'hw:ephemeral_encryption': '1', 'hw:ephemeral_encryption_format': 'x'},
             {},
             'format=x',
-            id='format',
         ),
-    ],
+    },
 )
 def test_words_that_cannot_be(flavor, image, message):
     with pytest.raises(ValueError, match=message):
         asked(flavor, image)
 
 
-@pytest.mark.parametrize(
+@table(
     'policy, threads',
-    [
-        pytest.param('require', True, id='require'),
-        pytest.param('isolate', False, id='isolate'),
-        pytest.param('prefer', None, id='prefer'),
-    ],
+    {
+        'require': ('require', True),
+        'isolate': ('isolate', False),
+        'prefer': ('prefer', None),
+    },
 )
 def test_sibling_threads(policy, threads):
     assert asked({'hw:cpu_thread_policy': policy}).sibling_threads is threads
@@ -219,9 +180,7 @@ def test_traits_that_the_caller_asks_of_the_node():
     assert (found.root_required, found.root_forbidden) == ({'A'}, {'B'})
 
 
-@pytest.mark.parametrize(
-    'value, required', [('true', {'COMPUTE_REMOTE_MANAGED_PORTS'}), ('no', set())]
-)
+@each('value, required', [('true', {'COMPUTE_REMOTE_MANAGED_PORTS'}), ('no', set())])
 def test_remote_managed_ports(value, required):
     port = types.SimpleNamespace(count=1, spec=[{'remote_managed': value}])
     found = request(pci_requests=types.SimpleNamespace(requests=[port]))

@@ -31,6 +31,7 @@ from nova_sched.state.vocab import (
     Vocab,
     WordSets,
 )
+from nova_sched.tests.rows import each
 
 
 def test_a_word_keeps_its_number():
@@ -70,7 +71,7 @@ def test_a_free_slot_is_used_again():
     assert len(column.values) == 2
 
 
-@pytest.mark.parametrize('dtype, zero', [(bool, False), (float, 0.0)])
+@each('dtype, zero', [(bool, False), (float, 0.0)])
 def test_a_free_slot_is_not_judged(dtype, zero):
     column = Interned()
     column.drop(column.take('gone'))

@@ -62,29 +62,21 @@ def found(findings):
     return [f'{one.severity} {one.where}' for one in findings]
 
 
-@pytest.mark.parametrize(
+@each(
     'given, wrong',
     [
-        pytest.param({('DEFAULT', 'count'): ['5']}, [], id='good'),
-        pytest.param({('DEFAULT', 'count'): ['0']}, ['error [DEFAULT] count'], id='too small'),
-        pytest.param({('DEFAULT', 'count'): ['x', '5']}, [], id='the last one counts'),
-        pytest.param(
-            {('DEFAULT', 'count'): ['5', 'x']}, ['error [DEFAULT] count'], id='the last one is bad'
-        ),
-        pytest.param({('DEFAULT', 'count'): ['$kind']}, [], id='the value of another option'),
-        pytest.param(
-            {('room', 'kind'): ['green']}, ['error [room] kind'], id='none of the choices'
-        ),
-        pytest.param(
-            {('room', 'many'): ['1', 'x', 'y']}, ['error [room] many'] * 2, id='each of many'
-        ),
-        pytest.param({('room', 'listed'): ['1,x']}, ['error [room] listed'], id='one of a list'),
-        pytest.param({('room', 'kin'): ['red']}, ['warning [room] kin'], id='misspelt'),
-        pytest.param(
-            {('hall', 'a'): ['1'], ('hall', 'b'): ['1']}, ['warning [hall]'], id='unknown section'
-        ),
+        ({('DEFAULT', 'count'): ['5']}, []),
+        ({('DEFAULT', 'count'): ['0']}, ['error [DEFAULT] count']),
+        ({('DEFAULT', 'count'): ['x', '5']}, []),  # the last one counts
+        ({('DEFAULT', 'count'): ['5', 'x']}, ['error [DEFAULT] count']),
+        ({('DEFAULT', 'count'): ['$kind']}, []),
+        ({('room', 'kind'): ['green']}, ['error [room] kind']),
+        ({('room', 'many'): ['1', 'x', 'y']}, ['error [room] many'] * 2),
+        ({('room', 'listed'): ['1,x']}, ['error [room] listed']),
+        ({('room', 'kin'): ['red']}, ['warning [room] kin']),
+        ({('hall', 'a'): ['1'], ('hall', 'b'): ['1']}, ['warning [hall]']),
     ],
-)  # fmt: skip
+)
 def test_values(given, wrong):
     assert found(config.values(given, KNOWN)) == wrong
 
@@ -92,10 +84,10 @@ def test_values(given, wrong):
 @each(
     'group, name, advice',
     [
-        pytest.param('DEFAULT', 'cuont', 'did you mean count?', id='near'),
-        pytest.param('DEFAULT', 'elephant', config.IGNORE, id='far'),
-        pytest.param('rooms', 'many', 'did you mean room?', id='a section that is near'),
-        pytest.param('hall', 'many', config.IGNORE, id='a section that is far'),
+        ('DEFAULT', 'cuont', 'did you mean count?'),
+        ('DEFAULT', 'elephant', config.IGNORE),
+        ('rooms', 'many', 'did you mean room?'),
+        ('hall', 'many', config.IGNORE),
     ],
 )
 def test_advice_for_an_unknown_name(group, name, advice):
@@ -103,25 +95,21 @@ def test_advice_for_an_unknown_name(group, name, advice):
     assert finding.advice == advice
 
 
-@each(
-    'group, name',
-    [
-        pytest.param('scheduler', 'max_attempts', id='ours'),
-        pytest.param('DEFAULT', 'transport_url', id='the bus'),
-        pytest.param('DEFAULT', 'debug', id='the log'),
-        pytest.param('database', 'connection', id='the database'),
-        pytest.param('DEFAULT', 'graceful_shutdown_timeout', id='the launcher'),
-        pytest.param('keystone_authtoken', 'auth_type', id='Keystone'),
-        pytest.param('keystone_authtoken', 'auth_url', id='how Keystone is asked'),
-        pytest.param('oslo_limit', 'endpoint_id', id='limits'),
-        pytest.param('oslo_limit', 'application_credential_id', id='who asks for limits'),
-        pytest.param('oslo_policy', 'policy_file', id='policies'),
-        pytest.param('healthcheck', 'disable_by_file_path', id='the check of health'),
-        pytest.param('oslo_messaging_rabbit', 'rabbit_quorum_queue', id='the driver of the bus'),
-    ],
-)
-def test_options_of_the_libraries_are_known(group, name):
-    assert (group, name) in config.known_options()
+def test_options_of_the_libraries_are_known():
+    assert {
+        ('scheduler', 'max_attempts'),
+        ('DEFAULT', 'transport_url'),  # oslo.messaging
+        ('DEFAULT', 'debug'),  # oslo.log
+        ('database', 'connection'),
+        ('DEFAULT', 'graceful_shutdown_timeout'),  # oslo.service
+        ('keystone_authtoken', 'auth_type'),
+        ('keystone_authtoken', 'auth_url'),
+        ('oslo_limit', 'endpoint_id'),
+        ('oslo_limit', 'application_credential_id'),
+        ('oslo_policy', 'policy_file'),
+        ('healthcheck', 'disable_by_file_path'),
+        ('oslo_messaging_rabbit', 'rabbit_quorum_queue'),
+    } <= config.known_options().keys()
 
 
 def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
@@ -137,33 +125,27 @@ def test_options_of_a_package_with_rules_are_known(monkeypatch, tmp_path):
     assert ('DEFAULT', 'steps') in config.known_options()
 
 
-@pytest.mark.parametrize(
+@each(
     'option, wrong',
     [
-        pytest.param('scheduler.workers = 4', [], id='nothing wrong'),
-        pytest.param(
-            'filter_scheduler.enabled_filters = ComputeFilter,Foo', ['error'], id='filter'
-        ),
-        pytest.param('filter_scheduler.available_filters = no.such', ['error'], id='plug-in'),
-        pytest.param(
-            'filter_scheduler.weight_classes = A,RAMWeigher,no.such', ['error'] * 2, id='weighers'
-        ),
-        pytest.param('DEFAULT.transport_url = rabit://h/', ['error'], id='no such driver'),
-        pytest.param('DEFAULT.transport_url = rabbit://u:p@h:port/', ['error'], id='port'),
-        pytest.param('DEFAULT.transport_url =', ['error'], id='empty address'),
-        pytest.param('DEFAULT.transport_url = rabbit://', ['warning'], id='address not set'),
-        pytest.param('DEFAULT.transport_url = fake://', ['warning'], id='no bus at all'),
-        pytest.param('DEFAULT.service_down_time = 10', ['error'], id='hosts look down too soon'),
-        pytest.param('queues.specials = pci:gpu,foo:bar', ['error'], id='special'),
-        pytest.param('queues.transport_url = rabit://h/', ['error'], id='broker'),
-        pytest.param(
-            'queues.transport_url = rabbit://h/queues', [], id='a broker of the queues alone'
-        ),
-        pytest.param('queues.driver = nobody', [], id='a driver that nobody asks'),
-        pytest.param('quota.limits = servers=1,class:VCPU=-1', [], id='limits'),
-        pytest.param('quota.limits = servers=1,cores=4', ['warning'], id='a limit of nothing'),
+        ('scheduler.workers = 4', []),
+        ('filter_scheduler.enabled_filters = ComputeFilter,Foo', ['error']),
+        ('filter_scheduler.available_filters = no.such', ['error']),
+        ('filter_scheduler.weight_classes = A,RAMWeigher,no.such', ['error'] * 2),
+        ('DEFAULT.transport_url = rabit://h/', ['error']),
+        ('DEFAULT.transport_url = rabbit://u:p@h:port/', ['error']),
+        ('DEFAULT.transport_url =', ['error']),
+        ('DEFAULT.transport_url = rabbit://', ['warning']),  # it is not set
+        ('DEFAULT.transport_url = fake://', ['warning']),
+        ('DEFAULT.service_down_time = 10', ['error']),  # hosts look down too soon
+        ('queues.specials = pci:gpu,foo:bar', ['error']),
+        ('queues.transport_url = rabit://h/', ['error']),
+        ('queues.transport_url = rabbit://h/queues', []),  # a broker of the queues alone
+        ('queues.driver = nobody', []),  # nobody asks it
+        ('quota.limits = servers=1,class:VCPU=-1', []),
+        ('quota.limits = servers=1,cores=4', ['warning']),
     ],
-)  # fmt: skip
+)
 def test_rules_and_bus(read, option, wrong):
     where, _, value = option.partition(' ')
     group, _, name = where.partition('.')
@@ -173,53 +155,42 @@ def test_rules_and_bus(read, option, wrong):
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     'lines, where',
     [
-        pytest.param('driver = nobody', '[queues] driver', id='no such driver'),
-        pytest.param('driver = exec', '[queues] exec_command', id='a driver that lacks something'),
+        ('[queues]\nenabled = true\ndriver = nobody', '[queues] driver'),
+        ('[queues]\nenabled = true\ndriver = exec', '[queues] exec_command'),
+        ('[agent]\nreport_interval = 60', '[DEFAULT] service_down_time'),
     ],
 )
-def test_who_takes_jobs_has_a_driver(read, lines, where):
-    findings = config.everything(*read(f'{GOOD}[queues]\nenabled = true\n{lines}'))
+def test_options_that_do_not_fit_together(read, lines, where):
+    findings = config.everything(*read(f'{GOOD}{lines}'))
     assert found(findings) == [f'error {where}', 'warning [claims] store']
 
 
-def test_an_agent_must_report_more_often_than_it_may_be_silent(read):
-    findings = config.everything(*read(f'{GOOD}[agent]\nreport_interval = 60'))
-    assert found(findings) == ['error [DEFAULT] service_down_time', 'warning [claims] store']
-
-
-@pytest.mark.parametrize(
-    'connection, wrong',
-    [
-        pytest.param('sqlite:///{folder}/new.sqlite', [], id='the daemon will make the file'),
-        pytest.param(
-            'sqlite:///{folder}/none/x.sqlite',
-            ['there is no directory {folder}/none'],
-            id='no folder',
-        ),
-        pytest.param(
-            'sqlite:///{folder}/one.conf',
-            ['{folder}/one.conf is not a SQLite database'],
-            id='other file',
-        ),
-        pytest.param(
-            'sqlite:///{folder}/newer.sqlite',
-            ['the schema 9999 is newer than this release'],
-            id='a newer release',
-        ),
-        pytest.param('sqlite://', ['in memory'], id='in memory'),
-        pytest.param('nonsense', ['Could not parse'], id='no URL'),
-        pytest.param('oracle://h/x', ['No module named'], id='no driver'),
-        pytest.param('mysql+pymysql://u:p@127.0.0.1:1/x', ['does not answer'], id='no server'),
-    ],
-)
-def test_database(read, tmp_path, connection, wrong):
+@pytest.fixture
+def newer(tmp_path):
+    """The database newer.sqlite, of a later release."""
     with contextlib.closing(sqlite3.connect(tmp_path / 'newer.sqlite')) as newer:
         newer.execute('CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)')
         newer.execute("INSERT INTO alembic_version VALUES ('9999')")
         newer.commit()
+
+
+@each(
+    'connection, wrong',
+    [
+        ('sqlite:///{folder}/new.sqlite', []),  # the daemon will make the file
+        ('sqlite:///{folder}/none/x.sqlite', ['there is no directory {folder}/none']),
+        ('sqlite:///{folder}/one.conf', ['{folder}/one.conf is not a SQLite database']),
+        ('sqlite:///{folder}/newer.sqlite', ['the schema 9999 is newer than this release']),
+        ('sqlite://', ['in memory']),
+        ('nonsense', ['Could not parse']),
+        ('oracle://h/x', ['No module named']),
+        ('mysql+pymysql://u:p@127.0.0.1:1/x', ['does not answer']),
+    ],
+)
+def test_database(read, newer, tmp_path, connection, wrong):
     conf, paths = read(
         f'[database]\nconnection = {connection.format(folder=tmp_path)}\n[DEFAULT]\n'
     )
@@ -325,14 +296,6 @@ def keystone():
 
 
 @pytest.fixture
-def file(tmp_path):
-    """The empty file of the database."""
-    made = tmp_path / 'x.sqlite'
-    made.touch()
-    return made
-
-
-@pytest.fixture
 def conf_of(tmp_path):
     def parse(text):
         file = tmp_path / 'one.conf'
@@ -345,22 +308,20 @@ def conf_of(tmp_path):
     CONF.reset()
 
 
-def test_a_check_makes_no_file(conf_of, tmp_path):
+def test_without_other_services_only_the_database_is_tried(conf_of, tmp_path):
     assert config.connections(conf_of('')) == ([], [])
     assert not (tmp_path / 'x.sqlite').exists()
-
-
-def test_without_other_services_only_the_database_is_tried(conf_of, file):
+    (tmp_path / 'x.sqlite').touch()
     assert config.connections(conf_of('')) == ([], ['database'])
 
 
 @pytest.mark.parametrize(
     'status, problem',
     [
-        pytest.param(201, None, id='accepted'),
-        pytest.param(401, 'Keystone refuses the account', id='a wrong password'),
-        pytest.param(404, 'Keystone refuses the account', id='a wrong address'),
-        pytest.param(503, 'Keystone does not answer', id='away'),
+        (201, None),
+        (401, 'Keystone refuses the account'),
+        (404, 'Keystone refuses the account'),
+        (503, 'Keystone does not answer'),
     ],
 )
 @pytest.mark.parametrize(
@@ -383,9 +344,9 @@ def test_keystone(conf_of, keystone, status, problem, group, name, more):
 @each(
     'error, is_told',
     [
-        pytest.param('SSL error: certificate verify failed', True, id='another authority'),
-        pytest.param('could not open certificate file "x": denied', True, id='an unreadable file'),
-        pytest.param('Connection refused', False, id='another error'),
+        ('SSL error: certificate verify failed', True),
+        ('could not open certificate file "x": denied', True),
+        ('Connection refused', False),
     ],
 )
 def test_the_advice_for_certificates(error, is_told):
@@ -394,22 +355,22 @@ def test_the_advice_for_certificates(error, is_told):
 
 
 @pytest.mark.parametrize('ahead_s, words', [(3600, '3600 s ahead of'), (-3600, '3600 s behind')])
-def test_another_clock(conf_of, file, monkeypatch, ahead_s, words):
+def test_another_clock(conf_of, tmp_path, monkeypatch, ahead_s, words):
+    (tmp_path / 'x.sqlite').touch()
     monkeypatch.setattr(config.clock, 'read', lambda _: time.time() + ahead_s)
-    found, reached = config.connections(conf_of(''))
-    assert [one.severity for one in found] == [config.WARNING]
-    assert words in found[0].problem
+    findings, reached = config.connections(conf_of(''))
+    assert [finding.severity for finding in findings] == [config.WARNING]
+    assert words in findings[0].problem
     assert reached == []
 
 
-def test_a_bus_that_does_not_answer(conf_of):
-    found, _ = config.connections(conf_of('[DEFAULT]\ntransport_url = rabbit://a:b@127.0.0.1:1/'))
-    assert [one.problem.partition(':')[0] for one in found] == ['The broker does not answer']
-
-
-def test_a_broker_of_queues_that_does_not_answer(conf_of):
-    found, _ = config.connections(conf_of('[queues]\ntransport_url = rabbit://a:b@127.0.0.1:1/'))
-    assert [one.where for one in found] == ['[queues] transport_url']
+@each('section', ['DEFAULT', 'queues'])
+def test_a_broker_that_does_not_answer(conf_of, section):
+    line = f'[{section}]\ntransport_url = rabbit://a:b@127.0.0.1:1/'
+    findings, _ = config.connections(conf_of(line))
+    assert [(finding.where, finding.problem.partition(':')[0]) for finding in findings] == [
+        (f'[{section}] transport_url', 'The broker does not answer')
+    ]
 
 
 def test_services_are_tried_at_the_same_time_and_listed_in_order(conf_of, monkeypatch):

@@ -52,9 +52,6 @@ def test_the_page():
     assert '25.0%' in page
     assert 'az2' in page
     assert 'cmp1' in page
-
-
-def test_a_page_without_sizes():
     page = fragmentation.page({**FOUND, 'sizes': [], 'stranded': {}})
     assert page.endswith('No request was counted, and there are no flavors.')
 

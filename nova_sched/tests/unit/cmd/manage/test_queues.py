@@ -17,7 +17,8 @@ import re
 import pytest
 
 from nova_sched.db.flavors import SqlFlavors
-from nova_sched.tests.unit.cmd.manage.test_commands import ROOT, keys
+from nova_sched.tests.rows import each
+from nova_sched.tests.unit.cmd.manage.test_commands import ROOT, cells, keys
 from nova_sched.tests.unit.db.test_stores import flavor
 
 
@@ -38,40 +39,33 @@ def run(manage, flavors, tmp_path):
     return run
 
 
+AMOUNTS = {
+    'flavorid': '7',
+    'vcpus': 2,
+    'memory_mb': 1024,
+    'root_gb': 3,
+    'ephemeral_gb': 4,
+    'swap': 5,
+}
+SPECS = {'trait:CUSTOM_SSD': 'required', 'quota:x': 'a=b'}
+
+
 @pytest.mark.parametrize(
     'words, facts',
     [
-        pytest.param(
-            'flavor create tiny', {'memory_mb': 256, 'root_gb': 0}, id='as small as it gets'
-        ),
-        pytest.param(
-            'flavor create tiny --id 7 --vcpus 2 --ram 1024 --disk 3 --ephemeral 4 --swap 5',
-            {
-                'flavorid': '7',
-                'vcpus': 2,
-                'memory_mb': 1024,
-                'root_gb': 3,
-                'ephemeral_gb': 4,
-                'swap': 5,
-            },
-            id='all amounts',
-        ),
-        pytest.param(
-            'flavor create tiny --property trait:CUSTOM_SSD=required --property quota:x=a=b',
-            {
-                'memory_mb': 256,
-                'root_gb': 0,
-                'extra_specs': {'trait:CUSTOM_SSD': 'required', 'quota:x': 'a=b'},
-            },
-            id='properties',
+        ('', {'memory_mb': 256, 'root_gb': 0}),
+        ('--id 7 --vcpus 2 --ram 1024 --disk 3 --ephemeral 4 --swap 5', AMOUNTS),
+        (
+            '--property trait:CUSTOM_SSD=required --property quota:x=a=b',
+            {'memory_mb': 256, 'root_gb': 0, 'extra_specs': SPECS},
         ),
     ],
 )
 def test_create(run, flavors, words, facts):
-    assert run(words) == (0, 'Flavor tiny is there now.\n', '')
-    version, (found,) = flavors.list()
+    assert run(f'flavor create tiny {words}') == (0, 'Flavor tiny is there now.\n', '')
+    version, (made,) = flavors.list()
     assert version == 1
-    assert found == flavor(created_s=found['created_s'], **facts)
+    assert made == flavor(created_s=made['created_s'], **facts)
 
 
 def test_create_again(run, flavors):
@@ -84,24 +78,16 @@ def test_create_again(run, flavors):
     assert flavors.list()[0] == 1
 
 
-@pytest.mark.parametrize(
+@each(
     'words, where',
     [
-        pytest.param(['big', '--vcpus', '0'], 'flavor big, vcpus: 0', id='no vCPU'),
-        pytest.param(
-            ['big', '--ram', str(2**60)], 'flavor big, memory_mb', id='more than there is'
-        ),
-        pytest.param(['big', '--swap', '-1'], 'flavor big, swap: -1', id='less than nothing'),
-        pytest.param([' big'], 'flavor name', id='name'),
-        pytest.param(['big', '--id', 'x' * 256], 'flavor big, flavorid', id='ID'),
-        pytest.param(
-            ['big', '--property', 'hw:numa_nodes=x'], 'flavor big, hw:numa_nodes', id='extra spec'
-        ),
-        pytest.param(
-            ['big', '--property', 'pci_passthrough:alias=gpu:1'],
-            "no alias 'gpu'",
-            id='no such PCI alias',
-        ),
+        (['big', '--vcpus', '0'], 'flavor big, vcpus: 0'),
+        (['big', '--ram', str(2**60)], 'flavor big, memory_mb'),
+        (['big', '--swap', '-1'], 'flavor big, swap: -1'),
+        ([' big'], 'flavor name'),
+        (['big', '--id', 'x' * 256], 'flavor big, flavorid'),
+        (['big', '--property', 'hw:numa_nodes=x'], 'flavor big, hw:numa_nodes'),
+        (['big', '--property', 'pci_passthrough:alias=gpu:1'], "no alias 'gpu'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_told(run, flavors, words, where):
@@ -111,7 +97,7 @@ def test_what_makes_no_sense_is_refused_and_told(run, flavors, words, where):
     assert flavors.list() == (0, [])
 
 
-@pytest.mark.parametrize(
+@each(
     'words', ['flavor create', 'flavor create tiny --vcpus x', 'flavor create tiny --property x']
 )
 def test_a_line_that_makes_no_sense(run, words):
@@ -127,6 +113,7 @@ def test_delete(run, flavors):
     again = run('flavor delete tiny')
     assert (again.status, again.out) == (1, '')
     assert 'There is no flavor tiny' in again.err
+    assert 'There is no flavor tiny' in run('flavor show tiny').err
 
 
 def test_a_bus_that_is_away_is_a_warning(run, flavors):
@@ -140,19 +127,11 @@ def test_a_bus_that_is_away_is_a_warning(run, flavors):
 def test_flavors_are_listed(run, flavors):
     flavors.create(flavor('tiny', extra_specs={'b': '1', 'a': '2'}))
     flavors.create(flavor('big', vcpus=8))
-    lines = run('flavor list').out.splitlines()
-    cells = [
-        [cell.strip() for cell in line.split('|')[1:-1]] for line in lines if line.startswith('|')
-    ]
-    assert [row[:4] for row in cells[1:]] == [
-        ['big', 'big', '8', '512'],
-        ['tiny', 'tiny', '1', '512'],
-    ]
-    assert cells[2][7] == 'a=2, b=1'
-    assert [row['name'] for row in json.loads(run('flavor list --format json').out)] == [
-        'big',
-        'tiny',
-    ]
+    rows = cells(run('flavor list').out)[1:]
+    assert [row[:4] for row in rows] == [['big', 'big', '8', '512'], ['tiny', 'tiny', '1', '512']]
+    assert rows[1][7] == 'a=2, b=1'
+    listed = json.loads(run('flavor list --format json').out)
+    assert [row['name'] for row in listed] == ['big', 'tiny']
 
 
 QUEUES = '[queues]\nspecials = trait:CUSTOM_SSD, zone:north\n'
@@ -161,17 +140,9 @@ QUEUES = '[queues]\nspecials = trait:CUSTOM_SSD, zone:north\n'
 @pytest.mark.parametrize(
     'extra_specs, queues',
     [
-        pytest.param(
-            {},
-            ['tiny', 'tiny+trait:CUSTOM_SSD', 'tiny+zone:north'],
-            id='one for each special thing',
-        ),
-        pytest.param(
-            {'trait:CUSTOM_SSD': 'required'},
-            ['tiny', 'tiny+zone:north'],
-            id='it asks for one itself',
-        ),
-        pytest.param({'hw:numa_nodes': '1'}, [], id='NUMA is for the scheduler'),
+        ({}, ['tiny', 'tiny+trait:CUSTOM_SSD', 'tiny+zone:north']),
+        ({'trait:CUSTOM_SSD': 'required'}, ['tiny', 'tiny+zone:north']),  # it asks for it itself
+        ({'hw:numa_nodes': '1'}, []),  # NUMA is for the scheduler
     ],
 )
 def test_a_flavor_and_its_queues(run, flavors, extra_specs, queues):
@@ -191,10 +162,6 @@ def test_the_age_of_a_flavor_is_by_the_clock_of_the_database(run, flavors, an_ho
     assert before_s <= found['created_s'] <= flavors.now_s()
     for words in ('flavor list', 'flavor show tiny'):
         assert re.search(r'\d+ s ago', run(words).out)
-
-
-def test_a_flavor_that_is_not_there(run):
-    assert 'There is no flavor tiny' in run('flavor show tiny').err
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,13 @@ import json
 import re
 import types
 
-import pytest
-
 from nova_sched import errors
 from nova_sched.engine.decide import CandidateSet, survivors
 from nova_sched.engine.explain import callers, reasons
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import NOW, aggregate, cluster, request, uuid_of
 from nova_sched.tests.options import settings
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.rules import FILTERS
 from nova_sched.tests.unit.engine.world import Named, rules
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, told, wanted
@@ -196,32 +194,32 @@ def test_a_plug_in_is_told_by_its_name():
 REBUILD = {'hints': {'_nova_check_type': ['rebuild']}}
 
 
-@each(
+@table(
     'asked, said',
-    [
-        pytest.param(
+    {
+        'what no rule knows': (
             {'unsupported': ('accel:x',)},
             'The request asks for what no rule knows: accel:x.',
-            id='what no rule knows',
         ),
-        pytest.param(
+        'a host that the request names': (
             {'force_hosts': ['mine']},
-            f'{errors.NOT_ENOUGH} force_hosts removed the last hosts: '
-            'the request names host mine, which is not known.',
-            id='a host that the request names',
+            (
+                f'{errors.NOT_ENOUGH} force_hosts removed the last hosts: '
+                'the request names host mine, which is not known.'
+            ),
         ),
-        pytest.param(
+        'a host that Nova names for a rebuild': (
             {'force_hosts': ['mine'], **REBUILD},
             f'{errors.NOT_ENOUGH} force_hosts removed the last hosts.',
-            id='a host that Nova names for a rebuild',
         ),
-        pytest.param(
+        'hosts that the request leaves out': (
             {'ignore_hosts': ['host-0', 'host-1', 'host-2']},
-            f'{errors.NOT_ENOUGH} ignore_hosts removed the last hosts: '
-            'the request leaves them out.',
-            id='hosts that the request leaves out',
+            (
+                f'{errors.NOT_ENOUGH} ignore_hosts removed the last hosts: '
+                'the request leaves them out.'
+            ),
         ),
-    ],
+    },
 )
 def test_the_request_is_told_by_its_own_words(asked, said):
     assert refusal(cluster(3), rules(), **asked).for_tenants == said
@@ -243,31 +241,25 @@ MEMBER = errors.MemberRefused('web/0', 'group x has no such member')
 BY_RULE = errors.NoValidHost('All 7 are full.', for_tenants='X removed the last hosts.')
 
 
-@each(
+@table(
     'error, by_rules',
-    [
-        pytest.param(
-            BY_RULE,
-            'X removed the last hosts. Operators find the details under req-1.',
-            id='a rule',
-        ),
-        pytest.param(
+    {
+        'a rule': (BY_RULE, 'X removed the last hosts. Operators find the details under req-1.'),
+        'no text for tenants': (
             errors.NoValidHost('host a is full'),
             f'{errors.NOT_ENOUGH} Operators find the details under req-1.',
-            id='no text for tenants',
         ),
-        pytest.param(
+        'it runs on a host': (
             errors.AlreadyRunning('one', 'cmp-1'),
-            'Instance one runs on a host, and the request is not a move from there. '
-            'Operators find the details under req-1.',
-            id='it runs on a host',
+            (
+                'Instance one runs on a host, and the request is not a move from there. '
+                'Operators find the details under req-1.'
+            ),
         ),
-        pytest.param(MEMBER, MEMBER.reason, id='nothing to hide'),
-        pytest.param(
-            errors.TooManyConflicts(3), errors.TooManyConflicts(3).reason, id='conflicts'
-        ),
-        pytest.param(errors.Superseded('one'), errors.Superseded('one').reason, id='superseded'),
-    ],
+        'nothing to hide': (MEMBER, MEMBER.reason),
+        'conflicts': (errors.TooManyConflicts(3), errors.TooManyConflicts(3).reason),
+        'superseded': (errors.Superseded('one'), errors.Superseded('one').reason),
+    },
 )
 def test_told(error, by_rules):
     assert callers.for_caller(error, 'req-1', callers.RULES).reason == by_rules

@@ -13,11 +13,8 @@
 
 import random
 
-import pytest
-
 from nova_sched import errors
 from nova_sched.engine.explain import capacity
-from nova_sched.filters.aggregate_num_instances import AggregateNumInstancesFilter
 from nova_sched.filters.core import CoreFilter
 from nova_sched.filters.disk import DiskFilter
 from nova_sched.filters.io_ops import IoOpsFilter
@@ -29,7 +26,7 @@ from nova_sched.filters.server_group_affinity import ServerGroupAffinityFilter
 from nova_sched.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from nova_sched.tests.builders import aggregate, report, request, uuid_of
 from nova_sched.tests.options import settings
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import Opened, World, picture, rules
 from nova_sched.tests.unit.filters.test_child_providers import GPU, devices, gpu
@@ -97,21 +94,18 @@ POOLS = [pool(2, 0), pool(1, 1)]
 
 
 @each('seed', range(5))
-@each(
+@table(
     'filters, words',
-    [
-        pytest.param([], {'vcpus': 1, 'memory_mb': 300}, id='capacity alone'),
-        pytest.param(
-            [RamFilter(), CoreFilter(), DiskFilter()], {'root_gb': 7}, id='filters of it'
-        ),
-        pytest.param([NumInstancesFilter()], {}, id='instances of a host'),
-        pytest.param([IoOpsFilter()], {}, id='builds on a host'),
-        pytest.param(
+    {
+        'capacity alone': ([], {'vcpus': 1, 'memory_mb': 300}),
+        'filters of it': ([RamFilter(), CoreFilter(), DiskFilter()], {'root_gb': 7}),
+        'instances of a host': ([NumInstancesFilter()], {}),
+        'builds on a host': ([IoOpsFilter()], {}),
+        'a group that keeps apart': (
             [ServerGroupAntiAffinityFilter()],
             {'group': {'policy': 'anti-affinity', 'rules': {'max_server_per_host': 2}}},
-            id='a group that keeps apart',
         ),
-    ],
+    },
 )
 def test_as_many_as_could_be_placed(filters, words, seed):
     made = world(filters, *some_reports(seed))
@@ -121,23 +115,21 @@ def test_as_many_as_could_be_placed(filters, words, seed):
     assert not found['at_least']
 
 
-@each(
+@table(
     'filters, pieces',
-    [
-        pytest.param([NUMATopologyFilter()], wanted(dedicated(2)), id='NUMA cells'),
-        pytest.param([PciPassthroughFilter()], wanted(requests=[device(1)]), id='devices'),
-        pytest.param(
+    {
+        'NUMA cells': ([NUMATopologyFilter()], wanted(dedicated(2))),
+        'devices': ([PciPassthroughFilter()], wanted(requests=[device(1)])),
+        'both': (
             [PciPassthroughFilter(), NUMATopologyFilter()],
             wanted(dedicated(1), requests=[device(1, policy='required')]),
-            id='both',
         ),
-        pytest.param(
+        'judged pieces only': (
             [PciPassthroughFilter()],
             wanted(dedicated(1), requests=[device(1)]),
-            id='judged pieces only',
         ),
-        pytest.param([], wanted(dedicated(9)), id='pieces that nobody judges'),
-    ],
+        'pieces that nobody judges': ([], wanted(dedicated(9))),
+    },
 )
 def test_piece_by_piece(filters, pieces):
     facts = told(machine(*CELLS, pools=POOLS))
@@ -148,17 +140,18 @@ def test_piece_by_piece(filters, pieces):
     assert not found['at_least']
 
 
-@each(
+@table(
     'extra_specs',
-    [
-        pytest.param({f'resources1:{GPU}': '400'}, id='a part of a device'),
-        pytest.param(
-            {f'resources1:{GPU}': '400', f'resources2:{GPU}': '300', 'group_policy': 'isolate'},
-            id='of two devices',
-        ),
-        pytest.param({f'resources:{GPU}': '500'}, id='in no group'),
-        pytest.param({'resources1:VCPU': '2'}, id='of the host itself'),
-    ],
+    {
+        'a part of a device': {f'resources1:{GPU}': '400'},
+        'of two devices': {
+            f'resources1:{GPU}': '400',
+            f'resources2:{GPU}': '300',
+            'group_policy': 'isolate',
+        },
+        'in no group': {f'resources:{GPU}': '500'},
+        'of the host itself': {'resources1:VCPU': '2'},
+    },
 )
 def test_devices_below_hosts(extra_specs):
     below = [[gpu(), gpu(300), gpu()], [gpu()], []]
@@ -217,20 +210,12 @@ def test_by_zone_and_aggregate():
     }
 
 
-def test_limits_of_aggregates():
-    hosts = [report(f'host-{row}', num_instances=1) for row in range(3)]
-    groups = [aggregate(1, ['host-0'], max_instances_per_host='3')]
-    made = world([AggregateNumInstancesFilter()], *hosts, aggregates=groups)
-    with settings({'filter_scheduler.max_instances_per_host': 2}):
-        assert counted(made, request())['total'] == 2 + 1 + 1
-
-
-@each(
+@table(
     'hosts, words',
-    [
-        pytest.param(0, {}, id='no hosts'),
-        pytest.param(3, {'vcpus': 99}, id='nobody takes one'),
-    ],
+    {
+        'no hosts': (0, {}),
+        'nobody takes one': (3, {'vcpus': 99}),
+    },
 )
 def test_none(hosts, words):
     made = world([], *(report(f'host-{row}') for row in range(hosts)))

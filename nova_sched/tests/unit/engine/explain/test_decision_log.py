@@ -31,9 +31,9 @@ from nova_sched.engine.explain.decision_log import (
 from nova_sched.measures.catalogue import MEASURES, RECORDS_SKIPPED
 from nova_sched.tests.builders import NOW, report, request, uuid_of
 from nova_sched.tests.functional.harness import eventually
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.engine.stores import Miser
-from nova_sched.tests.unit.engine.world import A, B, Score, World, rules
+from nova_sched.tests.unit.engine.world import A, Score, World, rules
 
 
 def entry(request_id='req-1', time=NOW, **facts):
@@ -61,13 +61,6 @@ class Away(MemoryDecisionLog):
 
 
 class TestMemory:
-    def test_by_request_oldest_first(self):
-        made = MemoryDecisionLog()
-        made.write([entry(n=1), entry('req-2', n=2)])
-        made.write([entry(n=3)])
-        assert [kept['n'] for kept in made.read('req-1')] == [1, 3]
-        assert made.read('req-9') == []
-
     def test_the_oldest_go_first(self):
         made = MemoryDecisionLog(size=2)
         made.write([entry(n=1), entry(n=2), entry(n=3)])
@@ -132,14 +125,14 @@ class TestDecisionLog:
         assert (made.lost, len(made.show('req-1'))) == (1, 1)
         assert '1 decision records cannot be kept' in caplog.text
 
-    @each(
+    @table(
         'share, chance, sampled',
-        [
-            pytest.param(0.0, 0.0, False, id='none'),
-            pytest.param(0.5, 0.4, True, id='below'),
-            pytest.param(0.5, 0.5, False, id='at the share'),
-            pytest.param(1.0, 0.999, True, id='all'),
-        ],
+        {
+            'none': (0.0, 0.0, False),
+            'below': (0.5, 0.4, True),
+            'at the share': (0.5, 0.5, False),
+            'all': (1.0, 0.999, True),
+        },
     )
     def test_sampled(self, share, chance, sampled):
         assert DecisionLog(chance=lambda: chance).sampled(share) == sampled
@@ -218,12 +211,6 @@ class TestScheduler:
         assert kept['filters'][-1]['why'] == '9 vCPUs asked, the largest host has 4 in all'
         assert 'ResourceCapacity removed the last 3' in kept['reason']
 
-    def test_how_many_had_found_a_host(self):
-        asked = [request(instance_uuid=uuid_of(str(number)), vcpus=4) for number in range(4)]
-        (kept,) = self.decide(self.world(), *asked)
-        assert (kept['instances'], kept['found']) == (4, 3)
-        assert '3 of 4 instances found a host.' in kept['reason']
-
     @each('vcpus', [1, 9])
     def test_one_without_a_request_id_cannot_be_queried(self, vcpus):
         made = self.world(sample=1.0)
@@ -261,20 +248,6 @@ class TestScheduler:
             ('host-2', 2.0),
             ('host-0', 1.0),
         ]
-
-    def test_several_instances(self):
-        (kept,) = self.decide(
-            self.world(sample=1.0),
-            request(instance_uuid=A, vcpus=3),
-            request(instance_uuid=B, vcpus=3),
-        )
-        assert [
-            (one['instance_uuid'], one['host'], one['weights'][0]['raw']) for one in kept['placed']
-        ] == [
-            (A, 'host-1', 3.0),
-            (B, 'host-2', 2.0),
-        ]
-        assert kept['instances'] == kept['found'] == 2
 
     @each('sample', [0.0, 1.0])
     def test_retention_of_nothing_keeps_nothing(self, sample):
@@ -319,14 +292,14 @@ class Told:
         self.found.append((context.request_id, make()))
 
 
-@each(
+@table(
     'outcome, request_id, retention_s, kept, told',
-    [
-        pytest.param(REFUSED, 'req-1', 60.0, 1, 1, id='a refusal'),
-        pytest.param(PLACED, 'req-1', 60.0, 1, 0, id='a placement'),
-        pytest.param(REFUSED, None, 60.0, 0, 1, id='a refusal without an id'),
-        pytest.param(REFUSED, 'req-1', 0.0, 0, 1, id='without a decision log'),
-    ],
+    {
+        'a refusal': (REFUSED, 'req-1', 60.0, 1, 1),
+        'a placement': (PLACED, 'req-1', 60.0, 1, 0),
+        'a refusal without an id': (REFUSED, None, 60.0, 0, 1),
+        'without a decision log': (REFUSED, 'req-1', 0.0, 0, 1),
+    },
 )
 def test_pass_on(outcome, request_id, retention_s, kept, told):
     context = World(explain_retention_s=retention_s).context
@@ -338,14 +311,6 @@ def test_pass_on(outcome, request_id, retention_s, kept, told):
     assert (len(records), len(context.events.found)) == (kept, told)
     for kept_record in (*records, *(made for _, made in context.events.found)):
         assert (kept_record['outcome'], kept_record['reason']) == (outcome, 'full')
-
-
-def test_none_are_told_by_default():
-    context = World().context
-    order = Order([request()], context=types.SimpleNamespace(request_id='req-1'))
-    pass_on(context, context.settings(), order, REFUSED, lambda: DETAILS)
-    context.decision_log.flush()
-    assert len(context.decision_log.show('req-1')) == 1
 
 
 class Batches(Outbox):
@@ -360,13 +325,13 @@ class Batches(Outbox):
         self.passed.set()
 
 
-@each(
+@table(
     'items, batches',
-    [
-        pytest.param([], [], id='nothing'),
-        pytest.param([1, 2], [[1, 2]], id='exactly as many as one batch takes'),
-        pytest.param([1, 2, 3], [[1, 2], [3]], id='too many for one batch'),
-    ],
+    {
+        'nothing': ([], []),
+        'exactly as many as one batch takes': ([1, 2], [[1, 2]]),
+        'too many for one batch': ([1, 2, 3], [[1, 2], [3]]),
+    },
 )
 def test_batches(items, batches):
     made = Batches()
@@ -402,10 +367,3 @@ def test_the_end_waits_for_no_gathering_and_loses_nothing():
     made.stop(timeout_s=20)
     assert [item for batch in made.batches for item in batch] == [1, 2]
     assert 'batches' not in [thread.name for thread in threading.enumerate()]
-
-
-def test_one_that_was_never_started_ends_at_once():
-    made = Batches()
-    made.put(1)
-    made.stop()
-    assert made.batches == []

@@ -16,14 +16,12 @@ import dataclasses
 import json
 
 import numpy as np
-import pytest
 
-from nova_sched import errors
 from nova_sched.engine.decide import CandidateSet, survivors
 from nova_sched.engine.explain import reasons
 from nova_sched.state.request import MemberPlacement, RequestedDestination
 from nova_sched.tests.builders import cluster, request
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.engine.world import Named, rules
 
 
@@ -120,89 +118,78 @@ class TestReplay:
         assert (told.gone, told.why, told.nearest) == (2, '', None)
         assert 'cannot say why' in caplog.text
 
-    @each(
+    @table(
         'words, step, why',
-        [
-            pytest.param(
+        {
+            'host': (
                 {'destination': RequestedDestination(host='host-1')},
                 'requested_destination',
                 'the request names host host-1',
-                id='host',
             ),
-            pytest.param(
+            'unknown host': (
                 {'destination': RequestedDestination(host='nowhere')},
                 'requested_destination',
                 'the request names host nowhere, which is not known',
-                id='unknown host',
             ),
-            pytest.param(
+            'no node of the host': (
                 {'destination': RequestedDestination(host='host-1', node='host-2')},
                 'requested_destination',
                 'the request names node host-2 of host host-1, which is not known',
-                id='no node of the host',
             ),
-            pytest.param(
+            'node': (
                 {'destination': RequestedDestination(node='host-2')},
                 'requested_destination',
                 'the request names node host-2',
-                id='node',
             ),
-            pytest.param(
+            'cell': (
                 {'destination': RequestedDestination(cell_uuid='x')},
                 'requested_cell',
                 'another cell is asked for',
-                id='cell',
             ),
-            pytest.param(
+            'no candidate': (
                 {'allocation_requests': {'elsewhere': '{}'}},
                 'allocation_candidates',
                 'Placement has no allocation candidate there',
-                id='no candidate',
             ),
-            pytest.param(
+            'ignored': (
                 {'ignore_hosts': ['host-0']},
                 'ignore_hosts',
                 'the request leaves them out',
-                id='ignored',
             ),
-            pytest.param(
+            'forced, one known': (
                 {'force_hosts': ['HOST-0', 'x', 'y']},
                 'force_hosts',
                 'the request names hosts host-0, x, y; x, y are not known',
-                id='forced, one known',
             ),
-            pytest.param(
+            'forced': (
                 {'force_hosts': ['x', 'y']},
                 'force_hosts',
                 'the request names hosts x, y, none of which is known',
-                id='forced',
             ),
-            pytest.param(
+            'both known': (
                 {'force_hosts': ['host-0', 'host-2']},
                 'force_hosts',
                 'the request names hosts host-0, host-2',
-                id='both known',
             ),
-            pytest.param(
+            'many forced': (
                 {'force_hosts': [f'x{number}' for number in range(100, 112)]},
                 'force_hosts',
-                'the request names hosts x100, x101, x102, x103, x104 and 7 more, '
-                'none of which is known',
-                id='many forced',
+                (
+                    'the request names hosts x100, x101, x102, x103, x104 and 7 more, '
+                    'none of which is known'
+                ),
             ),
-            pytest.param(
+            'forced node': (
                 {'force_nodes': ['host-2']},
                 'force_nodes',
                 'the request names node host-2',
-                id='forced node',
             ),
-            pytest.param(
+            'unknown node': (
                 {'force_nodes': ['Host-2']},
                 'force_nodes',
                 'the request names node Host-2, which is not known',
-                id='unknown node',
             ),
-        ],
+        },
     )
     def test_what_the_caller_allowed(self, words, step, why):
         told = reasons.replay(rules(always_on=[]), cluster(3).hosts, request(**words))
@@ -210,36 +197,36 @@ class TestReplay:
 
 
 class TestReason:
-    @each(
+    @table(
         'chain, words, reason',
-        [
-            pytest.param(
+        {
+            'one rule': (
                 talkers([]),
                 {},
                 'Of 3 hosts, A removed the last 3: 3 are not as wanted.',
-                id='one rule',
             ),
-            pytest.param(
+            'what came before it': (
                 talkers(['host-0', 'host-1'], ['host-0', 'host-1'], []),
                 {},
-                'Of 3 hosts, C removed the last 2: 2 are not as wanted. '
-                'Before that, A removed 1: 1 are not as wanted.',
-                id='what came before it',
+                (
+                    'Of 3 hosts, C removed the last 2: 2 are not as wanted. '
+                    'Before that, A removed 1: 1 are not as wanted.'
+                ),
             ),
-            pytest.param(
+            'without a word': (
                 rules([Named()], always_on=[]),
                 {},
                 'Of 3 hosts, Named removed the last 3.',
-                id='without a word',
             ),
-            pytest.param(
+            'the caller allows nobody': (
                 talkers([]),
                 {'force_hosts': ['elsewhere']},
-                'Of 3 hosts, force_hosts removed the last 3: the request names '
-                'host elsewhere, which is not known.',
-                id='the caller allows nobody',
+                (
+                    'Of 3 hosts, force_hosts removed the last 3: the request names '
+                    'host elsewhere, which is not known.'
+                ),
             ),
-        ],
+        },
     )
     def test_reason(self, chain, words, reason):
         error = refused(cluster(3), chain, **words)
@@ -306,39 +293,29 @@ class TestReason:
         ]
         assert json.loads(json.dumps(error.details)) == error.details
 
-    def test_the_error_is_the_same_on_the_wire(self):
-        error = refused(cluster(3), talkers([]))
-        assert error.args == (error.reason,)
-        assert isinstance(error, errors.NoValidHost)
 
-
-@each(
+@table(
     'words, line',
-    [
-        pytest.param({}, 'none after A: 3 are not as wanted', id='one instance'),
-        pytest.param(
+    {
+        'one instance': ({}, 'none after A: 3 are not as wanted'),
+        'several': (
             {'with_hosts': 2, 'instances': 5},
             '2 of 5 instances, then none after A: 3 are not as wanted',
-            id='several',
         ),
-    ],
+    },
 )
 def test_in_short(words, line):
     error = reasons.refusal(CandidateSet(3), talkers([]), cluster(3).hosts, request(), **words)
     assert reasons.in_short(error.details) == line
 
 
-def test_in_short_without_hosts():
-    assert reasons.in_short(refused(cluster(0), talkers([])).details) == 'none after -'
-
-
-@each(
+@table(
     'number, told',
-    [
-        pytest.param(0, '3 are not as wanted.', id='none'),
-        pytest.param(1, 'wanted. 1 more is left out: nova-sched-manage', id='one'),
-        pytest.param(2, 'wanted. 2 more are left out: nova-sched-manage', id='two'),
-    ],
+    {
+        'none': (0, '3 are not as wanted.'),
+        'one': (1, 'wanted. 1 more is left out: nova-sched-manage'),
+        'two': (2, 'wanted. 2 more are left out: nova-sched-manage'),
+    },
 )
 def test_hosts_of_the_cloud_that_are_left_out(number, told):
     made = cluster(3)

@@ -14,6 +14,9 @@
 import contextlib
 import dataclasses
 
+import pytest
+
+from nova_sched import errors
 from nova_sched.groups.definition import (
     ANTI_AFFINITY,
     Definition,
@@ -117,6 +120,11 @@ class Cloud:
             translate.requests(spec, [uuid_of(name)]), context=Context()
         )
         return chosen.host
+
+    def refuse_outsider(self, host):
+        """The host is closed for a server of no group: an exclusive domain has it."""
+        with pytest.raises(errors.NoValidHost, match='kept for another group'):
+            self.place('stranger', force_hosts=[host])
 
     def confirm(self, host, *names):
         """A host's messages tell that it has these servers."""

@@ -134,15 +134,6 @@ def test_a_member_that_is_planned_again_to_be_built(cloud, told):
     assert told.take() == [(PLANNED, BUILD)]
 
 
-def test_nothing_is_told_by_default():
-    made = Cloud(1)
-    try:
-        assert made.world.context.events is None
-        assert made.create(definition(members('a'))).members[0].host == 'h0'
-    finally:
-        made.scheduler.stop()
-
-
 def refusals_of(cloud, uuid):
     cloud.scheduler.decision_log.flush()
     return cloud.scheduler.decision_log.show(uuid)

@@ -25,10 +25,7 @@ from nova_sched.groups.definition import (
 )
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.unit.engine.groups.group_cloud import (
-    BIG,
     WEBS,
-    definition,
-    members,
     webs,
 )
 from nova_sched.tests.unit.engine.world import end_claims, fresh, picture
@@ -48,10 +45,6 @@ class TestBuild:
         for path, host in planned.items():
             eight.confirm(host, path)
         assert eight.groups.show(group.uuid).status == 'built'
-
-    def test_on_a_host_that_is_full_with_its_plan(self, eight):
-        group = eight.create(definition(members('db', flavor=BIG)))
-        assert eight.build(group, 'db', flavor=BIG)[0] == eight.places(group)['db']
 
     def test_twice_is_once(self, eight):
         group = eight.create(webs())
@@ -132,13 +125,6 @@ class TestBuild:
         assert [claim.state for claim in eight.store.claims(uuid_of('first'))] == [PENDING]
         eight.scheduler.call(end_claims, eight.scheduler.claim_service, uuid_of('first'))
         assert (len(eight.store.claims()), eight.places(group)['web/0']) == (4, second)
-
-    def test_a_member_whose_server_is_gone_is_built_again(self, eight):
-        group = eight.create(webs())
-        eight.build(group, 'web/0', 'failed')
-        eight.scheduler.call(end_claims, eight.scheduler.claim_service, uuid_of('failed'))
-        assert eight.build(group, 'web/0', 'next')
-        assert len(eight.store.claims()) == 4
 
     def test_another_flavor_if_the_caller_says_so(self, eight):
         group = eight.create(webs())

@@ -27,6 +27,7 @@ from nova_sched.groups.definition import (
 from nova_sched.groups.exact import worker
 from nova_sched.state.node import Node
 from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.engine.groups.group_cloud import BIG, SOURCE, cloud, definition, members
 from nova_sched.tests.unit.engine.world import end_claims, fresh, picture
 from nova_sched.tests.unit.hardware.builders import cell, told
@@ -204,7 +205,7 @@ class TestRoomOfMoves:
             places = {one.path: one.host for one in told.members}
             assert places['c'] not in (full, move.target)
 
-    @pytest.mark.parametrize('has_solver', [True, False])
+    @each('has_solver', [True, False])
     def test_what_has_no_room_before_a_move_is_refused_with_the_reason(self, has_solver):
         pair = members('a', 'b', flavor=MemberFlavor(4, 1024, 10))
         with cloud(2, solver=worker.Solver() if has_solver else None) as made:
@@ -305,8 +306,7 @@ class TestExclusive:
         eight.scheduler.call(
             eight.scheduler.claim_service.confirm_claim, uuid_of('a'), move.target
         )
-        with pytest.raises(errors.NoValidHost, match='kept for another group'):
-            eight.place('outsider', force_hosts=[move.target])
+        eight.refuse_outsider(move.target)
 
     def test_where_no_domain_is_free_that_is_the_reason(self):
         with cloud(2) as made:
@@ -332,8 +332,7 @@ class TestExclusive:
         split = GroupPolicy('split', ANTI_AFFINITY, 'rack', ('a', 'b'))
         (move,) = update(eight, group, definition(found, both, split)).moves
         for host in (here, move.target):
-            with pytest.raises(errors.NoValidHost, match='kept for another group'):
-                eight.place('outsider', force_hosts=[host])
+            eight.refuse_outsider(host)
 
     def test_who_is_to_be_alone_with_one_that_leaves(self, eight):
         """A new policy closes the domain for those that stay, and takes in the one that is about
@@ -343,8 +342,7 @@ class TestExclusive:
         split = GroupPolicy('split', ANTI_AFFINITY, 'rack', ('a', 'b'))
         (move,) = update(eight, group, definition(found, both, split)).moves
         for host in (move.source, move.target):
-            with pytest.raises(errors.NoValidHost, match='kept for another group'):
-                eight.place('outsider', force_hosts=[host])
+            eight.refuse_outsider(host)
 
     def test_new_members_keep_out_of_a_domain_until_it_is_left(self, eight):
         found = members('a', 'b')

@@ -26,6 +26,7 @@ from nova_sched.groups.definition import Member, MemberFlavor
 from nova_sched.state.facts import LASTING, HostFacts
 from nova_sched.tests.builders import request
 from nova_sched.tests.options import settings
+from nova_sched.tests.rows import table
 from nova_sched.tests.rules import FILTERS
 from nova_sched.tests.unit.engine.groups.group_cloud import cloud, definition, members
 from nova_sched.tests.unit.engine.world import rules
@@ -54,15 +55,13 @@ class Counting(Filter):
     host_facts = LASTING | HostFacts.COUNTS
 
 
-@pytest.mark.parametrize(
+@table(
     'specs, more',
-    [
-        pytest.param({}, set(), id='nothing asked'),
-        pytest.param({'capabilities:hypervisor_type': 'x', 'ssd': '1'}, set(), id='lasting'),
-        pytest.param(
-            {'capabilities:num_instances': '<= 3'}, {'ComputeCapabilitiesFilter'}, id='a count'
-        ),
-    ],
+    {
+        'nothing asked': ({}, set()),
+        'lasting': ({'capabilities:hypervisor_type': 'x', 'ssd': '1'}, set()),
+        'a count': ({'capabilities:num_instances': '<= 3'}, {'ComputeCapabilitiesFilter'}),
+    },
 )
 def test_built_in_filters_that_read_counts(specs, more):
     found = unsettled(Rules(always(), EVERY, ()), request(extra_specs=specs))
@@ -112,29 +111,26 @@ def of(**flavors):
     return definition({path: Member(path, one) for path, one in flavors.items()})
 
 
-@pytest.mark.parametrize(
+@table(
     'found, fits',
-    [
-        pytest.param(
+    {
+        'cells that are filled to the last CPU': (
             of(**{f'm{n}': flavor(size, hw__numa_nodes=1) for n, size in enumerate([1, 3, 1, 3])}),
             True,
-            id='cells that are filled to the last CPU',
         ),
-        pytest.param(
+        'two cells and one': (
             of(
                 a=flavor(4, hw__numa_nodes=2),
                 b=flavor(2, hw__numa_nodes=1),
                 c=flavor(2, hw__numa_nodes=1),
             ),
             True,
-            id='two cells and one',
         ),
-        pytest.param(
+        'no cell has room for two of three': (
             of(**{f'm{n}': flavor(3, hw__numa_nodes=1) for n in range(3)}),
             False,
-            id='no cell has room for two of three',
         ),
-    ],
+    },
 )
 def test_cells_that_are_shared(found, fits):
     with cloud(0, chain=STRICT) as made:

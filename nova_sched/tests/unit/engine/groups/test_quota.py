@@ -19,6 +19,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.engine.groups.operations import limits_of
 from nova_sched.groups.definition import EXCLUSIVE, GroupPolicy
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.engine.groups.group_cloud import (
     BIG,
     SMALL,
@@ -47,32 +48,26 @@ def exceeded(work, *args, **words):
     return refused.value.args
 
 
-@pytest.mark.parametrize('dry_run', [False, True], ids=['kept', 'for trial'])
-@pytest.mark.parametrize(
+@each('dry_run', [False, True], ids=['kept', 'for trial'])
+@table(
     'limits, asked, wanted',
-    [
-        pytest.param({}, some('a', 'b'), None, id='no limit'),
-        pytest.param({'planned_servers': 2}, some('a', 'b'), None, id='exactly'),
-        pytest.param(
-            {'planned_servers': 1}, some('a', 'b'), ('planned_servers', 2, 0, 1), id='servers'
-        ),
-        pytest.param(
+    {
+        'no limit': ({}, some('a', 'b'), None),
+        'exactly': ({'planned_servers': 2}, some('a', 'b'), None),
+        'servers': ({'planned_servers': 1}, some('a', 'b'), ('planned_servers', 2, 0, 1)),
+        'CPUs': (
             {'planned_VCPU': 9},
             some('a', 'b', flavor=BIG),
             ('planned_class:VCPU', 16, 0, 9),
-            id='CPUs',
         ),
-        pytest.param(
-            {'group_members': 1}, some('a', 'b'), ('group_members', 2, 0, 1), id='members'
-        ),
-        pytest.param(
+        'members': ({'group_members': 1}, some('a', 'b'), ('group_members', 2, 0, 1)),
+        'exclusive domains': (
             {'exclusive_domains': 0},
             some('a', closed=['a']),
             ('exclusive_domains', 1, 0, 0),
-            id='exclusive domains',
         ),
-        pytest.param({'exclusive_domains': 0}, some('a'), None, id='no domain is asked for'),
-    ],
+        'no domain is asked for': ({'exclusive_domains': 0}, some('a'), None),
+    },
 )
 def test_create(limits, asked, wanted, dry_run):
     with limited(**limits) as made:
@@ -116,7 +111,7 @@ def test_a_built_server_is_not_planned_any_more():
         assert exceeded(made.create, some('d')) == ('p', 'planned_servers', 1, 2, 2)
 
 
-@pytest.mark.parametrize('call', ['renew', 'replan'])
+@each('call', ['renew', 'replan'])
 def test_what_adds_nothing_is_not_refused(call):
     most = {'planned_servers': 2}
     with cloud(8, limits=lambda project: most) as made:
@@ -171,15 +166,15 @@ class Registered(dict):
         return super().get(name, 0)
 
 
-@pytest.mark.parametrize(
+@table(
     'project, found, wanted',
-    [
-        pytest.param('p', {'servers': 3, 'class:VCPU': 4}, {}, id='those of servers'),
-        pytest.param('p', {'group_members': -1}, {}, id='none'),
-        pytest.param('p', {'planned_class:X': 0}, {'planned_class:X': 0}, id='a limit'),
-        pytest.param(None, {'group_members': 1}, {}, id='a group of no project'),
-        pytest.param('p', Registered(servers=3), {}, id='what is not registered'),
-    ],
+    {
+        'those of servers': ('p', {'servers': 3, 'class:VCPU': 4}, {}),
+        'none': ('p', {'group_members': -1}, {}),
+        'a limit': ('p', {'planned_class:X': 0}, {'planned_class:X': 0}),
+        'a group of no project': (None, {'group_members': 1}, {}),
+        'what is not registered': ('p', Registered(servers=3), {}),
+    },
 )
 def test_limits_of(project, found, wanted):
     assert limits_of(lambda _: found, project) == wanted

@@ -131,7 +131,7 @@ def test_a_disabled_host_takes_nothing_and_can_be_drained():
     assert made.plan('drain:host-1')['moves'] == []
 
 
-@pytest.mark.parametrize(
+@each(
     'columns',
     [
         {'forced_down': [True, False, True]},
@@ -168,7 +168,7 @@ def test_servers_keep_the_traits_and_the_metadata_of_their_host():
     assert ways(Planned([1, 2], aggregates=racks).plan(moves=1)) == [('host-0', 'host-1')]
 
 
-@pytest.mark.parametrize(
+@each(
     'fields, rule',
     [
         ({'state': PLANNED}, 'a member of a placement group that is not created yet'),
@@ -210,7 +210,7 @@ def test_members_of_a_placement_group_stay_in_their_rack():
     assert told(made.plan('drain:host-0,host-2')) == {'domains of a placement group': 1}
 
 
-@pytest.mark.parametrize('name', ['aggregate 1', 'rack=r1'])
+@each('name', ['aggregate 1', 'rack=r1'])
 def test_a_rack_is_drained(name):
     racks = [aggregate(1, ['host-0', 'host-1'], rack='r1'), aggregate(2, ['host-2'], rack='r2')]
     plan = Planned([2, 1, 1], aggregates=racks).plan(f'drain:{name}')
@@ -224,7 +224,7 @@ def test_a_rack_that_nodes_report_is_drained_with_a_host():
     assert Planned([2, 1, 1], stats=stats).plan('drain:rack=r1,host-2')['before'] == 4
 
 
-@pytest.mark.parametrize(
+@each(
     'words, why',
     [
         ({'text': 'drain:rack=r9'}, 'no host is in rack r9'),
@@ -465,7 +465,7 @@ def test_a_search_keeps_rules_that_allow_less_than_is_free():
     assert (found.bound, found.bound_by) == (1, PROGRAM)  # of the free amounts
 
 
-@pytest.mark.parametrize('text', ['spread', 'drain:host-0'])
+@each('text', ['spread', 'drain:host-0'])
 def test_goals_without_a_search(text):
     with pytest.raises(errors.InvalidRequest, match=f'goal {read_goal(text).kind}, but'):
         Planned([1, 1]).planner.plan(Scope(read_goal(text)), thorough_s=SECONDS)

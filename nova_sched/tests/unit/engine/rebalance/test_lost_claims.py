@@ -117,19 +117,6 @@ class TestRenewal:
         moving.runner.turn()
         assert asked == [again_s]
 
-    def test_it_goes_on_for_as_long_as_the_move_runs(self, moving, monkeypatch):
-        """With a lifetime of seconds, by the real clock."""
-        settings = dataclasses.replace(moving.world.settings, pending_ttl_s=1.0)
-        monkeypatch.setattr(moving.runner._context, 'settings', lambda: settings)
-        monkeypatch.setattr(moving.runner._claims._claim_service, '_settings', lambda: settings)
-        moving.turn_later()
-        made, until_s = coming(moving), moving.store.now_s() + 2.5
-        while moving.store.now_s() < until_s:
-            moving.runner.turn()
-            moving.store.expire()
-        assert coming(moving).uuid == made.uuid
-        assert len(moving.conductors.started) < 20
-
 
 class TestLost:
     """It has ended while no scheduler ran, and the move goes on."""

@@ -137,6 +137,39 @@ def test_a_server_that_its_conductor_does_not_know(moving):
     assert 'is not known' in why(moving, made)
 
 
+def test_moves_on_which_the_scheduler_fails_keep_no_slot(moving, monkeypatch):
+    """A rule, or an odd request, that raises what no rule should."""
+    moving.settings = dataclasses.replace(moving.settings, in_flight=1)
+    request = moving.conductors.request
+
+    def fails(server):
+        if server == ONE:
+            raise KeyError('hw:odd')
+        return request(server)
+
+    monkeypatch.setattr(moving.conductors, 'request', fails)
+    made = begin(moving, move(ONE), move(TWO))
+    assert moving.states(made) == [REFUSED, HANDED_OVER]
+    assert why(moving, made) == "the scheduler fails on it: KeyError: 'hw:odd'"
+
+
+def test_a_move_in_flight_on_which_the_scheduler_fails(moving, monkeypatch):
+    """It is asked for again, and so are the others, at each pass."""
+    made = begin(moving, move(ONE), move(TWO))
+    asked, start = [], moving.conductors.start
+
+    def fails(entry, *ends):
+        asked.append(entry.server)
+        if entry.server == ONE:
+            raise KeyError('of a later release')
+        return start(entry, *ends)
+
+    monkeypatch.setattr(moving.conductors, 'start', fails)
+    moving.turn_later()
+    assert sorted(asked) == sorted([ONE, TWO])
+    assert moving.states(made) == [HANDED_OVER] * 2
+
+
 def test_a_destination_that_a_filter_refuses(moving):
     moving.world.call(moving.world.state_sync.set_service, 'host-1', True, 'broken', None, 0.0)
     made = begin(moving)

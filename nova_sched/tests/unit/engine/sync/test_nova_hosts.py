@@ -95,10 +95,44 @@ def test_a_node_that_is_read_later_has_the_state_of_its_service(world):
 
 def test_hosts_of_a_disabled_cell_get_no_servers(world):
     tell(world, OTHER)
-    world.call(world.scheduler.nova_hosts.cell_is_disabled, OTHER)
+    world.call(world.scheduler.nova_hosts.cells_are, [CELL])
     assert flags(world) == {'a': (False, False), 'b': (False, False), 'c': (True, False)}
     tell(world, OTHER)
     assert flags(world)['c'] == (False, False)
+
+
+@pytest.mark.parametrize(
+    'facts',
+    [
+        pytest.param(ServiceFacts('a', True, 'it was moved', False, NOW), id='disabled'),
+        pytest.param(ServiceFacts('a', False, None, True, NOW), id='forced down'),
+        pytest.param(ServiceFacts('a', False, None, False, NOW - 90), id='silent'),
+    ],
+)
+def test_a_service_record_that_is_left_in_another_cell(world, facts):
+    """It says nothing of the nodes of the cell that the host is in now."""
+    new = report('new')
+    for seen_s in (facts.seen_s, facts.seen_s + 0.01):  # clocks differ, each time by another span
+        record = dataclasses.replace(facts, seen_s=seen_s)
+        tell(world, OTHER, record, dataclasses.replace(record, host='new'))
+        world.report(new)
+        tell(world, CELL)
+        for host in ('a', 'new'):
+            assert (flags(world)[host], seen(world)[host]) == ((False, False), NOW)
+    world.report(dataclasses.replace(new, cell_uuid=OTHER))
+    assert flags(world)['new'] == (facts.disabled, facts.forced_down)
+    assert seen(world)['new'] == facts.seen_s + 0.01
+
+
+def test_nodes_of_one_host_in_two_cells(world):
+    """As of bare metal: each has the service of its cell."""
+    world.report(report('ironic', nodename='b0'), report('ironic', nodename='b1', cell_uuid=OTHER))
+    tell(world, CELL)
+    tell(world, OTHER, ServiceFacts('ironic', True, 'repair', False, NOW))
+    hosts, find = world.cluster.hosts, world.cluster.find
+    disabled = [bool(hosts.disabled[find('ironic', name).row]) for name in ('b0', 'b1')]
+    assert disabled == [False, True]
+    assert world.cluster.hosts_with_settings() == {'ironic'}
 
 
 def test_aggregates_are_those_of_nova(world):
@@ -138,6 +172,25 @@ def test_nodes_and_hosts_by_cell(world):
     assert find([a, uuid_of('unknown')]) == {CELL: {'a': [a]}}
     assert find([a], {'c', 'unknown'}) == {CELL: {'a': [a]}, OTHER: {'c': [c]}}
     assert find([], {'a', 'b'}) == {CELL: {'a': [a], 'b': [b]}}
+
+
+def test_the_nodes_of_claims_that_may_be_in_the_way(world):
+    """Those of the requests' own instances, and of the members of their groups."""
+    tell(world, CELL)
+    own, told, other, group = map(uuid_of, ('own', 'told', 'other', 'group'))
+    together = {'uuid': group, 'policy': 'anti-affinity'}
+    for uuid, host, words in ((own, 'a', {}), (told, 'b', {}), (other, 'c', {'group': together})):
+        tell(world, OTHER)
+        world.place(request(instance_uuid=uuid, force_hosts=[host], **words))
+    nodes = {host: world.cluster.find(host, host).uuid for host in 'abc'}
+    new = request(instance_uuid=uuid_of('new'))
+    member = request(
+        instance_uuid=uuid_of('new'), group={**together, 'members': [told], 'hosts': []}
+    )
+    of = world.scheduler.nova_hosts.nodes_of_claims
+    assert world.call(of, [new]) == set()
+    assert world.call(of, [new, request(instance_uuid=own)]) == {nodes['a']}
+    assert world.call(of, [member]) == {nodes['b'], nodes['c']}
 
 
 def test_claims_that_are_old(world):
@@ -254,13 +307,30 @@ def test_the_scope_of_a_request(world, words, host, zone):
     ],
 )
 def test_the_owner_of_providers(world, versions, is_owned):
-    services_are = world.scheduler.nova_hosts.services_are
-    for number, version in enumerate(versions[1:]):
-        world.call(services_are, uuid_of(f'cell {number}'), {}, {}, version)
-    world.call(services_are, CELL, {}, {}, versions[0])
-    assert not world.cluster.hosts.is_owned  # nothing is known of a cell that has a host
-    world.call(services_are, OTHER, {})
+    nova_hosts = world.scheduler.nova_hosts
+    cells = dict(zip([CELL, 'two', OTHER], versions, strict=False)) | {'last': None}
+    world.call(nova_hosts.cells_are, cells)
+    for cell, version in cells.items():
+        assert not world.cluster.hosts.is_owned  # nothing is known of an enabled cell
+        world.call(nova_hosts.services_are, cell, {}, {}, version)
     assert world.cluster.hosts.is_owned is is_owned
+
+
+def test_the_computes_of_a_cell_that_is_gone_do_not_matter(world):
+    """The claim store has its nodes until they are removed."""
+    nova_hosts = world.scheduler.nova_hosts
+    world.call(nova_hosts.cells_are, [CELL, OTHER])
+    world.call(nova_hosts.services_are, CELL, {}, {}, 74)
+    world.call(nova_hosts.services_are, OTHER, {}, {}, 72)
+    assert not world.cluster.hosts.is_owned
+    world.call(nova_hosts.cells_are, [CELL])
+    assert world.cluster.hosts.is_owned
+    after = World(world.store, reads_nova=True)
+    after.call(after.scheduler.nova_hosts.cells_are, [CELL])
+    after.call(after.scheduler.nova_hosts.services_are, CELL, {}, {}, 74)
+    assert after.cluster.hosts.is_owned
+    after.call(after.scheduler.nova_hosts.cells_are, [CELL, OTHER])
+    assert not after.cluster.hosts.is_owned
 
 
 def test_a_node_is_left_out_by_itself(world):
@@ -280,6 +350,20 @@ def test_a_node_is_left_out_by_itself(world):
     assert left_out('b') == {'b'}
     assert left_out() == set()
     assert not cluster.find('b', 'b').is_left_out
+
+
+def test_a_row_that_is_left_in_another_cell_leaves_out_no_node(world):
+    cluster, nova_hosts = world.cluster, world.scheduler.nova_hosts
+    node = cluster.find('a', 'a')
+    odd = {node.uuid: ('a', 'it is mapped to another cell')}
+    world.call(nova_hosts.services_are, OTHER, {}, odd)
+    assert not node.is_left_out
+    world.report(report('a', cell_uuid=OTHER))
+    world.call(nova_hosts.services_are, OTHER, {}, odd)
+    assert cluster.node(node.uuid).is_left_out
+    world.report(report('a'))
+    world.call(nova_hosts.services_are, CELL, {})
+    assert not cluster.node(node.uuid).is_left_out
 
 
 @pytest.mark.parametrize(

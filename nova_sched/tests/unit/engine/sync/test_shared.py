@@ -21,7 +21,7 @@ from nova_sched.claim import CONFIRMED
 from nova_sched.claims import ClaimSelector, Placement
 from nova_sched.engine.clock import Received, handling
 from nova_sched.tests.builders import claim, report, uuid_of
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.engine.world import (
     A,
@@ -81,12 +81,6 @@ class TestRepeated:
         second.scheduler.follow(rules([], [Score(1, 2, 3)]))
         second.loop.turn()
         return first, second
-
-    def test_a_message_that_came_twice(self, pair):
-        first, second = pair
-        assert send(first, asks(), request_id='req-1') == [['host-0']]
-        assert send(second, asks(), request_id='req-1') == [['host-0']]
-        assert on(first.store) == {A: ['host-0']}
 
     def test_both_at_once_and_the_other_way_round(self, pair):
         first, second = pair
@@ -192,11 +186,6 @@ class TestRepeated:
         assert before[0] in after
         assert [one.is_confirmed for one in before] == [True]
 
-    def test_several_instances(self, pair):
-        first, second = pair
-        send(first, asks(A), asks(B), request_id='req-1')
-        assert send(second, asks(A), asks(B), request_id='req-1') == [['host-0'], ['host-0']]
-
 
 class TestRefusals:
     def test_who_has_room_by_now_is_found(self):
@@ -209,25 +198,14 @@ class TestRefusals:
         assert send(second, asks(uuid_of('instance D'))) == [['host-1']]
         assert second.scheduler.figures.refused == 0
 
-    def test_a_host_that_came_meanwhile(self):
-        first, second = worlds(vcpus=1)
-        first.store.report([report('host-3', vcpus=9)], first.now_s)
-        assert send(second, asks(vcpus=5)) == [['host-3']]
-
-    def test_nothing_is_new(self):
-        first, _ = worlds(vcpus=1)
-        with pytest.raises(errors.NoValidHost):
-            send(first, asks(vcpus=2))
-        assert (first.scheduler.figures.refused, first.scheduler.figures.retries) == (1, 0)
-
 
 class TestPolicies:
-    @each(
+    @table(
         'policy, hosts',
-        [
-            pytest.param('anti-affinity', {'host-0', 'host-1'}, id='apart'),
-            pytest.param('affinity', {'host-0'}, id='near'),
-        ],
+        {
+            'apart': ('anti-affinity', {'host-0', 'host-1'}),
+            'near': ('affinity', {'host-0'}),
+        },
     )
     def test_two_schedulers_place_the_first_members(self, policy, hosts):
         """Neither knows of the other's member; both would like the same host, or each another
@@ -239,13 +217,6 @@ class TestPolicies:
         send(second, asks(B, group=group(policy)))
         assert {host for found in on(first.store).values() for host in found} == hosts
         assert second.scheduler.figures.conflicts == 1
-
-    def test_the_reason_of_a_refusal_is_the_policy(self):
-        first, second, third = worlds(3)
-        for world, instance in ((first, A), (second, B), (third, C)):
-            send(world, asks(instance, group=group('anti-affinity')))
-        with pytest.raises(errors.NoValidHost, match='anti-affinity'):
-            send(first, asks(uuid_of('instance D'), group=group('anti-affinity')))
 
     def test_a_host_that_an_operator_forces_keeps_the_policy(self):
         (world,) = worlds(1)
@@ -269,6 +240,20 @@ class TestPolicies:
         )
         with pytest.raises(errors.NoValidHost, match='on its way from one host to another'):
             send(world, asks(B, group=near))
+
+    def test_an_instance_is_placed_with_a_member_that_was_evacuated(self):
+        """Its source, which may be down for good, does not matter once it has arrived."""
+        (world,) = worlds(1)
+        near = group('affinity')
+        source = claim(A, uuid_of('node host-0'), state=CONFIRMED, group_uuid=uuid_of('group'))
+        assert world.store.commit([Placement((source,))])[0].won
+        evacuated = asks(A, group=near)
+        there = 'host-1', 'host-1'
+        world.call(world.claim_service.claim, evacuated, *there, None, None, 'evacuation')
+        with pytest.raises(errors.NoValidHost, match='on its way from one host to another'):
+            send(world, asks(B, group=near))
+        world.report(report('host-1', vcpus=4, instances=frozenset([A])))
+        assert send(world, asks(B, group=near)) == [['host-1']]
 
     def test_all_new_members_find_room_on_one_host(self):
         """The best host for the first one has no room for the second."""

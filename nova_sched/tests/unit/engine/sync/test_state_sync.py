@@ -80,13 +80,6 @@ class TestRefresh:
             node('host-1'): 'host-0',
         }
 
-    def test_nothing_new_changes_nothing(self, world):
-        world.place(asks(A))
-        world.state_sync.refresh()
-        before = picture(world.cluster)
-        world.state_sync.refresh()
-        assert picture(world.cluster) == before
-
     def test_an_old_list_is_no_news(self, world):
         """A list from messages that did not change since does not win over a report that came
         later."""
@@ -191,12 +184,6 @@ class TestOwnCommits:
         world.now_s += 10**9
         world.call(world.state_sync.expire)
         assert sorted(consumer for consumer, _ in states(world)) == sorted([A, B])
-
-    def test_not_before_its_time(self, world):
-        world.place(asks(A))
-        world.now_s = world.store.claims()[0].expires_s - 1
-        world.call(world.state_sync.expire)
-        assert len(states(world)) == 1
 
 
 class TestOwner:
@@ -339,14 +326,6 @@ class TestInstances:
         world.call(world.state_sync.instance_gone, 'host-0', A)
         assert (states(world), world.cluster.told('host-0')) == before
 
-    def test_a_claim_that_waits_is_not_ended_by_a_list(self, world):
-        world.call(world.state_sync.instances_are, 'host-0', [])
-        assert states(world) == {
-            (A, 'host-0'): PENDING,
-            (B, 'host-0'): PENDING,
-            (C, 'host-1'): PENDING,
-        }
-
     def test_gone(self, world):
         world.call(world.state_sync.instances_added, 'host-0', [A])
         before = states(world)
@@ -374,7 +353,3 @@ class TestInstances:
         world.call(world.state_sync.instances_added, 'host-0', [A])
         world.call(world.state_sync.instances_are, 'host-0', [A])
         assert world.store.heads() == before
-
-    def test_the_list_is_kept(self, world):
-        world.call(world.state_sync.instances_added, 'host-0', [A])
-        assert fresh(world.store).told('host-0') == {A}

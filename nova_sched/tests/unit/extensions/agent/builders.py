@@ -20,6 +20,7 @@ from nova_sched.extensions.agent.service import Agent
 
 NODE = '0b9e0d0c-2f7a-4a0e-8c8e-5a3e8d2a9f10'
 SERVER = '6f7ac3a4-58e0-4e87-bd33-6c5a2d3f6c11'
+CLAIM, LATER = '0c1a1000-0000-4000-8000-000000000001', '0c1a1000-0000-4000-8000-000000000002'
 CORES = tuple(frozenset({core, core + 4}) for core in range(4))
 CPUS = {cpu: cpus.Cpu(cpu, cpu % 4 // 2, CORES[cpu % 4]) for cpu in range(8)}
 CELLS = [

@@ -19,18 +19,31 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.extensions.agent import cpus, sysfs
-from nova_sched.objects import fields
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.fake_machine import FakeMachine, two_cells
+from nova_sched.tests.unit.objects.reference import facts
 
 
-@each_afresh(
+@pytest.mark.parametrize(
+    'content, base, value',
+    [
+        pytest.param('42\n', 10, 42, id='decimal'),
+        pytest.param('0x8086\n', 16, 0x8086, id='hexadecimal'),
+        pytest.param('-1\n', 10, -1, id='negative'),
+    ],
+)
+def test_number(tmp_path, content, base, value):
+    (tmp_path / 'file').write_text(content)
+    assert sysfs.number(tmp_path / 'file', base) == value
+
+
+@pytest.mark.parametrize(
     'content, value',
-    {
-        'zero is a number': ('0', 0),
-        'minus one is the word for none': ('-1', None),
-        'no file': (None, None),
-    },
+    [
+        pytest.param('0', 0, id='zero is a number'),
+        pytest.param('-1', None, id='minus one is the word for none'),
+        pytest.param(None, None, id='no file'),
+    ],
 )
 def test_optional_number(tmp_path, content, value):
     if content is not None:
@@ -38,15 +51,17 @@ def test_optional_number(tmp_path, content, value):
     assert sysfs.optional_number(tmp_path / 'file') == value
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'read',
-    {
-        'no such file': lambda root: sysfs.text(root / 'none'),
-        'a directory': lambda root: sysfs.text(root),
-        'not a number': lambda root: sysfs.number(root / 'words'),
-        'not a number, though optional': lambda root: sysfs.optional_number(root / 'words'),
-        'not even text': lambda root: sysfs.number(root / 'bytes'),
-    },
+    [
+        pytest.param(lambda root: sysfs.text(root / 'none'), id='no such file'),
+        pytest.param(lambda root: sysfs.text(root), id='a directory'),
+        pytest.param(lambda root: sysfs.number(root / 'words'), id='not a number'),
+        pytest.param(
+            lambda root: sysfs.optional_number(root / 'words'), id='not a number, though optional'
+        ),
+        pytest.param(lambda root: sysfs.number(root / 'bytes'), id='not even text'),
+    ],
 )
 def test_what_cannot_be_read_is_named(tmp_path, read):
     (tmp_path / 'words').write_text('many')
@@ -55,6 +70,19 @@ def test_what_cannot_be_read_is_named(tmp_path, read):
         read(tmp_path)
     assert error.value.what.startswith(str(tmp_path))
     assert error.value.why
+
+
+def test_link_name(tmp_path):
+    (tmp_path / 'driver').symlink_to('../../drivers/i40e')
+    assert sysfs.link_name(tmp_path / 'driver') == 'i40e'
+    assert sysfs.link_name(tmp_path / 'none') is None
+
+
+def test_children_are_in_order_and_may_be_none(tmp_path):
+    for name in ('b', 'a', 'c'):
+        (tmp_path / name).touch()
+    assert [path.name for path in sysfs.children(tmp_path)] == ['a', 'b', 'c']
+    assert sysfs.children(tmp_path / 'none') == []
 
 
 RANGES = {
@@ -73,14 +101,27 @@ def test_parse_ranges():
     assert found == {name: ids for name, (_, ids) in RANGES.items()}
 
 
-@each_named(
-    'text', {'letters': 'a-b', 'backwards': '3-1', 'negative': '-1', 'another separator': '1;2'}
+@each(
+    'text',
+    [
+        pytest.param('a-b', id='letters'),
+        pytest.param('3-1', id='backwards'),
+        pytest.param('-1', id='negative'),
+        pytest.param('1;2', id='another separator'),
+    ],
 )
 def test_bad_ranges_are_named(text):
     with pytest.raises(errors.BadMachineFacts) as error:
         cpus.parse_ranges(text, 'cpu_shared_set')
     assert error.value.what == 'cpu_shared_set'
     assert text in error.value.why
+
+
+def test_sockets_and_siblings(tmp_path):
+    found = cpus.online(two_cells(tmp_path).sys)
+    assert sorted(found) == list(range(8))
+    assert found[5] == cpus.Cpu(id=5, socket=0, siblings=frozenset({1, 5}))
+    assert found[2] == cpus.Cpu(id=2, socket=1, siblings=frozenset({2, 6}))
 
 
 def test_offline_cpus_are_left_out_of_everything(tmp_path):
@@ -100,21 +141,27 @@ def test_a_machine_without_topology_has_one_thread_in_a_core(tmp_path):
     }
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'spoil, what',
-    {
-        'unreadable': (lambda machine: machine.unreadable('devices/system/cpu/online'), 'online'),
-        'nothing online': (
+    [
+        pytest.param(
+            lambda machine: machine.unreadable('devices/system/cpu/online'),
+            'online',
+            id='unreadable',
+        ),
+        pytest.param(
             lambda machine: machine.file('devices/system/cpu/online', ''),
             'online',
+            id='nothing online',
         ),
-        'siblings that are no ranges': (
+        pytest.param(
             lambda machine: machine.file(
                 'devices/system/cpu/cpu0/topology/thread_siblings_list', '0?4'
             ),
             'thread_siblings_list',
+            id='siblings that are no ranges',
         ),
-    },
+    ],
 )
 def test_broken_files_are_named(tmp_path, spoil, what):
     with pytest.raises(errors.BadMachineFacts) as error:
@@ -122,13 +169,15 @@ def test_broken_files_are_named(tmp_path, spoil, what):
     assert error.value.what.endswith(what)
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'cores, online, sockets, shape',
-    {
-        'two sockets with threads': (['0,4', '1,5', '2,6', '3,7'], None, 2, (2, 2, 2)),
-        'no threads': (['0', '1', '2'], None, 1, (1, 3, 1)),
-        'threads switched off': (['0,2', '1,3'], '0-1', 1, (1, 2, 1)),
-    },
+    [
+        pytest.param(
+            ['0,4', '1,5', '2,6', '3,7'], None, 2, (2, 2, 2), id='two sockets with threads'
+        ),
+        pytest.param(['0', '1', '2'], None, 1, (1, 3, 1), id='no threads'),
+        pytest.param(['0,2', '1,3'], '0-1', 1, (1, 2, 1), id='threads switched off'),
+    ],
 )
 def test_topology(tmp_path, cores, online, sockets, shape):
     machine = FakeMachine(tmp_path).cpus(cores, online, sockets)
@@ -145,15 +194,18 @@ def test_processor(tmp_path):
     )
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'cpuinfo, expected',
-    {
-        'ARM has other words': (
+    [
+        pytest.param(
             'processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n',
             cpus.Processor('aarch64', 'ARM', '0xd0c', ('asimd', 'fp'), None),
+            id='ARM has other words',
         ),
-        'nothing told': ('processor\t: 0\n', cpus.Processor('aarch64', None, None, (), None)),
-    },
+        pytest.param(
+            'processor\t: 0\n', cpus.Processor('aarch64', None, None, (), None), id='nothing told'
+        ),
+    ],
 )
 def test_processor_of_other_kinds(tmp_path, cpuinfo, expected):
     machine = FakeMachine(tmp_path)
@@ -172,9 +224,8 @@ def read(text):
     return {metric['name']: metric['value'] for metric in json.loads(text)}
 
 
-def test_metrics():
-    told = json.loads(cpus.metrics_text(TIMES, PERCENTS, 25.5, 2600.4, NOW))
-    assert {metric['name']: metric['value'] for metric in told} == {
+def test_units():
+    assert read(cpus.metrics_text(TIMES, PERCENTS, 25.5, 2600.4, NOW)) == {
         'cpu.frequency': 2600,
         'cpu.user.time': 1_500_000_000,
         'cpu.user.percent': 0.2,
@@ -186,14 +237,21 @@ def test_metrics():
         'cpu.iowait.percent': 0.0,
         'cpu.percent': 0.255,
     }
+
+
+def test_an_unknown_frequency_is_not_reported():
+    assert 'cpu.frequency' not in read(cpus.metrics_text(TIMES, PERCENTS, 0, None, NOW))
+
+
+def test_each_says_when_and_where_from():
+    told = json.loads(cpus.metrics_text(TIMES, PERCENTS, 0, None, NOW))
     assert {(metric['timestamp'], metric['source']) for metric in told} == {
         ('2026-01-01T12:00:00.000000', 'nova_sched.agent')
     }
-    assert 'cpu.frequency' not in cpus.metrics_text(TIMES, PERCENTS, 0, None, NOW)
 
 
 def test_this_machine_tells_names_that_nova_knows():
     before, after = read(cpus.metrics(NOW)), read(cpus.metrics(NOW))
-    field = fields.MonitorMetricTypeField()
-    assert [field.coerce(None, 'name', name) for name in after] == list(after)
+    known = facts()['objects']['MonitorMetric']['fields']['name']['valid_values']
+    assert after.keys() <= set(known)
     assert after['cpu.idle.time'] >= before['cpu.idle.time'] > 0

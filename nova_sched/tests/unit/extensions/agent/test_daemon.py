@@ -22,7 +22,7 @@ from nova_sched.conf import base, filter_scheduler
 from nova_sched.extensions.agent import AgentSettings
 from nova_sched.extensions.agent import conf as agent
 from nova_sched.extensions.agent import daemon as agent_service
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_a_value_of_the_wrong_kind_is_told(settings, line):
         settings(line)
 
 
-@each_named(
+@table(
     'root, there, path',
     {
         'root': (True, False, '/var/lib/nova-sched'),

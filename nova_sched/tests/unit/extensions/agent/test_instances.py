@@ -28,7 +28,7 @@ from nova_sched.extensions.agent.instances import (
 from nova_sched.extensions.agent.usage import CellUse
 from nova_sched.hardware import numa
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.builders import SERVER, guest
 from nova_sched.tests.unit.hardware.builders import cell, machine, mixed, pool, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -73,32 +73,31 @@ HAS = machine(cell(1, [0], range(1, 5), memory_mb=512), pools=[pool(2, 1, x=None
 PARTS = HAS.fit(wanted(mixed(1, 2), requests=[device(1)]))
 
 
+def test_what_it_holds_outlives_the_agent(tmp_path):
+    path = tmp_path / 'instances.json'
+    kept = instance(parts=PARTS, devices=frozenset({'0000:81:00.0', '0000:82:00.0'}))
+    LocalInstances(path).put(kept)
+    assert list(LocalInstances(path)) == [kept]
+
+
 SIZES = Resizing({'VCPU': 2, 'DISK_GB': 1}, {'VCPU': 4, 'DISK_GB': 2}, PARTS)
 OLD, NEW = frozenset({'0000:81:00.0'}), frozenset({'0000:82:00.0'})
-RESIZING = {'vm_state': RESIZED, 'parts': PARTS, 'devices': OLD}
 
 
-@each_named(
+@pytest.mark.parametrize(
     'fields',
-    {
-        'parts and devices': {
-            'parts': PARTS,
-            'devices': frozenset({'0000:81:00.0', '0000:82:00.0'}),
-        },
-        'a resize that comes': {**RESIZING, 'move': 'resize'},
-        'a resize in place': {
-            **RESIZING,
-            'resources': SIZES.together,
-            'resizing': SIZES,
-            'new_devices': NEW,
-        },
-        'hidden': {'hidden': True, 'move': 'migration'},
-    },
+    [
+        pytest.param({'move': 'resize'}, id='it comes'),
+        pytest.param(
+            {'resources': SIZES.together, 'resizing': SIZES, 'new_devices': NEW}, id='in place'
+        ),
+    ],
 )
-def test_all_of_an_instance_outlives_the_agent(tmp_path, fields):
+def test_an_open_resize_outlives_the_agent(tmp_path, fields):
     path = tmp_path / 'instances.json'
-    LocalInstances(path).put(instance(**fields))
-    assert list(LocalInstances(path)) == [instance(**fields)]
+    kept = instance(vm_state=RESIZED, parts=PARTS, devices=OLD, **fields)
+    LocalInstances(path).put(kept)
+    assert list(LocalInstances(path)) == [kept]
 
 
 def test_a_list_of_an_agent_that_knew_of_no_parts(tmp_path):
@@ -106,6 +105,13 @@ def test_a_list_of_an_agent_that_knew_of_no_parts(tmp_path):
     path.write_text(written())
     (read,) = LocalInstances(path)
     assert (read.parts, read.devices, read.hidden) == (None, frozenset(), False)
+
+
+def test_what_is_hidden_is_so_for_the_next_agent(tmp_path):
+    path = tmp_path / 'instances.json'
+    kept = instance(hidden=True, move='migration')
+    LocalInstances(path).put(kept)
+    assert list(LocalInstances(path)) == [kept]
 
 
 def test_put_again_replaces(tmp_path):
@@ -137,35 +143,42 @@ def test_a_draft_that_a_crash_left_is_no_list(tmp_path):
     assert list(LocalInstances(path)) == []
 
 
-@each_named(
+@each(
     'content',
-    {
-        'empty': '',
-        'cut short': written()[:-9],
-        'another list': '[]',
-        'no list': '{"instances": 5}',
-        'no instance': '{"instances": ["x"]}',
-        'no UUID': written(uuid='x'),
-        'a number for a UUID': written(uuid=7),
-        'no resources': written(resources=None),
-        'a list of resources': written(resources=[]),
-        'a negative amount': written(resources={'VCPU': -1}),
-        'an amount that is none': written(resources={'VCPU': True}),
-        'half a CPU': written(resources={'VCPU': 1.5}),
-        'unknown state': written(vm_state='strange'),
-        'hidden by a number': written(hidden=1),
-        'unknown field': written(colour='red'),
-        'parts that are none': written(parts='{}'),
-        'a number of parts': written(parts=5),
-        'a number of devices': written(devices=5),
-        'a number of new devices': written(new_devices=5),
-        'unknown move': written(move='flight'),
-        'no sizes': written(resizing='{}'),
-        'a number of sizes': written(resizing=5),
-        'a negative old size': written(resizing='{"old": {"VCPU": -1}, "new": {}, "parts": null}'),
-        'half a CPU to come': written(resizing='{"old": {}, "new": {"VCPU": 0.5}, "parts": null}'),
-        'bytes': '\x00\x01',
-    },
+    [
+        pytest.param('', id='empty'),
+        pytest.param(written()[:-9], id='cut short'),
+        pytest.param('[]', id='another list'),
+        pytest.param('{"instances": 5}', id='no list'),
+        pytest.param('{"instances": ["x"]}', id='no instance'),
+        pytest.param(written(uuid='x'), id='no UUID'),
+        pytest.param(written(uuid=7), id='a number for a UUID'),
+        pytest.param(written(resources=None), id='no resources'),
+        pytest.param(written(resources=[]), id='a list of resources'),
+        pytest.param(written(resources={'VCPU': -1}), id='a negative amount'),
+        pytest.param(written(resources={'VCPU': True}), id='an amount that is none'),
+        pytest.param(written(resources={'VCPU': 1.5}), id='half a CPU'),
+        pytest.param(written(vm_state='strange'), id='unknown state'),
+        pytest.param(written(hidden=1), id='hidden by a number'),
+        pytest.param(written(claim_uuid='x'), id='no UUID of a claim'),
+        pytest.param(written(colour='red'), id='unknown field'),
+        pytest.param(written(parts='{}'), id='parts that are none'),
+        pytest.param(written(parts=5), id='a number of parts'),
+        pytest.param(written(devices=5), id='a number of devices'),
+        pytest.param(written(new_devices=5), id='a number of new devices'),
+        pytest.param(written(move='flight'), id='unknown move'),
+        pytest.param(written(resizing='{}'), id='no sizes'),
+        pytest.param(written(resizing=5), id='a number of sizes'),
+        pytest.param(
+            written(resizing='{"old": {"VCPU": -1}, "new": {}, "parts": null}'),
+            id='a negative old size',
+        ),
+        pytest.param(
+            written(resizing='{"old": {}, "new": {"VCPU": 0.5}, "parts": null}'),
+            id='half a CPU to come',
+        ),
+        pytest.param('\x00\x01', id='bytes'),
+    ],
 )
 def test_a_corrupt_file_is_told_and_left_as_it_is(tmp_path, content):
     path = tmp_path / 'instances.json'
@@ -184,9 +197,12 @@ def test_a_file_that_is_no_text_is_told(tmp_path):
         LocalInstances(path)
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'change',
-    {'put': lambda held: held.put(instance(OTHER)), 'remove': lambda held: held.remove(SERVER)},
+    [
+        pytest.param(lambda held: held.put(instance(OTHER)), id='put'),
+        pytest.param(lambda held: held.remove(SERVER), id='remove'),
+    ],
 )
 def test_what_cannot_be_written_is_not_done(tmp_path, change):
     path = tmp_path / 'instances.json'
@@ -201,23 +217,30 @@ def test_what_cannot_be_written_is_not_done(tmp_path, change):
     assert path.read_text() == before
 
 
-@each_named(
+@each(
     'fields, counted',
-    {
-        'running': (
+    [
+        pytest.param(
             {'resources': {'VCPU': 2, 'MEMORY_MB': 512, 'DISK_GB': 10}, 'vm_state': ACTIVE},
             {'vcpus': 2, 'dedicated': 0, 'memory_mb': 512, 'disk_gb': 10, 'task_state': None},
+            id='running',
         ),
-        'building': ({'vm_state': BUILDING}, {'vm_state': 'building', 'task_state': 'spawning'}),
-        'dedicated CPUs': (
+        pytest.param(
+            {'vm_state': BUILDING},
+            {'vm_state': 'building', 'task_state': 'spawning'},
+            id='building',
+        ),
+        pytest.param(
             {'resources': {'VCPU': 1, 'PCPU': 3}},
             {'vcpus': 4, 'dedicated': 3, 'memory_mb': 0},
+            id='dedicated CPUs',
         ),
-        'a resource that no report counts': (
+        pytest.param(
             {'resources': {'CUSTOM_GOLD': 1}, 'os_type': 'linux', 'project_id': 'p'},
             {'vcpus': 0, 'os_type': 'linux', 'project_id': 'p', 'uuid': SERVER},
+            id='a resource that no report counts',
         ),
-        'CPUs, memory and a device': (
+        pytest.param(
             {'parts': PARTS, 'devices': frozenset({'0000:81:00.0'})},
             {
                 'cells': {
@@ -225,9 +248,12 @@ def test_what_cannot_be_written_is_not_done(tmp_path, change):
                 },
                 'devices': {'0000:81:00.0'},
             },
+            id='CPUs, memory and a device',
         ),
-        'a device alone': ({'parts': HAS.fit(wanted(requests=[device(1)]))}, {'cells': {}}),
-    },
+        pytest.param(
+            {'parts': HAS.fit(wanted(requests=[device(1)]))}, {'cells': {}}, id='a device alone'
+        ),
+    ],
 )
 def test_how_an_instance_counts(fields, counted):
     guest = instance(**fields).guest()
@@ -244,22 +270,24 @@ GROWING = instance(
 )
 
 
-@each_named(
+@each(
     'before, finished, reverted',
-    {
-        'a resize in place': (
+    [
+        pytest.param(
             GROWING,
             instance(
                 resources=SIZES.new, vm_state=ACTIVE, parts=PARTS, devices=NEW, project_id='p'
             ),
             instance(resources=SIZES.old, vm_state=ACTIVE, devices=OLD, project_id='p'),
+            id='a resize in place',
         ),
-        'one that came from elsewhere': (
+        pytest.param(
             instance(vm_state=RESIZED, move='resize', devices=OLD),
             instance(vm_state=ACTIVE, devices=OLD),
             None,
+            id='one that came from elsewhere',
         ),
-    },
+    ],
 )
 def test_how_a_resize_ends(before, finished, reverted):
     assert before.is_open
@@ -273,14 +301,14 @@ def test_one_that_grows_counts_twice_in_disk_alone_and_reports_what_it_had():
     assert (guest.vcpus, guest.disk_gb, guest.devices, guest.cells) == (4, 3, OLD, {})
 
 
-@each_named(
+@each(
     'pagesize, policy, pages, plain_mb, isolated',
-    {
-        'plain': (None, None, {}, 512, set()),
-        'a wish for small pages': (-1, None, {}, 0, set()),
-        'small pages': (4, 'prefer', {4: 131072}, 0, set()),
-        'huge pages, isolated': (2048, 'isolate', {2048: 256}, 0, {8, 9}),
-    },
+    [
+        pytest.param(None, None, {}, 512, set(), id='plain'),
+        pytest.param(-1, None, {}, 0, set(), id='a wish for small pages'),
+        pytest.param(4, 'prefer', {4: 131072}, 0, set(), id='small pages'),
+        pytest.param(2048, 'isolate', {2048: 256}, 0, {8, 9}, id='huge pages, isolated'),
+    ],
 )
 def test_pages_and_isolation(pagesize, policy, pages, plain_mb, isolated):
     cell = objects.InstanceNUMACell(
@@ -349,14 +377,14 @@ def test_sums_and_stats():
     }
 
 
-@each_named(
+@each(
     'state, counted',
-    {
-        'active': ('active', 1),
-        'stopped holds its place': ('stopped', 1),
-        'deleted': ('deleted', 0),
-        'offloaded': ('shelved_offloaded', 0),
-    },
+    [
+        pytest.param('active', 1, id='active'),
+        pytest.param('stopped', 1, id='stopped holds its place'),
+        pytest.param('deleted', 0, id='deleted'),
+        pytest.param('shelved_offloaded', 0, id='offloaded'),
+    ],
 )
 def test_instances_that_are_gone_use_nothing(state, counted):
     used = usage.total([guest(vm_state=state, devices=frozenset({'0000:81:00.0'}))])

@@ -85,6 +85,9 @@ def test_hidden_instances_take_their_room_here(site, agent):
     site.keep(uuid_of('server'))
     assert (site.hidden(), site.holds(uuid_of('server'))) == ([], True)
     assert not site.holds(uuid_of('other'))
+    assert not site.has_two_sizes(uuid_of('server'))
+    site.resize(request(instance_uuid=uuid_of('server'), vcpus=2, memory_mb=16))
+    assert site.has_two_sizes(uuid_of('server'))
 
 
 def test_the_node_follows_the_queues_that_fit(conf, site):

@@ -20,7 +20,7 @@ import pytest
 
 from nova_sched import errors, objects
 from nova_sched.extensions.agent import machine, numa, usage
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 from nova_sched.tests.unit.extensions.agent.builders import (
     CELLS,
     CORES,
@@ -79,7 +79,7 @@ def test_usage_above_what_there_is_is_shown():
     assert (made.free_ram_mb, made.free_disk_gb) == (-2560, -100)
 
 
-@each_named(
+@table(
     'dedicated_set, vcpus_used',
     {
         'pinned CPUs are no shared ones': ('4-7', 1),
@@ -118,7 +118,7 @@ def test_cpu_info():
     )
 
 
-@each_named(
+@table(
     'arch, kvm, specs',
     {
         'runs its elders too': (
@@ -136,7 +136,7 @@ def test_supported_hv_specs(arch, kvm, specs):
     assert {spec.vm_mode for spec in made} == {'hvm'}
 
 
-@each_named(
+@table(
     'options, vcpus',
     {
         'all': ({}, 8),
@@ -158,7 +158,7 @@ def test_offline_cpus_of_a_set_are_left_out():
     assert node(found).vcpus == 3
 
 
-@each_named(
+@table(
     'option, value, why',
     {
         'CPUs that are not there': ('cpu_dedicated_set', '6-9', '[8, 9]'),
@@ -377,7 +377,7 @@ def test_totals_are_those_of_the_node():
     assert root['inventories']['DISK_GB']['reserved'] == node.local_gb_used
 
 
-@each_named(
+@table(
     'options, vcpu, pcpu',
     {
         'nothing set apart': ({}, 8, None),
@@ -403,7 +403,7 @@ def test_a_node_without_disk_offers_none():
     assert 'DISK_GB' not in root['inventories']
 
 
-@each_named(
+@table(
     'cpu, traits',
     {
         'Intel': (

@@ -19,7 +19,7 @@ from nova_sched.extensions.agent.instances import LocalInstance
 from nova_sched.extensions.agent.service import ClaimableNode
 from nova_sched.hardware.providers import ResourceGroup
 from nova_sched.tests.builders import request, uuid_of
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.extensions.agent.builders import NODE
 from nova_sched.tests.unit.hardware.builders import cell, dedicated, machine, pool, shared, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -46,7 +46,7 @@ def node(holding=(), **inventories):
     return ClaimableNode(NODE, {name: TEN | words for name, words in classes.items()}, held)
 
 
-@each_named(
+@table(
     'made, words, short',
     {
         'all of it': (node(), {'vcpus': 10}, None),
@@ -125,7 +125,7 @@ def group(amount=2, suffix='1', required=()):
     return ResourceGroup(suffix, (('CUSTOM_GOLD', amount),), frozenset(required))
 
 
-@each_named(
+@table(
     'held, words, taken',
     {
         'one': ([], {'groups': (group(),)}, 2),
@@ -161,7 +161,7 @@ def asks(pieces, **words):
     return request(pieces=pieces, **words)
 
 
-@each_named(
+@table(
     'has, pieces, short',
     {
         'all of it': (HAS, wanted(dedicated(6, **LARGE), requests=[device(1)]), None),

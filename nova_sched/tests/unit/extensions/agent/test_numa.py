@@ -17,7 +17,7 @@ from nova_sched import errors
 from nova_sched.extensions.agent import numa
 from nova_sched.extensions.agent.numa import MachinePages
 from nova_sched.extensions.agent.usage import CellUse
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 from nova_sched.tests.unit.extensions.agent.builders import settings
 from nova_sched.tests.unit.extensions.agent.fake_machine import FakeMachine, two_cells
 
@@ -166,7 +166,7 @@ def test_pins_outside_the_dedicated_cpus_are_not_ours_to_tell():
     ).pinned_cpus == {1}
 
 
-@each_named(
+@table(
     'by_instances, reserved, used',
     {
         'what others hold cannot be given': (0, 0, 30),
@@ -185,7 +185,7 @@ def test_huge_pages(by_instances, reserved, used):
     assert (small.size_kb, small.total, small.used, small.reserved) == (4, 1000, 0, 0)
 
 
-@each_named(
+@table(
     'use, small, huge',
     {
         'memory in whatever pages is in the smallest': ({'plain_mb': 1}, 256, 30),
@@ -218,7 +218,7 @@ def test_reserved_pages():
     assert found == {name: {(1, size_kb): 64} for name, (_, size_kb) in SIZES_KB.items()}
 
 
-@each_named(
+@table(
     'entry',
     {
         'no count': {'node': '0', 'size': '2048'},

@@ -19,7 +19,7 @@ from nova_sched import errors
 from nova_sched.extensions.agent import pci
 from nova_sched.hardware import Overdrawn
 from nova_sched.hardware.pci import PciPool, pools_of
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 from nova_sched.tests.unit.extensions.agent.fake_machine import FakeMachine, network_card
 
 
@@ -225,7 +225,7 @@ def test_pick_of_nothing():
     assert pci.pick([], [], [], []) == frozenset()
 
 
-@each_named(
+@table(
     'entries, count',
     {
         'JSON of one': (['{"vendor_id": "8086"}'], 1),
@@ -238,7 +238,7 @@ def test_forms(entries, count):
     assert len(pci.parse_specs(entries)) == count
 
 
-@each_named(
+@table(
     'entry, why',
     {
         'broken JSON': ('{"vendor_id": ', 'vendor_id'),

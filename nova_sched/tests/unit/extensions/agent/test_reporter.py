@@ -22,8 +22,8 @@ from nova_sched import errors
 from nova_sched.extensions.agent.difference import SETTLE_S
 from nova_sched.extensions.agent.reporter import READ_S, RETRY_S, ReportCount, Reporter
 from nova_sched.extensions.agent.service import Facts
-from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.state.report import MAX_BOOT
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.agent.builders import NODE, SERVER, Clock, guest, node
 
 INTERVAL_S = 10
@@ -49,8 +49,8 @@ class FakeAgent:
             raise self.says
         return self.says
 
-    def told(self, what, there):
-        self.accepted.append(what)
+    def told(self, there):
+        self.accepted.append(self.says)
         self.there = there
 
 
@@ -74,9 +74,8 @@ class FakeClient:
 
 
 def facts(**words):
-    there = words.get('instances', frozenset())
-    held = {one: {} for one in there}
-    return Facts(**{'node': node(), 'inventories': TREE, 'instances': there, 'held': held} | words)
+    held = {one: {} for one in words.pop('instances', ())}
+    return Facts(**{'node': node(), 'inventories': TREE, 'held': held} | words)
 
 
 class Stage:
@@ -169,27 +168,31 @@ def test_what_is_sent():
     assert stage.agent.accepted == [stage.agent.says]
 
 
-@each_named(
+@each(
     'words, times',
-    {
-        'each interval': ({}, [0, 10, 20]),
-        'a short interval': ({'interval_s': 1}, list(range(25))),
-        'between reads': ({'interval_s': 2.5}, [0, 2.5, 5, 7.5, 10, 12.5, 15, 17.5, 20, 22.5]),
-        'reading takes its time': ({'read_s': 0.5}, [0, 10.5, 21]),
-    },
+    [
+        pytest.param({}, [0, 10, 20], id='each interval'),
+        pytest.param({'interval_s': 1}, list(range(25)), id='a short interval'),
+        pytest.param(
+            {'interval_s': 2.5}, [0, 2.5, 5, 7.5, 10, 12.5, 15, 17.5, 20, 22.5], id='between reads'
+        ),
+        pytest.param({'read_s': 0.5}, [0, 10.5, 21], id='reading takes its time'),
+    ],
 )
 def test_when_nothing_happens(words, times):
     assert Stage(**words).run(25) == times
 
 
-@each_named(
+@each(
     'news, times',
-    {
-        'nothing new': ({}, [7]),
-        'the node': ({'node': node(guests=[guest()])}, [0, 10]),
-        'the instances': ({'instances': frozenset({SERVER})}, [0, 10]),
-        'the inventories': ({'inventories': {NODE: {'traits': ['CUSTOM_X']}}}, [0, 10]),
-    },
+    [
+        pytest.param({}, [7], id='nothing new'),
+        pytest.param({'node': node(guests=[guest()])}, [0, 10], id='the node'),
+        pytest.param({'instances': frozenset({SERVER})}, [0, 10], id='the instances'),
+        pytest.param(
+            {'inventories': {NODE: {'traits': ['CUSTOM_X']}}}, [0, 10], id='the inventories'
+        ),
+    ],
 )
 def test_news_is_told_at_once_and_once(news, times):
     stage = Stage()
@@ -198,35 +201,34 @@ def test_news_is_told_at_once_and_once(news, times):
     assert stage.run(11) == times
 
 
-@each_named(
+@each(
     'answer, takes',
-    {
-        'none': (None, False),
-        'of an older scheduler': ({'node': NODE}, False),
-        '1.1': ({'version': '1.1'}, False),
-        '1.2': ({'version': '1.2'}, True),
-        '1.10': ({'version': '1.10'}, True),
-        '2.0': ({'version': '2.0'}, True),
-    },
+    [
+        pytest.param(None, False, id='none'),
+        pytest.param({'node': NODE}, False, id='of an older scheduler'),
+        pytest.param({'version': '1.1'}, False, id='1.1'),
+        pytest.param({'version': '1.2'}, True, id='1.2'),
+        pytest.param({'version': '1.10'}, True, id='1.10'),
+        pytest.param({'version': '2.0'}, True, id='2.0'),
+    ],
 )
 def test_amounts_are_for_a_scheduler_that_takes_them(answer, takes):
     """A scheduler is taken for a new one until it tells that it is not."""
     stage = Stage()
-    gone, amounts = uuid_of('gone'), {SERVER: {'VCPU': 2}}
-    stage.agent.says = facts(instances=frozenset([SERVER, gone]), held=amounts)
+    stage.agent.says = facts(held={SERVER: {'VCPU': 2}})
     stage.client.answer = answer
     for trouble in (None, None, OSError('gone'), None):
         stage.client.trouble = trouble
         stage.reporter.step()
         stage.clock.now_s += INTERVAL_S
     sent = [instances for _, _, instances, *_ in stage.client.reports]
-    new = {SERVER: {'VCPU': 2}, gone: {}}
+    new = {SERVER: {'VCPU': 2}}
     assert sent == [new, *[new if takes else [SERVER]] * 3]
 
 
 def test_a_scheduler_that_refuses_amounts_gets_a_list():
     stage = Stage()
-    stage.agent.says = facts(instances=frozenset([SERVER]), held={SERVER: {'VCPU': 2}})
+    stage.agent.says = facts(held={SERVER: {'VCPU': 2}})
     stage.client.trouble = RuntimeError('the version is not known')
     stage.reporter.step()
     stage.client.trouble, stage.client.answer = None, told(4)
@@ -246,14 +248,14 @@ def test_the_interval_is_read_each_time(said):
     assert said() == [('INFO', each.format(10)), ('INFO', each.format(5))]
 
 
-@each_named(
+@each(
     'read_s, pause_s',
-    {
-        'no time': (0.0, READ_S),
-        'little time': (0.04, READ_S),
-        'a large machine': (0.25, 5.0),
-        'no longer than the interval': (3.0, INTERVAL_S),
-    },
+    [
+        pytest.param(0.0, READ_S, id='no time'),
+        pytest.param(0.04, READ_S, id='little time'),
+        pytest.param(0.25, 5.0, id='a large machine'),
+        pytest.param(3.0, INTERVAL_S, id='no longer than the interval'),
+    ],
 )
 def test_the_pause_between_reads(read_s, pause_s):
     assert Stage(read_s).reporter.step() == pytest.approx(pause_s)
@@ -287,19 +289,23 @@ def test_a_short_interval_is_kept_while_the_scheduler_is_away():
     assert stage.run(3) == [0, 1, 2]
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'refusal, line',
-    {
-        'BadReport': (REFUSED, 'Report of node cmp1 refused, memory_mb: it is negative'),
-        'NodeOwned': (
+    [
+        pytest.param(
+            REFUSED, 'Report of node cmp1 refused, memory_mb: it is negative', id='BadReport'
+        ),
+        pytest.param(
             OWNED,
             'Report of node cmp1 refused, host: it belongs to host cmp2, which is up',
+            id='NodeOwned',
         ),
-        'without facts': (
+        pytest.param(
             errors.Invalid('first line\nTraceback (most recent call last):\n  File'),
             'scheduler error',
+            id='without facts',
         ),
-    },
+    ],
 )
 def test_a_refusal_is_told_once_and_made_again_in_its_time(said, refusal, line):
     stage = Stage()
@@ -348,12 +354,12 @@ def test_the_traceback_that_a_remote_error_brings_is_left_out(said):
     assert said()[1:] == [('ERROR', f'The scheduler refuses: {REFUSED}')]
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'trouble',
-    {
-        'told': errors.BadMachineFacts('a file', 'gone'),
-        'unheard of': RuntimeError('Cannot read a file of this machine: gone'),
-    },
+    [
+        pytest.param(errors.BadMachineFacts('a file', 'gone'), id='told'),
+        pytest.param(RuntimeError('Cannot read a file of this machine: gone'), id='unheard of'),
+    ],
 )
 def test_a_machine_that_cannot_be_read_is_not_reported(said, trouble):
     stage = Stage()
@@ -512,40 +518,55 @@ def told(generation, claims=types.MappingProxyType({}), **words):
     return {'generation': generation, 'claims': dict(claims), 'version': '1.2', **words}
 
 
-@each_named(
+@each(
     'answers, seen, times',
-    {
-        'nothing is told': ([None, None], [0, None, None], [0, 10, 20]),
-        'of the last answer': ([told(4), told(6)], [0, 4, 6], [0, 10, 20]),
-        'an older scheduler': (
+    [
+        pytest.param([None, None], [0, None, None], [0, 10, 20], id='nothing is told'),
+        pytest.param([told(4), told(6)], [0, 4, 6], [0, 10, 20], id='of the last answer'),
+        pytest.param(
             [told(4), told(4, version='1.1'), told(6)],
             [0, 4, None, 6],
             [0, 10, 20, 30],
+            id='an older scheduler',
         ),
-        'listed, and not confirmed': ([told(4, {SERVER: 'pending'})], [0, 4, 6], [0, 0, 10]),
-        'not listed, and not ended': ([told(4, {'gone': 'confirmed'})], [0, 4, 6], [0, 0, 10]),
-        'it knew all of that': (
+        pytest.param(
+            [told(4, {SERVER: 'pending'})],
+            [0, 4, 6],
+            [0, 0, 10],
+            id='listed, and not confirmed',
+        ),
+        pytest.param(
+            [told(4, {'gone': 'confirmed'})],
+            [0, 4, 6],
+            [0, 0, 10],
+            id='not listed, and not ended',
+        ),
+        pytest.param(
             [told(4), told(4, {'kept': 'confirmed', SERVER: 'pending'})],
             [0, 4, 4],
             [0, 10, 20],
+            id='it knew all of that',
         ),
-        'nothing to settle': (
+        pytest.param(
             [told(4, {'building': 'pending', SERVER: 'confirmed'})],
             [0, 4, 6],
             [0, 10, 20],
+            id='nothing to settle',
         ),
-        'not settled, and each report changes the node': (
+        pytest.param(
             [told(at, {'moving': 'confirmed'}) for at in range(4, 8)],
             [0, 4, 5, 6],
             [0, 0, 10, 10],
+            id='not settled, and each report changes the node',
         ),
-        'late': ([told(4, stale=True, boot=7)], [0, 4, 6], [0, 0, 10]),
-        'late again': (
+        pytest.param([told(4, stale=True, boot=7)], [0, 4, 6], [0, 0, 10], id='late'),
+        pytest.param(
             [told(4, stale=True), told(5, stale=True)],
             [0, 4, 5, 6],
             [0, 0, RETRY_S, RETRY_S + 10],
+            id='late again',
         ),
-    },
+    ],
 )
 def test_each_report_tells_what_was_seen_before_it(answers, seen, times):
     stage = Stage()
@@ -574,14 +595,6 @@ def test_what_is_seen_while_the_machine_is_read_does_not_count():
     assert stage.client.orders == [{'seen': 0}, {'seen': 4}]
 
 
-def test_an_instance_that_was_not_confirmed_is_listed_once_more():
-    stage = Stage()
-    stage.agent.says = facts(instances=frozenset({SERVER, 'other'}))
-    stage.client.answer = told(4, {SERVER: 'pending'})
-    stage.reporter.step()
-    assert [one.instances for one in stage.agent.accepted] == [{'other'}]
-
-
 def test_a_late_report_is_no_trouble_once(said, tmp_path):
     stage = Stage()
     stage.reporter = stage.made(count=ReportCount(tmp_path / 'boot'))
@@ -597,3 +610,29 @@ def test_a_late_report_is_no_trouble_once(said, tmp_path):
     stage.client.answers = [told(6, stale=True), told(7, stale=True), told(8)]
     stage.run(20)
     assert [level for level, _ in said()] == ['ERROR', 'INFO']
+
+
+def test_a_start_number_that_follows_nothing_begins_anew(tmp_path):
+    """As of a node that was removed after somebody else had reported it."""
+    path = tmp_path / 'boot'
+    path.write_text(f'{2**40}\n')
+    stage = Stage()
+    stage.reporter = stage.made(count=ReportCount(path))
+    stage.reporter.listens()
+    stage.client.trouble = errors.BadReport('cmp1', 'boot', f'{2**40 + 1} is more than {2**32}')
+    stage.reporter.step()
+    stage.client.trouble = None
+    stage.client.answers = [told(3, stale=True, boot=9), told(4)]
+    stage.run(RETRY_S + 1)
+    assert [one['boot'] for one in stage.client.orders] == [2**40 + 1, 1, 10]
+    assert path.read_text() == '10\n'
+
+
+def test_a_start_number_that_none_can_follow(tmp_path):
+    count = ReportCount(tmp_path / 'boot')
+    count.pass_by(MAX_BOOT)
+    assert count.boot == 1
+    count.pass_by(MAX_BOOT - 1)
+    assert count.boot == MAX_BOOT
+    with pytest.raises(errors.BadMachineFacts, match='remove the file'):
+        ReportCount(tmp_path / 'boot')

@@ -15,10 +15,13 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.extensions.agent.difference import Counted
+from nova_sched.extensions.agent.service import Facts
 from nova_sched.tests.builders import request, uuid_of
-from nova_sched.tests.rows import each_afresh
-from nova_sched.tests.unit.extensions.agent.builders import SERVER, agent_of
+from nova_sched.tests.rows import each
+from nova_sched.tests.unit.extensions.agent.builders import NODE, SERVER, agent_of, guest, node
 from nova_sched.tests.unit.extensions.agent.fake_machine import two_cells
+
+TREE = {NODE: {'inventories': {}, 'traits': []}}
 
 
 @pytest.fixture
@@ -37,13 +40,6 @@ def states(agent):
     return {one['uuid']: one['vm_state'] for one in agent.instances()}
 
 
-def accepted(agent):
-    """What a report says now, accepted."""
-    facts = agent.read()
-    agent.told(facts)
-    return facts
-
-
 def test_an_instance_is_taken_and_reported(make):
     agent = make()
     agent.build(asks(project_id='p', image_properties={'os_type': 'linux'}))
@@ -60,6 +56,7 @@ def test_an_instance_is_taken_and_reported(make):
             'resizing': None,
             'new_devices': [],
             'hidden': False,
+            'claim_uuid': None,
         }
     ]
     facts = agent.read()
@@ -84,22 +81,26 @@ def test_finishing_what_is_not_here(make):
         make().finish(SERVER)
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'options, words, short',
-    {
-        'CPUs': ({}, {'vcpus': 3}, 'VCPU: 3 asked, 2 available'),
-        'reserved': ({'reserved_host_cpus': 1}, {'vcpus': 2}, 'VCPU: 2 asked, 1 available'),
-        'dedicated CPUs': (
+    [
+        pytest.param({}, {'vcpus': 3}, 'VCPU: 3 asked, 2 available', id='CPUs'),
+        pytest.param(
+            {'reserved_host_cpus': 1}, {'vcpus': 2}, 'VCPU: 2 asked, 1 available', id='reserved'
+        ),
+        pytest.param(
             {'cpu_dedicated_set': '7'},
             {'vcpus': 2, 'extra_specs': {'hw:cpu_policy': 'dedicated'}},
             'PCPU: 2 asked, the node has 1 in all',
+            id='dedicated CPUs',
         ),
-        'custom class': (
+        pytest.param(
             {'resources': {'CUSTOM_GOLD': 1}},
             {'vcpus': 1, 'extra_specs': {'resources:CUSTOM_GOLD': '2'}},
             'CUSTOM_GOLD: 2 asked, the node has 1 in all',
+            id='custom class',
         ),
-    },
+    ],
 )
 def test_what_does_not_fit_is_refused(make, options, words, short):
     agent = make(**options)
@@ -114,7 +115,7 @@ def test_a_refusal_is_explained_by_the_numbers_of_both_sides(make, caplog):
     agent = make()
     agent.build(asks(vcpus=7, uuid=uuid_of('first')))
     counted = Counted({'VCPU': 8}, {'VCPU': 2, 'MEMORY_MB': 1}, {SERVER: {'VCPU': 2}})
-    agent.told(agent.read(), counted)
+    agent.told(counted)
     with pytest.raises(errors.ComputeResourcesUnavailable):
         agent.build(asks())
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
@@ -127,7 +128,7 @@ def test_a_refusal_is_explained_by_the_numbers_of_both_sides(make, caplog):
 def test_what_is_held_is_among_the_facts(make):
     agent = make()
     agent.build(asks())
-    facts = accepted(agent)
+    facts = agent.read()
     assert facts.held == {SERVER: {'VCPU': 2, 'MEMORY_MB': 1}}
     assert (facts.counted.capacity['VCPU'], facts.counted.used['VCPU']) == (8, 2)
     agent.build(asks(uuid=uuid_of('second')))
@@ -153,26 +154,20 @@ def test_a_repeated_build_is_one(make):
     assert agent.read().node.vcpus_used == 7
 
 
-def test_an_instance_that_came_and_went_between_two_reports_is_told_once(make):
+def test_destroyed(make):
     agent = make()
     agent.build(asks())
-    agent.destroy(SERVER)
-    assert agent.read().instances == {SERVER}  # and again, for a report that was not accepted
-    first, second = accepted(agent), accepted(agent)
-    assert (first.instances, first.node.running_vms, second.instances) == (
-        {SERVER},
-        0,
-        frozenset(),
-    )
+    assert (agent.destroy(SERVER), agent.destroy(SERVER)) == (True, False)
+    assert agent.instances() == []
+    assert agent.read().node.vcpus_used == 0
 
 
-def test_an_instance_that_comes_during_a_report_is_told_next(make):
+def test_a_restarted_agent_knows_its_instances(make):
+    make().build(asks(vcpus=7))
     agent = make()
-    before = agent.read()
-    agent.build(asks())
-    agent.destroy(SERVER)
-    agent.told(before)
-    assert agent.read().instances == {SERVER}
+    assert (agent.read().instances, agent.read().node.vcpus_used) == ({SERVER}, 7)
+    with pytest.raises(errors.ComputeResourcesUnavailable, match='2 asked, 1 available'):
+        agent.build(asks(uuid=uuid_of('second')))
 
 
 def test_failed_builds_are_counted_until_one_is_good(make):
@@ -187,8 +182,57 @@ def test_failed_builds_are_counted_until_one_is_good(make):
     assert agent.read().node.stats['failed_builds'] == '0'
 
 
+def test_an_instance_that_cannot_be_written_down_goes_elsewhere(make, tmp_path):
+    agent = make()
+    (tmp_path / 'instances.json.new').mkdir()
+    with pytest.raises(
+        errors.ComputeResourcesUnavailable, match='cannot take the claim: Cannot read'
+    ):
+        agent.build(asks())
+    assert (agent.instances(), agent.read().instances) == ([], frozenset())
+
+
+@pytest.mark.parametrize(
+    'act, is_news',
+    [
+        pytest.param(lambda agent: agent.build(asks()), True, id='an instance comes'),
+        pytest.param(lambda agent: agent.destroy(SERVER), False, id='one that is not here goes'),
+        pytest.param(lambda agent: agent.read(), False, id='a read'),
+        pytest.param(lambda agent: agent.instances(), False, id='a question'),
+    ],
+)
+def test_news(make, act, is_news):
+    agent = make()
+    act(agent)
+    assert agent.news.is_set() == is_news
+
+
 def test_a_refusal_is_news(make):
     agent = make()
     with pytest.raises(errors.ComputeResourcesUnavailable):
         agent.build(asks(vcpus=9))
     assert agent.news.is_set()
+
+
+def test_a_machine_that_cannot_be_read_makes_no_agent(make):
+    with pytest.raises(errors.BadMachineFacts, match='cpu_dedicated_set'):
+        make(cpu_dedicated_set='0-99').read()
+
+
+@each(
+    'changes, more',
+    [
+        pytest.param({}, False, id='the same'),
+        pytest.param({'node': node(guests=[guest()])}, True, id='use'),
+        pytest.param(
+            {'inventories': {NODE: {'inventories': {}, 'traits': ['CUSTOM_X']}}},
+            True,
+            id='a trait',
+        ),
+        pytest.param({'held': {SERVER: {}}}, True, id='an instance'),
+    ],
+)
+def test_facts_that_tell_more(changes, more):
+    plain = {'node': node(), 'inventories': TREE, 'held': {}}
+    assert Facts(**plain | changes).tells_more_than(Facts(**plain)) == more
+    assert Facts(**plain).tells_more_than(None)

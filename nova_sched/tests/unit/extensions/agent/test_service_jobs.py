@@ -12,12 +12,13 @@
 """What a job of a queue brings: it takes its room at once, and is told of when it is there to
 stay."""
 
+import json
+
 import pytest
 
 from nova_sched import errors
 from nova_sched.tests.builders import request, uuid_of
-from nova_sched.tests.rows import each_afresh
-from nova_sched.tests.unit.extensions.agent.builders import SERVER, agent_of
+from nova_sched.tests.unit.extensions.agent.builders import CLAIM, SERVER, agent_of
 from nova_sched.tests.unit.extensions.agent.fake_machine import network_card, two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -56,7 +57,6 @@ def pinned(cpus, uuid=SERVER):
 def told(agent):
     """What a report says of the instances, accepted: those it lists, and what each holds."""
     facts = agent.read()
-    agent.told(facts)
     return facts.instances, {uuid: dict(held) for uuid, held in facts.held.items()}
 
 
@@ -125,7 +125,10 @@ def test_they_are_of_the_last_read_of_the_machine(agent, tmp_path):
     after = agent.facts_with_hidden()
     assert [
         one.inventories[one.node.uuid]['inventories']['PCPU']['total'] for one in (before, after)
-    ] == [4, 2]
+    ] == [
+        4,
+        2,
+    ]
 
 
 def test_a_restarted_agent_knows_what_was_begun(make):
@@ -149,18 +152,20 @@ def test_what_is_built_is_listed_before_it_is_kept(make):
     """Its claim is confirmed in between, and two reports without it would end that."""
     agent = make()
     agent.begin(size())
-    agent.built(SERVER)
+    agent.built(SERVER, CLAIM)
     assert told(agent) == IT
     assert [one.uuid for one in agent.hidden()] == [SERVER]
     assert told(make()) == NOTHING, 'who is started anew has to ask for its claim first'
+    assert make().claim_name(SERVER) == CLAIM
     agent.keep(SERVER)
+    assert make().claim_name(SERVER) == CLAIM
     assert told(agent) == IT
 
 
 @pytest.mark.parametrize('end', ['undo', 'destroy'])
 def test_what_was_built_and_has_gone_is_not_listed(agent, end):
     agent.begin(size())
-    agent.built(SERVER)
+    agent.built(SERVER, CLAIM)
     assert getattr(agent, end)(SERVER)
     assert told(agent) == NOTHING
     agent.begin(size())
@@ -169,17 +174,10 @@ def test_what_was_built_and_has_gone_is_not_listed(agent, end):
 
 def test_an_instance_that_is_built_again_is_hidden_again(agent):
     agent.begin(size())
-    agent.built(SERVER)
+    agent.built(SERVER, CLAIM)
     agent.begin(size(1))
     assert told(agent) == NOTHING
     assert agent.facts_with_hidden().node.vcpus_used == 1
-
-
-def test_one_that_is_kept_and_goes_before_a_report_is_told_once(agent):
-    agent.begin(size())
-    agent.keep(SERVER)
-    agent.destroy(SERVER)
-    assert [told(agent)[0], told(agent)[0]] == [{SERVER}, frozenset()]
 
 
 def test_a_job_that_comes_again_leaves_what_is_here(agent):
@@ -207,6 +205,12 @@ def test_one_that_comes_from_another_host(make, move):
         agent.revert_resize(SERVER)
 
 
+def test_one_that_comes_and_goes_back(agent):
+    agent.begin(size(), 'resize')
+    assert agent.undo(SERVER)
+    assert (agent.instances(), told(agent)) == ([], NOTHING)
+
+
 @pytest.mark.parametrize(
     'settle, held', [('keep', {'VCPU': 4, 'DISK_GB': 2}), ('undo', {'VCPU': 2, 'DISK_GB': 1})]
 )
@@ -221,9 +225,12 @@ def test_another_size_where_it_is(agent, settle, held):
     assert state(agent) == ('active', None, False)
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'asked, move',
-    {'the size that it has': (size(2, 1), 'resize'), 'to where it is': (size(4, 1), 'migration')},
+    [
+        pytest.param(size(2, 1), 'resize', id='the size that it has'),
+        pytest.param(size(4, 1), 'migration', id='to where it is'),
+    ],
 )
 def test_a_move_that_comes_again_leaves_what_is_here(agent, asked, move):
     agent.begin(size(2, 1), move)
@@ -238,10 +245,10 @@ def test_other_cpus_are_another_size(agent):
     assert agent.begin(pinned(2), 'resize').is_open
 
 
-@pytest.mark.parametrize('method', ['keep', 'built'])
-def test_what_is_not_here(agent, method):
+@pytest.mark.parametrize('method, args', [('keep', ()), ('built', (CLAIM,))])
+def test_what_is_not_here(agent, method, args):
     with pytest.raises(errors.NotFound, match=f'Instance {SERVER} on host cmp1'):
-        getattr(agent, method)(SERVER)
+        getattr(agent, method)(SERVER, *args)
 
 
 def test_what_does_not_fit_is_refused_and_explained(agent, caplog):
@@ -277,36 +284,50 @@ def test_what_cannot_be_written_down_is_not_done(agent, tmp_path):
     assert told(agent) == NOTHING
 
 
-CHANGES = {
-    'begun': ([], lambda agent: agent.begin(size()), True, False),
-    'kept': (['begin'], lambda agent: agent.keep(SERVER), True, True),
-    'undone': (['begin'], lambda agent: agent.undo(SERVER), True, False),
-    'failed': (['begin'], lambda agent: agent.undo(SERVER, failed=True), True, True),
-    'nothing to undo': ([], lambda agent: agent.undo(SERVER), False, False),
-    'built': ([], lambda agent: agent.build(size()), True, True),
-    'finished': (['build'], lambda agent: agent.finish(SERVER), True, True),
-    'destroyed': (['build'], lambda agent: agent.destroy(SERVER), True, True),
-    'nothing to destroy': ([], lambda agent: agent.destroy(SERVER), False, False),
-    'a job that comes again': (['build'], lambda agent: agent.begin(size()), False, False),
-    'a job to resize': (['build'], lambda agent: agent.begin(size(3), 'resize'), True, True),
-    'resized': (['build'], lambda agent: agent.resize(size(3)), True, True),
-    'resize confirmed': (
+def test_the_file_says_what_is_hidden(agent, tmp_path):
+    agent.begin(size())
+    (written,) = json.loads((tmp_path / 'instances.json').read_text())['instances']
+    assert (written['uuid'], written['hidden']) == (SERVER, True)
+
+
+CHANGES = [
+    pytest.param([], lambda agent: agent.begin(size()), True, False, id='begun'),
+    pytest.param(['begin'], lambda agent: agent.keep(SERVER), True, True, id='kept'),
+    pytest.param(['begin'], lambda agent: agent.undo(SERVER), True, False, id='undone'),
+    pytest.param(
+        ['begin'], lambda agent: agent.undo(SERVER, failed=True), True, True, id='failed'
+    ),
+    pytest.param([], lambda agent: agent.undo(SERVER), False, False, id='nothing to undo'),
+    pytest.param([], lambda agent: agent.build(size()), True, True, id='built'),
+    pytest.param(['build'], lambda agent: agent.finish(SERVER), True, True, id='finished'),
+    pytest.param(['build'], lambda agent: agent.destroy(SERVER), True, True, id='destroyed'),
+    pytest.param([], lambda agent: agent.destroy(SERVER), False, False, id='nothing to destroy'),
+    pytest.param(
+        ['build'], lambda agent: agent.begin(size()), False, False, id='a job that comes again'
+    ),
+    pytest.param(
+        ['build'], lambda agent: agent.begin(size(3), 'resize'), True, True, id='a job to resize'
+    ),
+    pytest.param(['build'], lambda agent: agent.resize(size(3)), True, True, id='resized'),
+    pytest.param(
         ['build', 'resize'],
         lambda agent: agent.confirm_resize(SERVER),
         True,
         True,
+        id='resize confirmed',
     ),
-    'resize reverted': (
+    pytest.param(
         ['build', 'resize'],
         lambda agent: agent.revert_resize(SERVER),
         True,
         True,
+        id='resize reverted',
     ),
-    'a read': ([], lambda agent: agent.read(), False, False),
-}
+    pytest.param([], lambda agent: agent.read(), False, False, id='a read'),
+]
 
 
-@each_afresh('before, act, is_change, is_news', CHANGES)
+@pytest.mark.parametrize('before, act, is_change, is_news', CHANGES)
 def test_who_watches_is_called_after_each_change(agent, before, act, is_change, is_news):
     for name in before:
         getattr(agent, name)(size())

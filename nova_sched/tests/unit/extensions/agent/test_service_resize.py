@@ -15,8 +15,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.tests.builders import request, uuid_of
-from nova_sched.tests.rows import each_afresh
-from nova_sched.tests.unit.extensions.agent.builders import SERVER, agent_of
+from nova_sched.tests.unit.extensions.agent.builders import CLAIM, LATER, SERVER, agent_of
 from nova_sched.tests.unit.extensions.agent.fake_machine import network_card, two_cells
 from nova_sched.tests.unit.hardware.builders import dedicated, wanted
 from nova_sched.tests.unit.hardware.builders import request as device
@@ -65,15 +64,15 @@ def free(agent):
     )
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'old, new, both',
-    {
-        'more CPUs': ((2, 0), (4, 0), (4, 0)),
-        'fewer': ((4, 0), (2, 0), (4, 0)),
-        'both disks': ((2, 1), (2, 2), (2, 3)),
-        'all of it': ((4, 1), (2, 1), (4, 2)),
-        'the same': ((4, 1), (4, 1), (4, 1)),
-    },
+    [
+        pytest.param((2, 0), (4, 0), (4, 0), id='more CPUs'),
+        pytest.param((4, 0), (2, 0), (4, 0), id='fewer'),
+        pytest.param((2, 1), (2, 2), (2, 3), id='both disks'),
+        pytest.param((4, 1), (2, 1), (4, 2), id='all of it'),
+        pytest.param((4, 1), (4, 1), (4, 1), id='the same'),
+    ],
 )
 @pytest.mark.parametrize('settle, stays', [('confirm_resize', 'new'), ('revert_resize', 'old')])
 def test_in_place(make, old, new, both, settle, stays):
@@ -90,6 +89,51 @@ def test_in_place(make, old, new, both, settle, stays):
     assert one(agent)['vm_state'] == 'active'
 
 
+@pytest.mark.parametrize('call', ['confirm_resize', 'revert_resize', 'destroy'])
+@pytest.mark.parametrize('is_here', [True, False], ids=['in place', 'from another host'])
+def test_a_late_call_that_names_another_claim_changes_nothing(make, call, is_here):
+    agent = make()
+    if is_here:
+        agent.build(size(2), claim=CLAIM)
+        agent.resize(size(3), CLAIM)
+        agent.confirm_resize(SERVER, CLAIM)
+        late = uuid_of('the resize before')
+    else:
+        late = CLAIM
+    agent.resize(size(4), LATER)
+    before = make().instances()
+    if call == 'destroy':
+        assert not agent.destroy(SERVER, late)
+    else:
+        with pytest.raises(errors.NotFound):
+            getattr(agent, call)(SERVER, late)
+    assert (agent.instances(), make().instances()) == (before, before)
+    getattr(agent, call)(SERVER, LATER)
+    assert agent.instances() != before
+
+
+@pytest.mark.parametrize('known, named', [(None, CLAIM), (CLAIM, None)])
+def test_a_name_that_one_of_both_does_not_know_contradicts_nothing(make, known, named):
+    agent = make()
+    agent.build(size(2), claim=known)
+    agent.resize(size(4), known)
+    agent.revert_resize(SERVER, named)
+    assert held(agent)['VCPU'] == 2
+    assert agent.destroy(SERVER, named)
+
+
+def test_a_resize_gives_its_name(make):
+    """As it does in the store, and a claim is named by its open resize."""
+    agent = make()
+    agent.build(size(2), claim=CLAIM)
+    agent.resize(size(4), LATER)
+    assert (one(agent)['claim_uuid'], agent.claim_name(SERVER)) == (CLAIM, LATER)
+    agent.confirm_resize(SERVER, LATER)
+    assert one(agent)['claim_uuid'] == make().claim_name(SERVER) == LATER
+    agent.resize(size(1), CLAIM)
+    assert agent.destroy(SERVER, LATER)
+
+
 def test_what_both_sizes_need_is_not_for_others(make):
     agent = make()
     agent.build(size(2, uuid=uuid_of('third')))
@@ -101,13 +145,17 @@ def test_what_both_sizes_need_is_not_for_others(make):
     agent.build(size(3, uuid=OTHER))
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'old, new, short',
-    {
-        'the new size alone': (size(2), size(9), 'VCPU: 9 asked, the node has 4 in all'),
-        'its disk': (size(2), size(3, 9999), 'DISK_GB'),
-        'CPUs': (pinned(2), pinned(3), 'needs 3 dedicated CPUs, the best host cell has 2'),
-    },
+    [
+        pytest.param(
+            size(2), size(9), 'VCPU: 9 asked, the node has 4 in all', id='the new size alone'
+        ),
+        pytest.param(size(2), size(3, 9999), 'DISK_GB', id='its disk'),
+        pytest.param(
+            pinned(2), pinned(3), 'needs 3 dedicated CPUs, the best host cell has 2', id='CPUs'
+        ),
+    ],
 )
 def test_what_does_not_fit_leaves_all_as_it_was(make, caplog, old, new, short):
     agent = make()
@@ -169,7 +217,7 @@ def test_both_sizes_are_reported_while_the_claim_is_confirmed(make, end, cpus, d
     agent.build(pinned(1))
     agent.resize(pinned(2, requests=[device(1, GPU)]))
     assert left() == ([5, 6, 7], 1)
-    agent.built(SERVER)
+    agent.built(SERVER, CLAIM)
     assert left() == ([6, 7], 0)
     getattr(agent, end)(SERVER)
     assert left() == (cpus, devices)
@@ -212,13 +260,17 @@ def test_one_that_comes_and_goes_back(make):
     agent.revert_resize(SERVER)
     assert agent.news.is_set()
     assert agent.instances() == []
-    assert agent.read().instances == {SERVER}, 'it is told once, so that its claim ends'
+    assert agent.read().instances == frozenset()
 
 
 @pytest.mark.parametrize('settle', ['confirm_resize', 'revert_resize'])
-@each_afresh(
+@pytest.mark.parametrize(
     'before',
-    {'not here': [], 'not resized': ['build'], 'settled': ['build', 'resize', 'confirm_resize']},
+    [
+        pytest.param([], id='not here'),
+        pytest.param(['build'], id='not resized'),
+        pytest.param(['build', 'resize', 'confirm_resize'], id='settled'),
+    ],
 )
 def test_settling_what_is_not_open(make, settle, before):
     agent = make()
@@ -226,3 +278,12 @@ def test_settling_what_is_not_open(make, settle, before):
         getattr(agent, name)(SERVER if name == 'confirm_resize' else size(1))
     with pytest.raises(errors.NotFound, match=f'Resize of instance {SERVER} on host cmp1'):
         getattr(agent, settle)(SERVER)
+
+
+def test_what_cannot_be_written_down_is_not_done(make, tmp_path):
+    agent = make()
+    agent.build(size(1))
+    (tmp_path / 'instances.json.new').mkdir()
+    with pytest.raises(errors.ComputeResourcesUnavailable, match='Cannot read'):
+        agent.resize(size(2))
+    assert held(agent)['VCPU'] == 1

@@ -25,6 +25,7 @@ from nova_sched import errors
 from nova_sched.claims.values import ServiceFacts
 from nova_sched.extensions.dashboard.cluster import LIFE_S, ClusterPages, Streams
 from nova_sched.extensions.dashboard.parts import Parts
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.dashboard.test_host_overview import World, report
 from nova_sched.tests.unit.extensions.dashboard.test_queues import Policy
 
@@ -112,21 +113,23 @@ def streams(most, times):
     return Streams(most, sleep=lambda _: None, clock=iter(times).__next__)
 
 
-def test_changes_follow_each_other():
-    changes = Changes(('b-2', [[0, 1]]), ('b-2', []), ('b-3', [[1, 1]]))
-    told = events(streams(1, [0, 1, 2, LIFE_S])._events(changes, 'b-1'))
-    assert told == [('cells', 'b-2', [[0, 1]]), ('cells', 'b-3', [[1, 1]])]
-    assert changes.asked == ['b-1', 'b-2', 'b-2']
-
-
-def test_all_has_changed():
-    told = events(streams(1, [0])._events(Changes(('c-1', None)), 'b-1'))
-    assert told == [('reload', 'c-1', '')]
-
-
-def test_a_stream_without_a_place_ends_at_once():
-    made = streams(0, [0])
-    assert events(made._events(Changes(('b-2', [[0]])), 'b-1')) == [('cells', 'b-2', [[0]])]
+@each(
+    'most, times, answers, told',
+    [
+        (
+            1,
+            [0, 1, 2, LIFE_S],
+            [('b-2', [[0, 1]]), ('b-2', []), ('b-3', [[1, 1]])],
+            [('cells', 'b-2', [[0, 1]]), ('cells', 'b-3', [[1, 1]])],
+        ),
+        (1, [0], [('c-1', None)], [('reload', 'c-1', '')]),
+        (0, [0], [('b-2', [[0]])], [('cells', 'b-2', [[0]])]),  # without a place it ends at once
+    ],
+)
+def test_changes_follow_each_other(most, times, answers, told):
+    changes = Changes(*answers)
+    assert events(streams(most, times)._events(changes, 'b-1')) == told
+    assert changes.asked == ['b-1', *(version for version, _ in answers[:-1])]
 
 
 def test_a_stream_that_ends_leaves_its_place():

@@ -184,6 +184,16 @@ class Claims:
             host: one.state for (uuid, host), one in self.there.items() if uuid == uuid_of(name)
         }
 
+    def done(self, job, host):
+        """A worker has done a job there."""
+        uuid = job.instance_uuid
+        here = self.there.get((uuid, host))
+        if job.kind == 'delete':
+            self.there.pop((uuid, host), None)
+        elif here is None or here.state != CONFIRMED or here.move:
+            self.there = {key: one for key, one in self.there.items() if key[0] != uuid}
+            self.put(host, CONFIRMED, uuid)
+
     def show(self, instance_uuid, context=None):
         self.shown.append(instance_uuid)
         if self.meanwhile:
@@ -311,8 +321,11 @@ class ManagedQueues:
         """Hand a job of the fallback queue to the manager."""
         self.fallback.take(Delivery(FALLBACK, messages.to_bytes(one), **fields))
 
-    def report_result(self, told):
-        """Hand the result of a worker to the manager."""
+    def report_result(self, told, is_true=True):
+        """Hand the result of a worker to the manager. Unless that is not true, the worker has done
+        what it tells: it has confirmed a claim, or ended the one that was there."""
+        if is_true and told.outcome == 'done' and told.host is not None:
+            self.claims.done(told.job, told.host)
         self.endings.take(Delivery('results', messages.to_bytes(told)))
 
     def add_worker(self, host, *queues, outcome='done', why=None):
@@ -321,13 +334,6 @@ class ManagedQueues:
 
         def do(delivery):
             one = messages.read_job(delivery.body)
-            if one.kind == 'delete':
-                self.claims.there.pop((one.instance_uuid, host), None)
-            elif outcome == 'done':
-                self.claims.there = {
-                    k: v for k, v in self.claims.there.items() if k[0] != one.instance_uuid
-                }
-                self.claims.put(host, CONFIRMED, one.instance_uuid)
             self.report_result(
                 result(one, host, 'done' if one.kind == 'delete' else outcome, why=why)
             )

@@ -31,7 +31,7 @@ from nova_sched.groups.definition import MemberFlavor
 from nova_sched.objects import RequestSpec
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.options import settings
-from nova_sched.tests.rows import each, each_named
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.extensions.queues.catalogues import (
     ALIASES,
     FLAVORS,
@@ -55,7 +55,7 @@ def texts(found):
     return [str(queue) for queue in found.queues]
 
 
-@each_named(
+@table(
     'flavors, specials, queues',
     {
         'no flavors': ([], ['zone:a'], []),
@@ -97,7 +97,7 @@ def test_the_queues_of_a_catalogue(flavors, specials, queues):
     assert texts(catalogue(*flavors, specials=specials)) == queues
 
 
-@each_named(
+@table(
     'row, where',
     {
         'no name': ({'name': ''}, 'flavor name'),
@@ -143,7 +143,7 @@ def test_two_flavors_of_one_name_are_refused():
         Catalogue.of(1, [ROW, {**ROW, 'vcpus': 2}])
 
 
-@each_named(
+@table(
     'specials',
     {
         'no kind': ['gpu'],
@@ -174,7 +174,7 @@ def test_an_alias_that_no_extra_spec_can_name_is_refused():
 anything = st.text(st.characters(exclude_categories=['Cs']), min_size=1, max_size=255)
 
 
-@each_named(
+@table(
     'name, special, queue',
     {
         'readable': ('m1.small', None, 'm1.small'),
@@ -279,7 +279,7 @@ def test_who_reads_it_needs_no_aliases_in_its_configuration():
         Catalogue.of(1, [ROW], ['pci:gpu'])
 
 
-@each_named(
+@table(
     'change, error',
     {
         'of a later release': ({'form': 2}, errors.IncompatibleObject),
@@ -311,7 +311,7 @@ def test_the_flavor_of_a_row():
     assert flavor_of(dataclasses.asdict(made)) == made
 
 
-@each_named(
+@table(
     'fields',
     {
         'no CPUs': {'vcpus': 0},

@@ -31,7 +31,7 @@ from nova_sched.state.facts import HostFacts
 from nova_sched.state.report import Inventory
 from nova_sched.tests.builders import NOW, aggregate, cluster, put, report, request
 from nova_sched.tests.cases import cases
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 from nova_sched.tests.unit.extensions.queues.catalogues import (
     FLAVORS,
     GOLD,
@@ -144,7 +144,7 @@ BOTH = [
 ]
 
 
-@each_named(
+@table(
     'node, kept',
     {
         'room for all, nothing special': ({}, ['tiny', 'big']),
@@ -187,7 +187,7 @@ def test_devices_are_judged_though_no_enabled_filter_does():
     assert with_devices(strict) is strict
 
 
-@each_named('every', {'default rules': False, 'all rules': True})
+@table('every', {'default rules': False, 'all rules': True})
 def test_rules_are_asked_about_few_of_many_queues(every):
     wanted = catalogue(
         *(flavor(f'f{number}', 1 + number % 4, 8 + number % 5) for number in range(40)),
@@ -220,7 +220,7 @@ def test_nodes_of_one_fit_share_what_they_have_in_common():
     assert kept[0] is kept[1] is kept[2]
 
 
-@each_named('flavors', {'no flavors': (), 'none that has a queue': (FLAVORS[-1],)})
+@table('flavors', {'no flavors': (), 'none that has a queue': (FLAVORS[-1],)})
 def test_a_catalogue_without_queues(flavors):
     fit = Fit(rules(), catalogue(*flavors, specials=['zone:a']), steps=10)
     assert fit.names == ()
@@ -306,7 +306,7 @@ def test_what_a_node_follows_as_servers_come_and_go():
         )
 
 
-@each_named(
+@table(
     'words, one, followed',
     {
         'switched off by an operator': ({'disabled': True}, report(**NODE), []),

@@ -17,7 +17,7 @@ from nova_sched.db.jobs import CANCELLED, DONE, FAILED, QUEUED
 from nova_sched.extensions.queues import jobs
 from nova_sched.state.report import MAX_AMOUNT
 from nova_sched.tests.builders import NOW, uuid_of
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.extensions.queues.managed_queues import CATALOGUE, TINY, job, spec
 
 
@@ -43,7 +43,7 @@ def test_a_row_keeps_the_job():
     assert jobs.of_entry(row).obj_to_primitive() == made.obj_to_primitive()
 
 
-@each_named(
+@table(
     'context, project_id',
     {
         'of the request': (None, 'p'),
@@ -65,7 +65,7 @@ def test_the_quota_of_a_request():
     assert jobs.amounts(CATALOGUE.bare['tiny']) == TINY
 
 
-@each_named(
+@table(
     'resources, amounts',
     {
         'some': ({'VCPU': 2, 'DISK_GB': 0}, {'servers': 1, 'class:VCPU': 2}),
@@ -77,7 +77,7 @@ def test_the_quota_of_a_claim(resources, amounts):
     assert jobs.amounts_of_claim(resources) == amounts
 
 
-@each_named(
+@table(
     'later, is_deleted',
     {
         'nothing else': ([], False),
@@ -93,7 +93,7 @@ def test_a_job_whose_instance_was_deleted(later, is_deleted):
     assert jobs.is_deleted([first, *later], since=first) == is_deleted
 
 
-@each_named(
+@table(
     'later, is_wanted',
     {
         'nothing else': ([], False),
@@ -107,7 +107,7 @@ def test_an_instance_that_is_wanted_again(later, is_wanted):
     assert jobs.is_wanted_again([first, *later], since=first) == is_wanted
 
 
-@each_named(
+@table(
     'entries, flavor',
     {
         'unknown': ([], None),

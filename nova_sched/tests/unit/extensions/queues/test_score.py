@@ -28,7 +28,7 @@ from nova_sched.state.cluster import Cluster
 from nova_sched.tests import options
 from nova_sched.tests.builders import NOW, aggregate, cluster, put, request, uuid_of
 from nova_sched.tests.cases import cases
-from nova_sched.tests.rows import each, each_named
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.rules import WEIGHERS
 from nova_sched.tests.unit.extensions.queues.catalogues import aggregates, catalogue, flavor, nodes
 from nova_sched.weighers import Weigher
@@ -50,7 +50,7 @@ def score(made, steps=10, weighers=ALL, wanted=None):
     return Score(weighers, requests, steps).of(made.hosts, np.ones(len(requests), bool)).tolist()
 
 
-@each_named(
+@table(
     'values, node, step',
     {
         'empty': ({}, {}, 9),

@@ -19,10 +19,10 @@ from nova_sched.extensions.queues import service as queue_service
 from nova_sched.extensions.queues.brokers.amqp import AmqpBroker
 from nova_sched.extensions.queues.brokers.memory import MemoryBroker
 from nova_sched.tests.options import settings
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 
 
-@each_named(
+@table(
     'url, kind',
     {
         'in the process': ('fake://', MemoryBroker),

@@ -32,14 +32,7 @@ def run(folder, lines, *words):
         name: value for name, value in os.environ.items() if name != 'OS_DEFAULT__SERVICE_BACKEND'
     }
     done = subprocess.run(
-        [
-            sys.executable,
-            '-m',
-            'nova_sched.extensions.shadow.cmd',
-            *words,
-            '--config-file',
-            str(file),
-        ],
+        [sys.executable, '-m', shadow.__name__, *words, '--config-file', str(file)],
         env=env,
         capture_output=True,
         text=True,
@@ -52,16 +45,15 @@ def run(folder, lines, *words):
 NOVA = '[api_database]\nconnection = sqlite:////nowhere/api\n'
 
 
+NO_FOLDER = 'state_path = /no/such/folder\ntransport_url = rabbit://localhost:1/\n'
+
+
 @pytest.mark.parametrize(
     'lines, words',
     [
-        pytest.param('', '[cluster] source', id='no Nova'),
-        pytest.param(f'transport_url = fake://\n{NOVA}', 'RabbitMQ only', id='no RabbitMQ'),
-        pytest.param(
-            f'state_path = /no/such/folder\ntransport_url = rabbit://localhost:1/\n{NOVA}',
-            '[DEFAULT] state_path',
-            id='no place for the comparisons',
-        ),
+        ('', '[cluster] source'),
+        (f'transport_url = fake://\n{NOVA}', 'RabbitMQ only'),
+        (f'{NO_FOLDER}{NOVA}', '[DEFAULT] state_path'),
     ],
 )
 def test_a_bad_configuration_ends_it_with_one_sentence(tmp_path, lines, words):

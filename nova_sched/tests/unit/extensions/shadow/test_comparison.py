@@ -29,6 +29,7 @@ from nova_sched.extensions.shadow.comparison import (
     moment,
 )
 from nova_sched.tests.builders import NOW, report, request, uuid_of
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.cloud.doubles import FakeCell, FakeCloud, FakePlacement
 from nova_sched.tests.unit.engine.world import Named, Score, World, rules
 
@@ -148,73 +149,38 @@ def placed(host):
 # Hosts of the shadow, the choice of the cloud, and what the comparison says.
 SERVERS = {
     'same host': (['host-1'], placed('host-1'), {'outcome': 'same'}),
-    'a worse host': (
-        ['host-1'],
-        placed('host-3'),
-        {'outcome': 'passed', 'rank': 3, 'of': 3, 'weigher': 'Score', 'lead': 1.0},
-    ),
+    'a worse host': (['host-1'], placed('host-3'),
+                     {'outcome': 'passed', 'rank': 3, 'of': 3, 'weigher': 'Score', 'lead': 1.0}),
     'the shadow has taken the second best': (
-        ['host-2'],
-        placed('host-1'),
-        {'outcome': 'among_best', 'rank': 1, 'of': 3},
-    ),
+        ['host-2'], placed('host-1'), {'outcome': 'among_best', 'rank': 1, 'of': 3}),
     'a host that a filter removes': (
-        ['host-1'],
-        placed('host-0'),
-        {'outcome': 'filtered', 'filter': 'Named'},
-    ),
+        ['host-1'], placed('host-0'), {'outcome': 'filtered', 'filter': 'Named'}),
     'a host that is left out': (
-        ['host-1'],
-        placed('host-9'),
-        {'outcome': 'left_out', 'why': 'no inventory'},
-    ),
+        ['host-1'], placed('host-9'), {'outcome': 'left_out', 'why': 'no inventory'}),
     'a host that is left out since it was known': (
-        ['host-1'],
-        placed('host-4'),
-        {'outcome': 'left_out', 'why': 'no mapping'},
-    ),
+        ['host-1'], placed('host-4'), {'outcome': 'left_out', 'why': 'no mapping'}),
     'an unknown host': (
-        ['host-1'],
-        placed('host-8'),
-        {'outcome': 'left_out', 'why': 'its node was not known'},
-    ),
+        ['host-1'], placed('host-8'), {'outcome': 'left_out', 'why': 'its node was not known'}),
     'refused': (['host-1'], Choice(REFUSED), {'outcome': 'cloud_refused'}),
     'refused by both': ([], Choice(REFUSED), {'outcome': 'both_refused'}),
     'refused by the shadow': (
-        [],
-        placed('host-0'),
-        {'outcome': 'shadow_refused', 'filter': 'Named'},
-    ),
+        [], placed('host-0'), {'outcome': 'shadow_refused', 'filter': 'Named'}),
     'refused by the shadow, and gone': (
-        [],
-        Choice(PLACED, None, 'host-1'),
-        {'outcome': 'shadow_refused'},
-    ),
+        [], Choice(PLACED, None, 'host-1'), {'outcome': 'shadow_refused'}),
     'same host, which the server has left': (
-        ['host-1'],
-        Choice(PLACED, None, 'host-1'),
-        {'outcome': 'same'},
-    ),
+        ['host-1'], Choice(PLACED, None, 'host-1'), {'outcome': 'same'}),
     'unknown': (['host-1'], Choice(UNKNOWN), {'outcome': 'not_known'}),
     'not found in time': (['host-1'], None, {'outcome': 'not_known'}),
     'one of the best that the scheduler chooses from': (
-        ['host-1'],
-        placed('host-2'),
+        ['host-1'], placed('host-2'),
         {'outcome': 'among_best', 'rank': 2, 'of': 3, 'weigher': 'Score', 'lead': 0.142857},
-        {'best': 2},
-    ),
+        {'best': 2}),
     'the standings are not known': (
-        ['host-1'],
-        placed('host-2'),
-        {'outcome': 'not_known'},
-        {'standings': None},
-    ),
+        ['host-1'], placed('host-2'), {'outcome': 'not_known'}, {'standings': None}),
     'a node whose host is not known': (
-        ['host-1'],
-        Choice(PLACED, node('host-8')),
-        {'outcome': 'left_out', 'why': 'its node was not known'},
-    ),
-}
+        ['host-1'], Choice(PLACED, node('host-8')),
+        {'outcome': 'left_out', 'why': 'its node was not known'}),
+}  # fmt: skip
 
 
 def test_one_server():
@@ -237,13 +203,13 @@ def test_one_server():
     assert json.loads(json.dumps(lines)) == lines
 
 
-@pytest.mark.parametrize(
+@each(
     'ours, cloud, outcomes',
     [
-        pytest.param('1 2', '2 1', ['same', 'same'], id='in another order'),
-        pytest.param('1 1', '1 2', ['same', 'passed'], id='one differs'),
-        pytest.param('1 1', '1 1', ['same', 'same'], id='twice the same'),
-        pytest.param('1 2', '0 1', ['filtered', 'same'], id='the first differs'),
+        ('1 2', '2 1', ['same', 'same']),  # in another order
+        ('1 1', '1 2', ['same', 'passed']),
+        ('1 1', '1 1', ['same', 'same']),
+        ('1 2', '0 1', ['filtered', 'same']),
     ],
 )
 def test_servers_of_one_call_are_alike(ours, cloud, outcomes):

@@ -129,11 +129,11 @@ def shadow(make):
 @pytest.mark.parametrize(
     'asked, cloud, outcome',
     [
-        pytest.param({}, 'host-0', 'same', id='same host'),
-        pytest.param({}, 'host-1', 'passed', id='another host'),
-        pytest.param({'memory_mb': 2048}, 'host-1', 'filtered', id='too small'),
-        pytest.param({}, None, 'cloud_refused', id='refused by the cloud'),
-        pytest.param({'memory_mb': 10**6}, 'host-0', 'shadow_refused', id='refused here'),
+        ({}, 'host-0', 'same'),
+        ({}, 'host-1', 'passed'),
+        ({'memory_mb': 2048}, 'host-1', 'filtered'),
+        ({}, None, 'cloud_refused'),
+        ({'memory_mb': 10**6}, 'host-0', 'shadow_refused'),
     ],
 )
 def test_a_call_is_compared(shadow, asked, cloud, outcome):
@@ -179,13 +179,7 @@ def test_it_waits_for_what_the_cloud_does(shadow):
     assert [one['outcome'] for one in line['servers']] == ['same', 'same']
 
 
-@pytest.mark.parametrize(
-    'words',
-    [
-        pytest.param({'hints': REBUILD}, id='rebuild'),
-        pytest.param({'is_named': False}, id='a call of old conductors'),
-    ],
-)
+@pytest.mark.parametrize('words', [{'hints': REBUILD}, {'is_named': False}])
 def test_a_check_leaves_no_trace_in_the_cloud(shadow, words):
     shadow.watcher.take(shadow.copy(**words))
     (line,) = shadow.compared()

@@ -19,13 +19,13 @@ import pytest
 from nova_sched.extensions.simulator import cmd as sim
 from nova_sched.extensions.simulator import cmd_replay as sim_replay
 from nova_sched.extensions.simulator import trace
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.extensions.simulator.builders import result
 
 AZURE = ['azure', '--trace', str(trace.SAMPLE), '--hours', '0.2']
 
 
-@each_named(
+@table(
     'violations, status',
     {'all is well': ([], 0), 'a check failed': (['a host is over its capacity'], 3)},
 )
@@ -63,7 +63,7 @@ def test_an_unknown_policy(monkeypatch, capsys):
     assert 'one of nova, first-fit' in capsys.readouterr().err
 
 
-@each_named(
+@table(
     'arguments, why',
     {
         'nothing': ([], 'openb|azure|huawei'),

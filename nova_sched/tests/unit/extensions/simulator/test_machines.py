@@ -21,11 +21,11 @@ from nova_sched.extensions.simulator import machines
 from nova_sched.extensions.simulator.trace import TraceFlavor
 from nova_sched.rpc import reports
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.extensions.simulator.builders import GIB, node, plan, requests
 
 
-@each_named(
+@table(
     'words, zones, racks',
     {
         'one': ({'nodes': 1}, [1], [1]),
@@ -84,7 +84,7 @@ def test_it_builds_no_more_than_it_has_room_for():
     assert one.usage()[VCPU] == (2, 2)
 
 
-@each_named('failing, built', {'never': (0.0, 200), 'always': (1.0, 0)})
+@table('failing, built', {'never': (0.0, 200), 'always': (1.0, 0)})
 def test_builds_fail_as_planned(failing, built):
     one = node(vcpus=200, memory_gib=200, failing=failing)
     for request in requests(*map(str, range(200))):

@@ -15,11 +15,11 @@ import collections
 
 from nova_sched.extensions.simulator.conductor import Boot
 from nova_sched.extensions.simulator.replay import Clock, Demand, ReplayTally, short, use_by_zone
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.extensions.simulator.builders import GIB, SMALL, arrival, node
 
 
-@each_named(
+@table(
     'due, moves, given',
     {
         'nothing is due': ([], [10], [[]]),
@@ -63,7 +63,7 @@ def test_what_an_event_brings_about_falls_due_in_the_same_move():
 ZONES = ['zone-1', 'zone-2', 'zone-3']
 
 
-@each_named(
+@table(
     'reason, name',
     {
         'the rule': (
@@ -104,7 +104,7 @@ def test_a_tally():
     assert (refusal.requests, refusal.servers, refusal.asked) == (2, 6, {(SMALL, 'zone-1'): 2})
 
 
-@each_named('zoned, most', {'nobody names a zone': (0.0, None), 'everybody does': (1.0, 'zone-1')})
+@table('zoned, most', {'nobody names a zone': (0.0, None), 'everybody does': (1.0, 'zone-1')})
 def test_the_share_of_batches_that_name_a_zone(zoned, most):
     demand = Demand(ZONES, zoned, seed=1)
     counts = collections.Counter(demand.zone(batch) for batch in range(700))

@@ -20,7 +20,7 @@ from rich.console import Console
 from nova_sched.extensions.simulator import report
 from nova_sched.extensions.simulator.replay import Refusal, ReplayTally
 from nova_sched.extensions.simulator.session import Explained, SimulationSettings
-from nova_sched.tests.rows import each, each_named
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.extensions.simulator.builders import SMALL, node, plan, result
 
 EXPLAINED = Explained('the moon', 'Nobody has it.', (('First', 9, 4), ('Second', 4, 0)))
@@ -37,7 +37,7 @@ def shown(made, part=report.show):
     return [' '.join(line.split()) for line in screen.file.getvalue().splitlines() if line.strip()]
 
 
-@each_named(
+@table(
     'share, text',
     {
         'empty': (0.0, '    '),
@@ -53,7 +53,7 @@ def test_bars(share, text):
     assert report.bar(share, width=4) == text
 
 
-@each_named(
+@table(
     'shares, text',
     {
         'nothing': ([], ''),
@@ -65,7 +65,7 @@ def test_sparks(shares, text):
     assert report.spark(shares) == text
 
 
-@each_named(
+@table(
     'values, share, found',
     {
         'one value': ([5.0], 0.99, 5.0),
@@ -82,7 +82,7 @@ def test_no_values_have_no_percentile():
     assert math.isnan(report.percentile([], 0.5))
 
 
-@each_named(
+@table(
     'fields, lines',
     {
         'one server': (
@@ -197,7 +197,7 @@ def test_of_many_hosts_the_ends_and_this_machine_are_shown():
     ]
 
 
-@each_named(
+@table(
     'machine, lines',
     {'simulated nodes only': (None, 2), 'with this machine': (node(vcpus=6, memory_gib=10), 3)},
 )

@@ -17,7 +17,7 @@ from nova_sched.claims import Placement
 from nova_sched.extensions.simulator import session
 from nova_sched.tests import builders
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 from nova_sched.tests.stores import MemoryClaimStore
 from nova_sched.tests.unit.extensions.simulator.builders import GIB, node
 
@@ -32,7 +32,7 @@ def running(host, *instances):
     return types.SimpleNamespace(host=host, instances=dict.fromkeys(instances))
 
 
-@each_named(
+@table(
     'accounts, nodes, faults',
     {
         'nothing': ([], [], []),

@@ -17,7 +17,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.extensions.simulator import trace
-from nova_sched.tests.rows import each, each_named
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.extensions.simulator.builders import arrival
 
 HEAD = 'time_s,batch,flavor,censored,duration_bin\n'
@@ -33,7 +33,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@each_named(
+@table(
     'rows, arrivals',
     {
         'no server': ('', []),
@@ -63,7 +63,7 @@ def test_rows_become_requests(folder, name, rows, arrivals):
     assert trace.load(folder / name) == [trace.Arrival(*one) for one in arrivals]
 
 
-@each_named(
+@table(
     'rows, where, why',
     {
         'unknown flavor': ('300,7,z,0,1', 'line 2', "'z' is not known"),
@@ -80,7 +80,7 @@ def test_a_bad_row_is_named(folder, rows, where, why):
     assert why in str(refused.value)
 
 
-@each_named(
+@table(
     'name, content, why',
     {
         'no such file': ('missing.csv', None, 'No such file'),
@@ -98,7 +98,7 @@ def test_a_file_that_is_no_trace_is_named(folder, name, content, why):
     assert why in str(refused.value)
 
 
-@each_named(
+@table(
     'sizes, largest, parts',
     {
         'small enough': ([3], 5, [3]),

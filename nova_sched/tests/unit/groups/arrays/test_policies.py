@@ -51,39 +51,10 @@ def test_nobody_breaks_nothing_but_the_partner_of_others():
     assert len(policies.broken(group(policy('near', 'rack', 'a', '')), nowhere)) == 1
 
 
-@pytest.mark.parametrize(
-    'members, more, hosts, what',
-    [
-        pytest.param({'a': 5, 'b': 5}, {}, [0, 0], 'capacity', id='two do not fit'),
-        pytest.param({'a': 5, 'b': 5}, {}, [0, 1], None, id='one fits'),
-        pytest.param(
-            {'a': 5, 'b': 5}, {'fixed': {'b': 0}}, [0, 0], None, id='who stays takes no room'
-        ),
-        pytest.param(
-            {'a': 5, 'b': 5}, {'fixed': {'b': 0}}, [0, 1], 'mask', id='who stays has moved'
-        ),
-        pytest.param({'a': [[9, 9], [5, 1]]}, {}, [0], None, id='the second way'),
-        pytest.param(
-            {'a': 1}, {'mask': np.array([[False, True]])}, [0], 'mask', id='a filter says no'
-        ),
-        pytest.param(
-            {'a': 1, 'b': 1}, {'cap': np.array([[1, 9]])}, [0, 0], 'capacity', id='a cap'
-        ),
-        pytest.param(
-            {'a': 1, 'b': 1}, {'cap': np.array([[1, 9]])}, [1, 1], None, id='below the cap'
-        ),
-        pytest.param({'a': 0}, {}, [2], None, id='nothing asked of what is overdrawn'),
-    ],
-)
-def test_room_and_masks(members, more, hosts, what):
-    width = len(np.array(next(iter(members.values())), ndmin=2)[0])
-    free = [[8] * width, [8] * width, [-1] * width]
-    more = {
-        name: np.pad(array, ((0, 0), (0, 1)), mode='edge') if name in ('mask', 'cap') else array
-        for name, array in more.items()
-    }
-    faults = policies.broken(problem(members, free, **more), np.array(hosts))
-    assert [fault for fault, _ in faults] == ([what] if what else [])
+def test_a_member_that_stays_has_not_moved():
+    group = problem({'a': 1, 'b': 1}, [8, 8], fixed={'b': 0})
+    assert policies.broken(group, np.array([0, 0])) == []
+    assert policies.broken(group, np.array([0, 1])) == [('mask', 'b must stay at host0')]
 
 
 def test_words_name_the_policy_and_the_member():

@@ -89,6 +89,89 @@ def test_an_image(given, image):
     assert member(image=given).image == image
 
 
+CATALOGUE = {
+    'fast': {
+        'vcpus': 1,
+        'ram': 512,
+        'extra_specs': {'capabilities:cpu_info:vendor': 'Intel', 'ssd': True, 'hw:numa_nodes': 1},
+    }
+}
+OWN = {'capabilities:cpu_info:vendor': 'Intel', 'ssd': 'true'}
+
+
+def of_a_tenant(flavor, **given):
+    given = {'flavors': None, **given, 'catalogue': CATALOGUE, 'is_operator': False}
+    return read({'s': server(flavor=flavor)}, **given).members['s'].flavor.extra_specs
+
+
+def with_specs(specs, **more):
+    return {'vcpus': 1, 'ram': 512, 'extra_specs': specs, **more}
+
+
+@each(
+    'specs',
+    [
+        pytest.param({'capabilities:host': 'host-1'}, id='the host'),
+        pytest.param({'capabilities:instances': '<in> a'}, id='its servers'),
+        pytest.param({'capabilities': 'x'}, id='a bare scope'),
+        pytest.param({'aggregate_instance_extra_specs:ssd': 'true'}, id='its aggregates'),
+        pytest.param({'ssd': 'true'}, id='no scope'),
+        pytest.param({'': 'x'}, id='no name'),
+        pytest.param({'free_ram_mb': '>= 5'}, id='what is free'),
+        pytest.param({'group_policy\n': 'none'}, id='what is not for Placement'),
+    ],
+)
+def test_extra_specs_that_are_for_operators(specs):
+    (key,) = specs
+    for flavor, given in (
+        (with_specs(specs), {}),
+        ('mine', {'flavors': {'mine': with_specs(specs)}}),
+        ('fast', {'flavors': {'fast': with_specs(specs | {key: 'other'})}}),
+        (with_specs(specs | {key: 'other'}, name='fast'), {}),
+    ):
+        with pytest.raises(errors.TemplateError) as refusal:
+            of_a_tenant(flavor, **given)
+        assert refusal.value.where.endswith(f'.extra_specs.{key}')
+        assert f'the extra spec {key!r} is for operators' in refusal.value.why
+        assert key in read({'s': server(flavor=with_specs(specs))}).members['s'].flavor.extra_specs
+
+
+@each(
+    'specs',
+    [
+        {'hw:cpu_policy': 'dedicated', 'hw:maxphysaddr_bits': '46'},
+        {'resources:VGPU': '1', 'resources1:VGPU': '1', 'group_policy': 'none'},
+        {'trait:HW_CPU_X86_AVX': 'required', 'trait1:CUSTOM_A': 'forbidden'},
+        {'pci_passthrough:alias': 'gpu:1', 'quota:cpu_shares': '1', 'acme:rack': 'x'},
+    ],
+    ids=repr,
+)
+def test_extra_specs_that_anybody_may_write(specs):
+    assert of_a_tenant(with_specs(specs)) == specs
+
+
+@each(
+    'flavor, given',
+    [
+        pytest.param('fast', {}, id='by its name'),
+        pytest.param('fast', {'flavors': {'fast': with_specs(OWN)}}, id='sent along'),
+        pytest.param('f', {'flavors': {'f': with_specs(OWN, name='fast')}}, id='by another key'),
+        pytest.param(with_specs(OWN, name='fast'), {}, id='written out'),
+    ],
+)
+def test_a_flavor_of_the_catalogue_has_its_extra_specs(flavor, given):
+    assert of_a_tenant(flavor, **given).items() >= OWN.items()
+
+
+def test_a_flavor_that_is_sent_along_comes_first():
+    sent = {'fast': {'vcpus': 7, 'ram': 1}, 'slow': {'vcpus': 1, 'ram': 1}}
+    for name, vcpus in (('fast', 7), ('slow', 1)):
+        found = read({'s': server(flavor=name)}, flavors=sent, catalogue=CATALOGUE)
+        assert found.members['s'].flavor.vcpus == vcpus
+    *_, why = refused({'s': server(flavor='fst')}, flavors={'slow': {}}, catalogue=CATALOGUE)
+    assert why == 'there is no flavor fst here; did you mean fast?'
+
+
 def test_an_image_that_is_not_described_is_a_warning():
     assert read({'s': server(image='other'), 't': server(image='other')}).warnings == (
         'image other is not described; it is placed as one without properties',

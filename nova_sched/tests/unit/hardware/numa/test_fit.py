@@ -16,11 +16,9 @@ import dataclasses
 import json
 import time
 
-import pytest
-
 from nova_sched.hardware import numa, pci
 from nova_sched.hardware.numa.fit import most_pins, pin, place
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -52,27 +50,23 @@ def outcome(host, guest, reserved=0, limits=None):
 
 
 @each('build', [shared, dedicated])
-@each(
+@table(
     'asked, memory_mb, given',
-    [
-        pytest.param(2048, 170, 2048, id='size, exact fit'),
-        pytest.param(2048, 172, ('MiB in free pages of 2048 KiB', 172, 170), id='size, too few'),
-        pytest.param(
-            2048, 101, ('MiB in whole pages of 2048 KiB', 101, 0), id='size does not divide'
-        ),
-        pytest.param(64, 2, ('MiB in free pages of 64 KiB', 2, 0), id='size unknown'),
-        pytest.param(-1, 390, 4, id='small'),
-        pytest.param(-1, 391, ('MiB in free small pages', 391, 390.625), id='small, too few'),
-        pytest.param(-2, 1024, 1048576, id='large takes the largest'),
-        pytest.param(-2, 100, 2048, id='large, next size'),
-        pytest.param(
-            -2, 180, ('MiB in free large pages', 180, 170), id='large never takes the smallest'
-        ),
-        pytest.param(-2, 101, ('MiB in whole large pages', 101, 0), id='large does not divide'),
-        pytest.param(-3, 2048, 1048576, id='any takes the largest'),
-        pytest.param(-3, 180, 4, id='any, down to the smallest'),
-        pytest.param(-3, 3072, ('MiB in free pages', 3072, 2048), id='any, too few'),
-    ],
+    {
+        'size, exact fit': (2048, 170, 2048),
+        'size, too few': (2048, 172, ('MiB in free pages of 2048 KiB', 172, 170)),
+        'size does not divide': (2048, 101, ('MiB in whole pages of 2048 KiB', 101, 0)),
+        'size unknown': (64, 2, ('MiB in free pages of 64 KiB', 2, 0)),
+        'small': (-1, 390, 4),
+        'small, too few': (-1, 391, ('MiB in free small pages', 391, 390.625)),
+        'large takes the largest': (-2, 1024, 1048576),
+        'large, next size': (-2, 100, 2048),
+        'large never takes the smallest': (-2, 180, ('MiB in free large pages', 180, 170)),
+        'large does not divide': (-2, 101, ('MiB in whole large pages', 101, 0)),
+        'any takes the largest': (-3, 2048, 1048576),
+        'any, down to the smallest': (-3, 180, 4),
+        'any, too few': (-3, 3072, ('MiB in free pages', 3072, 2048)),
+    },
 )
 def test_pages_that_were_asked_for(build, asked, memory_mb, given):
     """They must be free for any guest."""
@@ -89,90 +83,65 @@ def test_large_pages_where_there_is_one_size():
     assert outcome(host, shared(1, pagesize_kb=-2)) == ('MiB in free large pages', 128, 0)
 
 
-@each(
+@table(
     'host, build, memory_mb, given',
-    [
-        pytest.param(NO_PAGES, shared, 4096, None, id='shared: all there is'),
-        pytest.param(
-            NO_PAGES, shared, 4097, ('MiB of memory', 4097, 4096), id='shared: more than that'
-        ),
-        pytest.param(NO_PAGES, dedicated, 96, None, id='dedicated: what is free'),
-        pytest.param(
-            NO_PAGES, dedicated, 97, ('MiB of free memory', 97, 96), id='dedicated: more than that'
-        ),
-        pytest.param(NO_PAGES, mixed, 97, ('MiB of free memory', 97, 96), id='mixed: the same'),
-        pytest.param(PAGED, shared, 390, None, id='the smallest pages'),
-        pytest.param(
-            PAGED, shared, 391, ('MiB of memory', 391, 390.625), id='more than the smallest pages'
-        ),
-        pytest.param(
+    {
+        'shared: all there is': (NO_PAGES, shared, 4096, None),
+        'shared: more than that': (NO_PAGES, shared, 4097, ('MiB of memory', 4097, 4096)),
+        'dedicated: what is free': (NO_PAGES, dedicated, 96, None),
+        'dedicated: more than that': (NO_PAGES, dedicated, 97, ('MiB of free memory', 97, 96)),
+        'mixed: the same': (NO_PAGES, mixed, 97, ('MiB of free memory', 97, 96)),
+        'the smallest pages': (PAGED, shared, 390, None),
+        'more than the smallest pages': (PAGED, shared, 391, ('MiB of memory', 391, 390.625)),
+        'the smallest pages must be free': (
             cell(pcpuset=[0], pages=[(4, 512, 256)]),
             dedicated,
             2,
             ('MiB of free memory', 2, 1),
-            id='the smallest pages must be free',
         ),
-        pytest.param(
-            cell(cpuset=[0], pages=[(4, 512, 256)]), shared, 2, None, id='or not, if shared'
-        ),
-    ],
+        'or not, if shared': (cell(cpuset=[0], pages=[(4, 512, 256)]), shared, 2, None),
+    },
 )
 def test_memory_without_a_page_size(host, build, memory_mb, given):
     assert outcome(host, build(1, memory_mb=memory_mb)) == given
 
 
-@each(
+@table(
     'guest, reserved, given',
-    [
-        pytest.param(shared(2), 0, None, id='shared'),
-        pytest.param(shared(3), 0, ('shared CPUs', 3, 2), id='shared, more than there are'),
-        pytest.param(dedicated(2), 0, None, id='dedicated'),
-        pytest.param(
-            dedicated(3), 0, ('free dedicated CPUs', 3, 2), id='dedicated, one is in use'
-        ),
-        pytest.param(
-            dedicated(4), 0, ('dedicated CPUs', 4, 3), id='dedicated, more than there are'
-        ),
-        pytest.param(
-            dedicated(2), 1, ('free dedicated CPUs', 3, 2), id='the emulator is one more'
-        ),
-        pytest.param(mixed(2, 2), 0, None, id='mixed'),
-        pytest.param(mixed(3, 1), 0, ('shared CPUs', 3, 2), id='mixed, shared'),
-        pytest.param(mixed(1, 3), 0, ('free dedicated CPUs', 3, 2), id='mixed, dedicated'),
-        pytest.param(mixed(1, 0), 0, None, id='mixed, none pinned'),
-        pytest.param(
-            mixed(1, 0),
-            1,
-            ('places for a cell without pinned CPUs', 1, 0),
-            id='the emulator alone',
-        ),
-    ],
+    {
+        'shared': (shared(2), 0, None),
+        'shared, more than there are': (shared(3), 0, ('shared CPUs', 3, 2)),
+        'dedicated': (dedicated(2), 0, None),
+        'dedicated, one is in use': (dedicated(3), 0, ('free dedicated CPUs', 3, 2)),
+        'dedicated, more than there are': (dedicated(4), 0, ('dedicated CPUs', 4, 3)),
+        'the emulator is one more': (dedicated(2), 1, ('free dedicated CPUs', 3, 2)),
+        'mixed': (mixed(2, 2), 0, None),
+        'mixed, shared': (mixed(3, 1), 0, ('shared CPUs', 3, 2)),
+        'mixed, dedicated': (mixed(1, 3), 0, ('free dedicated CPUs', 3, 2)),
+        'mixed, none pinned': (mixed(1, 0), 0, None),
+        'the emulator alone': (mixed(1, 0), 1, ('places for a cell without pinned CPUs', 1, 0)),
+    },
 )
 def test_cpus(guest, reserved, given):
     assert outcome(CELL, guest, reserved) == given
 
 
-@each(
+@table(
     'guest, limits, given',
-    [
-        pytest.param(shared(1), (2.0, 1.0), None, id='the last under the ratio'),
-        pytest.param(
-            shared(2), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='above it'
-        ),
-        pytest.param(
-            mixed(2, 1), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1), id='mixed'
-        ),
-        pytest.param(mixed(1, 2), (2.0, 1.0), None, id='mixed: pinned ones do not count'),
-        pytest.param(dedicated(2), (0.5, 0.1), None, id='dedicated: no ratio'),
-        pytest.param(shared(1, memory_mb=3072), (2.0, 1.0), None, id='memory, exact'),
-        pytest.param(
+    {
+        'the last under the ratio': (shared(1), (2.0, 1.0), None),
+        'above it': (shared(2), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1)),
+        'mixed': (mixed(2, 1), (2.0, 1.0), ('shared CPUs under the allocation ratio', 2, 1)),
+        'mixed: pinned ones do not count': (mixed(1, 2), (2.0, 1.0), None),
+        'dedicated: no ratio': (dedicated(2), (0.5, 0.1), None),
+        'memory, exact': (shared(1, memory_mb=3072), (2.0, 1.0), None),
+        'memory, above': (
             shared(1, memory_mb=3073),
             (2.0, 1.0),
             ('MiB of memory under the allocation ratio', 3073, 3072),
-            id='memory, above',
         ),
-        pytest.param(shared(1, memory_mb=3073), (2.0, 1.5), None, id='memory, overcommitted'),
-    ],
+        'memory, overcommitted': (shared(1, memory_mb=3073), (2.0, 1.5), None),
+    },
 )
 def test_ratios(guest, limits, given):
     assert outcome(CELL, guest, limits=numa.NumaLimits(*limits)) == given
@@ -184,44 +153,33 @@ def test_ratios_hold_for_guests_with_pages_too():
     assert short == ('MiB of memory under the allocation ratio', 128, 96)
 
 
-@each(
+@table(
     'host, policy, given',
-    [
-        pytest.param(threaded(), 'isolate', None, id='threads, no CPUs set apart'),
-        pytest.param(
-            cell(cpuset=[0, 1], pcpuset=[2, 3]), 'isolate', None, id='set apart, no threads'
-        ),
-        pytest.param(
+    {
+        'threads, no CPUs set apart': (threaded(), 'isolate', None),
+        'set apart, no threads': (cell(cpuset=[0, 1], pcpuset=[2, 3]), 'isolate', None),
+        'set apart, with threads': (
             cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]),
             'isolate',
             ('cores of one thread', 1, 0),
-            id='set apart, with threads',
         ),
-        pytest.param(
-            cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]),
-            'require',
-            None,
-            id='require',
-        ),
-        pytest.param(
+        'require': (cell(cpuset=[0, 1], pcpuset=[2, 3], cores=[(0, 1), (2, 3)]), 'require', None),
+        'require without threads': (
             cell(pcpuset=[2, 3]),
             'require',
             ('free dedicated CPUs next to free siblings', 1, 0),
-            id='require without threads',
         ),
-        pytest.param(
+        'isolate, all cores in use': (
             threaded(pinned=range(4)),
             'isolate',
             ('cores with all threads free', 1, 0),
-            id='isolate, all cores in use',
         ),
-        pytest.param(
+        'CPUs on no core': (
             cell(pcpuset=[2, 3], cores=[(8, 9)]),
             'prefer',
             ('free dedicated CPUs on known cores', 1, 0),
-            id='CPUs on no core',
         ),
-    ],
+    },
 )
 def test_threads(host, policy, given):
     assert outcome(host, dedicated(1, thread_policy=policy)) == given
@@ -242,78 +200,77 @@ UNEVEN = cell(pcpuset=range(4), cores=[(0, 1), (2,), (3,)])
 
 
 @each('policy', ['prefer', 'require'])
-@each(
+@table(
     'host, wanted, pinned',
-    [
-        pytest.param(threaded(), 1, [0], id='a thread of the first core'),
-        pytest.param(threaded(), 2, [0, 4], id='a whole core'),
-        pytest.param(threaded(), 3, [0, 4, 1], id='a core and a half'),
-        pytest.param(threaded(), 8, [0, 4, 1, 5, 2, 6, 3, 7], id='all'),
-        pytest.param(threaded(pinned=[0, 1]), 2, [2, 6], id='cores in use are passed over'),
-        pytest.param(QUADS, 5, [0, 1, 2, 3, 4], id='four threads'),
-        pytest.param(USED_QUADS, 3, [5, 6, 7], id='three threads of the fuller core'),
-        pytest.param(USED_QUADS, 4, [2, 3, 5, 6], id='two threads of each'),
-        pytest.param(UNEVEN, 2, [0, 1], id='a core of each kind'),
-    ],
+    {
+        'a thread of the first core': (threaded(), 1, [0]),
+        'a whole core': (threaded(), 2, [0, 4]),
+        'a core and a half': (threaded(), 3, [0, 4, 1]),
+        'all': (threaded(), 8, [0, 4, 1, 5, 2, 6, 3, 7]),
+        'cores in use are passed over': (threaded(pinned=[0, 1]), 2, [2, 6]),
+        'four threads': (QUADS, 5, [0, 1, 2, 3, 4]),
+        'three threads of the fuller core': (USED_QUADS, 3, [5, 6, 7]),
+        'two threads of each': (USED_QUADS, 4, [2, 3, 5, 6]),
+        'a core of each kind': (UNEVEN, 2, [0, 1]),
+    },
 )
 def test_prefer_and_require_fill_cores(host, wanted, pinned, policy):
     assert pin(host, wanted, 0, policy).guest == pinned
 
 
-@each(
+@table(
     'host, wanted, pinned',
-    [
-        pytest.param(threaded(pinned=[0, 1]), 5, [4, 5, 2, 6, 3], id='half cores too'),
-        pytest.param(USED_QUADS, 5, [2, 3, 5, 6, 7], id='all that is free'),
-        pytest.param(UNEVEN, 3, [0, 2, 3], id='one of each core'),
-        pytest.param(UNEVEN, 4, [0, 1, 2, 3], id='uneven cores'),
-        pytest.param(cell(pcpuset=range(4)), 3, [0, 1, 2], id='cores of one thread'),
-    ],
+    {
+        'half cores too': (threaded(pinned=[0, 1]), 5, [4, 5, 2, 6, 3]),
+        'all that is free': (USED_QUADS, 5, [2, 3, 5, 6, 7]),
+        'one of each core': (UNEVEN, 3, [0, 2, 3]),
+        'uneven cores': (UNEVEN, 4, [0, 1, 2, 3]),
+        'cores of one thread': (cell(pcpuset=range(4)), 3, [0, 1, 2]),
+    },
 )
 def test_only_prefer_takes_lone_threads(host, wanted, pinned):
     assert pin(host, wanted, 0, 'prefer').guest == pinned
     assert pin(host, wanted, 0, 'require') is None
 
 
-@each(
+@table(
     'host, wanted, pinned',
-    [
-        pytest.param(threaded(), 4, [0, 1, 2, 3], id='a thread of each core'),
-        pytest.param(threaded(), 5, None, id='more than cores'),
-        pytest.param(threaded(pinned=[4]), 3, [1, 2, 3], id='the core in use is passed over'),
-        pytest.param(threaded(pinned=[4]), 4, None, id='too few are wholly free'),
-        pytest.param(QUADS, 2, [0, 4], id='four threads'),
-        pytest.param(UNEVEN, 1, [0], id='cores of full size'),
-        pytest.param(UNEVEN, 2, None, id='not the smaller ones'),
-        pytest.param(cell(pcpuset=range(4)), 4, [0, 1, 2, 3], id='cores of one thread'),
-        pytest.param(cell(pcpuset=range(2), cores=[]), 2, [0, 1], id='no cores told'),
-    ],
+    {
+        'a thread of each core': (threaded(), 4, [0, 1, 2, 3]),
+        'more than cores': (threaded(), 5, None),
+        'the core in use is passed over': (threaded(pinned=[4]), 3, [1, 2, 3]),
+        'too few are wholly free': (threaded(pinned=[4]), 4, None),
+        'four threads': (QUADS, 2, [0, 4]),
+        'cores of full size': (UNEVEN, 1, [0]),
+        'not the smaller ones': (UNEVEN, 2, None),
+        'cores of one thread': (cell(pcpuset=range(4)), 4, [0, 1, 2, 3]),
+        'no cores told': (cell(pcpuset=range(2), cores=[]), 2, [0, 1]),
+    },
 )
 def test_isolate(host, wanted, pinned):
     found = pin(host, wanted, 0, 'isolate')
     assert (found and found.guest) == pinned
 
 
-@each(
+@table(
     'host, wanted, policy, emulator',
-    [
-        pytest.param(threaded(), 1, 'prefer', {4}, id='beside the guest'),
-        pytest.param(threaded(), 2, 'prefer', {1}, id='next core'),
-        pytest.param(threaded(pinned=[4]), 2, 'prefer', {0}, id='a lone thread'),
-        pytest.param(
+    {
+        'beside the guest': (threaded(), 1, 'prefer', {4}),
+        'next core': (threaded(), 2, 'prefer', {1}),
+        'a lone thread': (threaded(pinned=[4]), 2, 'prefer', {0}),
+        'a lone thread, whatever the guest requires': (
             threaded(pinned=[4, 5, 6]),
             2,
             'require',
             {0},
-            id='a lone thread, whatever the guest requires',
         ),
-        pytest.param(threaded(), 8, 'prefer', None, id='none left'),
-        pytest.param(threaded(), 2, 'isolate', {2}, id='a core of its own'),
-        pytest.param(threaded(pinned=[6]), 2, 'isolate', {3}, id='not one in use'),
-        pytest.param(threaded(), 4, 'isolate', None, id='no core left'),
-        pytest.param(threaded(pinned=[7]), 3, 'isolate', None, id='no whole core left'),
-        pytest.param(UNEVEN, 1, 'isolate', {2}, id='a smaller core will do'),
-    ],
+        'none left': (threaded(), 8, 'prefer', None),
+        'a core of its own': (threaded(), 2, 'isolate', {2}),
+        'not one in use': (threaded(pinned=[6]), 2, 'isolate', {3}),
+        'no core left': (threaded(), 4, 'isolate', None),
+        'no whole core left': (threaded(pinned=[7]), 3, 'isolate', None),
+        'a smaller core will do': (UNEVEN, 1, 'isolate', {2}),
+    },
 )
 def test_the_emulator(host, wanted, policy, emulator):
     found = pin(host, wanted, 1, policy)
@@ -321,31 +278,31 @@ def test_the_emulator(host, wanted, policy, emulator):
     assert not found or emulator.isdisjoint(found.guest)
 
 
-@each(
+@table(
     'host, reserved, policy, found',
-    [
-        pytest.param(threaded(), 0, 'prefer', True, id='prefer'),
-        pytest.param(threaded(), 0, 'require', True, id='require, with a pair free'),
-        pytest.param(cell(pcpuset=range(4)), 0, 'require', False, id='require, without pairs'),
-        pytest.param(threaded(), 0, 'isolate', False, id='isolate'),
-        pytest.param(threaded(), 1, 'prefer', False, id='the emulator alone'),
-    ],
+    {
+        'prefer': (threaded(), 0, 'prefer', True),
+        'require, with a pair free': (threaded(), 0, 'require', True),
+        'require, without pairs': (cell(pcpuset=range(4)), 0, 'require', False),
+        'isolate': (threaded(), 0, 'isolate', False),
+        'the emulator alone': (threaded(), 1, 'prefer', False),
+    },
 )
 def test_no_pinned_cpus(host, reserved, policy, found):
     """A cell of a mixed guest may have none; the answers are Nova's."""
     assert (pin(host, 0, reserved, policy) is not None) is found
 
 
-@each(
+@table(
     'host, policy, most',
-    [
-        pytest.param(USED_QUADS, 'prefer', 5, id='prefer: all that is free'),
-        pytest.param(USED_QUADS, 'require', 4, id='require: two of each'),
-        pytest.param(threaded(), 'require', 8, id='require: all'),
-        pytest.param(USED_QUADS, 'isolate', 0, id='isolate: no core is whole'),
-        pytest.param(cell(pcpuset=[0]), 'require', 0, id='require: no pairs'),
-        pytest.param(threaded(pinned=[0]), 'isolate', 3, id='isolate: three whole'),
-    ],
+    {
+        'prefer: all that is free': (USED_QUADS, 'prefer', 5),
+        'require: two of each': (USED_QUADS, 'require', 4),
+        'require: all': (threaded(), 'require', 8),
+        'isolate: no core is whole': (USED_QUADS, 'isolate', 0),
+        'require: no pairs': (cell(pcpuset=[0]), 'require', 0),
+        'isolate: three whole': (threaded(pinned=[0]), 'isolate', 3),
+    },
 )
 def test_most(host, policy, most):
     assert most_pins(host, policy) == most
@@ -393,56 +350,41 @@ FOUR = [
 ]
 
 
-@each(
+@table(
     'cells, asked, given',
-    [
-        pytest.param(FOUR, [shared()], (0,), id='one of equals: the first'),
-        pytest.param(FOUR[:2], [shared(), shared()], (0, 1), id='as many as there are: in order'),
-        pytest.param(FOUR[:2], [shared()] * 3, None, id='more than there are'),
-        pytest.param(
+    {
+        'one of equals: the first': (FOUR, [shared()], (0,)),
+        'as many as there are: in order': (FOUR[:2], [shared(), shared()], (0, 1)),
+        'more than there are': (FOUR[:2], [shared()] * 3, None),
+        'by size': (
             [FOUR[0], cell(1, pcpuset=range(11, 16))],
             [dedicated(2), dedicated(4)],
             (0, 1),
-            id='by size',
         ),
-        pytest.param(
+        'turned': (
             [FOUR[0], cell(1, pcpuset=range(11, 16))],
             [dedicated(4), dedicated(2)],
             (1, 0),
-            id='turned',
         ),
-        pytest.param(
-            [FOUR[0], cell(1, pcpuset=range(11, 16))],
-            [dedicated(4)] * 2,
-            None,
-            id='one is too small',
-        ),
-        pytest.param([], [], (), id='nothing for nothing'),
-    ],
+        'one is too small': ([FOUR[0], cell(1, pcpuset=range(11, 16))], [dedicated(4)] * 2, None),
+        'nothing for nothing': ([], [], ()),
+    },
 )
 def test_choice_of_cells(cells, asked, given):
     assert cells_of(host(*cells), guest(*asked)) == given
 
 
 @each('packing', [False, True])
-@each(
+@table(
     'cells, asked, spread, packed',
-    [
-        pytest.param(
-            [{'memory_usage_mb': 1}, {'memory_usage_mb': 0}], shared(), 1, 0, id='free memory'
-        ),
-        pytest.param([{'cpu_usage': 1}, {'cpu_usage': 0}], shared(), 1, 0, id='shared: usage'),
-        pytest.param(
-            [{'pinned': [1]}, {'pinned': []}], dedicated(), 1, 0, id='dedicated: free CPUs'
-        ),
-        pytest.param([{'pinned': [1]}, {'pinned': []}], mixed(), 1, 0, id='mixed: the same'),
-        pytest.param(
-            [{'pinned': [1]}, {'pinned': []}], shared(), 0, 0, id='shared: free CPUs do not matter'
-        ),
-        pytest.param(
-            [{'cpu_usage': 1}, {'memory_usage_mb': 1}], shared(), 1, 0, id='usage before memory'
-        ),
-    ],
+    {
+        'free memory': ([{'memory_usage_mb': 1}, {'memory_usage_mb': 0}], shared(), 1, 0),
+        'shared: usage': ([{'cpu_usage': 1}, {'cpu_usage': 0}], shared(), 1, 0),
+        'dedicated: free CPUs': ([{'pinned': [1]}, {'pinned': []}], dedicated(), 1, 0),
+        'mixed: the same': ([{'pinned': [1]}, {'pinned': []}], mixed(), 1, 0),
+        'shared: free CPUs do not matter': ([{'pinned': [1]}, {'pinned': []}], shared(), 0, 0),
+        'usage before memory': ([{'cpu_usage': 1}, {'memory_usage_mb': 1}], shared(), 1, 0),
+    },
 )
 def test_preferred_cells(cells, asked, spread, packed, packing):
     two = (cell(number, [0], [1, 2], **fields) for number, fields in enumerate(cells))
@@ -454,27 +396,15 @@ def test_no_preference_without_a_cell_to_spare():
     assert cells_of(two, guest(shared(), shared())) == (0, 1)
 
 
-@each(
+@table(
     'pools, requests, first',
-    [
-        pytest.param([pool(1, 0), pool(3, 1)], [], 2, id='none wanted: where there are fewest'),
-        pytest.param([pool(1, 0), pool(3, 1)], [request()], 1, id='wanted: where there are most'),
-        pytest.param(
-            [pool(2, 0), pool(1, 1, x='1'), pool(2, 1, x='2')],
-            [request()],
-            1,
-            id='devices, not pools',
-        ),
-        pytest.param(
-            [pool(9, None), pool(1, 2)], [request()], 2, id='those without a cell do not count'
-        ),
-        pytest.param(
-            [pool(1, 0), pool(5, 1, vendor='10de')],
-            [request(policy='preferred')],
-            1,
-            id='of any kind',
-        ),
-    ],
+    {
+        'none wanted: where there are fewest': ([pool(1, 0), pool(3, 1)], [], 2),
+        'wanted: where there are most': ([pool(1, 0), pool(3, 1)], [request()], 1),
+        'devices, not pools': ([pool(2, 0), pool(1, 1, x='1'), pool(2, 1, x='2')], [request()], 1),
+        'those without a cell do not count': ([pool(9, None), pool(1, 2)], [request()], 2),
+        'of any kind': ([pool(1, 0), pool(5, 1, vendor='10de')], [request(policy='preferred')], 1),
+    },
 )
 @each('packing', [False, True])
 def test_devices_come_before_all(pools, requests, first, packing):
@@ -483,16 +413,16 @@ def test_devices_come_before_all(pools, requests, first, packing):
     assert cells_of(three, guest(shared()), pci=wanted, packing=packing) == (first,)
 
 
-@each(
+@table(
     'policy, node, given',
-    [
-        pytest.param('required', 1, (1,), id='required'),
-        pytest.param('required', None, None, id='required, of no cell'),
-        pytest.param('legacy', None, (0,), id='legacy, of no cell'),
-        pytest.param('required', 2, None, id='required, of the cell that is full'),
-        pytest.param('socket', 2, (1,), id='socket: the cell beside the full one'),
-        pytest.param('preferred', 2, (0,), id='preferred, of the full cell'),
-    ],
+    {
+        'required': ('required', 1, (1,)),
+        'required, of no cell': ('required', None, None),
+        'legacy, of no cell': ('legacy', None, (0,)),
+        'required, of the cell that is full': ('required', 2, None),
+        'socket: the cell beside the full one': ('socket', 2, (1,)),
+        'preferred, of the full cell': ('preferred', 2, (0,)),
+    },
 )
 def test_devices_are_near(policy, node, given):
     three = host(
@@ -502,16 +432,16 @@ def test_devices_are_near(policy, node, given):
     assert cells_of(three, guest(shared()), pci=wanted) == given
 
 
-@each(
+@table(
     'physnets, tunneled, given',
-    [
-        pytest.param([], False, (0,), id='none wanted'),
-        pytest.param(['a'], False, (1,), id='near one cell'),
-        pytest.param(['a', 'b'], False, None, id='near two cells, one asked'),
-        pytest.param(['nowhere'], False, (0,), id='near no cell: anywhere'),
-        pytest.param([], True, (2,), id='tunnels'),
-        pytest.param(['a'], True, None, id='tunnels elsewhere'),
-    ],
+    {
+        'none wanted': ([], False, (0,)),
+        'near one cell': (['a'], False, (1,)),
+        'near two cells, one asked': (['a', 'b'], False, None),
+        'near no cell: anywhere': (['nowhere'], False, (0,)),
+        'tunnels': ([], True, (2,)),
+        'tunnels elsewhere': (['a'], True, None),
+    },
 )
 def test_networks_are_near(physnets, tunneled, given):
     three = host(
@@ -568,45 +498,40 @@ def mixed_cell(number, cpus=1, pinned=1, used=0):
     )
 
 
-@each(
+@table(
     'cells, asked, ids, found',
-    [
-        pytest.param(
+    {
+        'a page size that the first cell offered is kept': (
             [cell(0, pages=[(4, 999999)]), cell(1, [0], pages=[(2048, 100)])],
             [shared(1, pagesize_kb=-3)],
             [0],
             [1],
-            id='a page size that the first cell offered is kept',
         ),
-        pytest.param(
+        'a cell is taken for one that failed': (
             [cell(0, [0, 1, 2]), cell(1, [3])],
             [shared(1), shared(3)],
             [1, 0],
             [1, 0],
-            id='a cell is taken for one that failed',
         ),
-        pytest.param(
+        'a cell that was placed is taken for one that failed': (
             [cell(0), cell(2, [1, 2]), cell(1, [3])],
             [shared(1), shared(2)],
             [0, 1],
             [1, 2],
-            id='a cell that was placed is taken for one that failed',
         ),
-        pytest.param(
+        'a cell over the ratio is taken for another one': (
             [mixed_cell(0), mixed_cell(1), mixed_cell(2, used=1)],
             [mixed(0, 1), mixed(1, 1), mixed(1, 1)],
             [0, 1, 2],
             [2, 0, 1],
-            id='a cell over the ratio is taken for another one',
         ),
-        pytest.param(
+        'a cell over the ratio is taken for another one when it is tried again': (
             [mixed_cell(1, 2, 2, used=1), mixed_cell(0, used=1), mixed_cell(2, 2, 2)],
             [mixed(2, 1), mixed(1, 1)],
             [0, 1],
             [2, 1],
-            id='a cell over the ratio is taken for another one when it is tried again',
         ),
-    ],
+    },
 )
 def test_overlooked(cells, asked, ids, found):
     """The answers of Nova itself to these were the same."""
@@ -676,52 +601,40 @@ TWO = host(
 )
 
 
-@each(
+@table(
     'asked, why',
-    [
-        pytest.param([shared()] * 3, 'needs 3 NUMA cells, the host has 2', id='cells'),
-        pytest.param(
-            [shared(4)],
-            'guest cell 0 needs 4 shared CPUs, the best host cell has 2',
-            id='shared CPUs',
-        ),
-        pytest.param(
+    {
+        'cells': ([shared()] * 3, 'needs 3 NUMA cells, the host has 2'),
+        'shared CPUs': ([shared(4)], 'guest cell 0 needs 4 shared CPUs, the best host cell has 2'),
+        'the second cell': (
             [shared(), dedicated(5)],
             'guest cell 1 needs 5 free dedicated CPUs, the best host cell has 3',
-            id='the second cell',
         ),
-        pytest.param(
-            [dedicated(7)],
-            'guest cell 0 needs 7 dedicated CPUs, the best host cell has 6',
-            id='CPUs',
-        ),
-        pytest.param(
+        'CPUs': ([dedicated(7)], 'guest cell 0 needs 7 dedicated CPUs, the best host cell has 6'),
+        'free CPUs, in the cell that is nearest': (
             [dedicated(4)],
             'guest cell 0 needs 4 free dedicated CPUs, the best host cell has 3',
-            id='free CPUs, in the cell that is nearest',
         ),
-        pytest.param(
+        'memory': (
             [shared(1, memory_mb=4096)],
             'guest cell 0 needs 4096 MiB of memory, the best host cell has 2048',
-            id='memory',
         ),
-        pytest.param(
+        'pages': (
             [shared(1, pagesize_kb=2048)],
             'guest cell 0 needs 128 MiB in free pages of 2048 KiB, the best host cell has 0',
-            id='pages',
         ),
-        pytest.param(
+        'siblings': (
             [dedicated(1, thread_policy='require')],
-            'guest cell 0 needs 1 free dedicated CPUs next to free siblings, '
-            'the best host cell has 0',
-            id='siblings',
+            (
+                'guest cell 0 needs 1 free dedicated CPUs next to free siblings, '
+                'the best host cell has 0'
+            ),
         ),
-        pytest.param(
+        'not at once': (
             [shared(2), shared(2)],
             'each guest cell fits in a host cell, but not all 2 at once',
-            id='not at once',
         ),
-    ],
+    },
 )
 def test_short(asked, why):
     assert numa.why_not(TWO, guest(*asked)) == why
@@ -744,14 +657,12 @@ def test_full_cells_have_nothing_rather_than_less():
     )
 
 
-@each(
+@table(
     'physnets, why',
-    [
-        pytest.param('b', '', id='near no cell'),
-        pytest.param(
-            'a', 'host cells [1] fit, but are not near network a', id='near a cell that is full'
-        ),
-    ],
+    {
+        'near no cell': ('b', ''),
+        'near a cell that is full': ('a', 'host cells [1] fit, but are not near network a'),
+    },
 )
 def test_networks(physnets, why):
     assert (

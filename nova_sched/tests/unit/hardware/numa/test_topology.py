@@ -20,7 +20,7 @@ from nova_sched import errors, objects
 from nova_sched.hardware import Overdrawn, numa
 from nova_sched.objects import object_io
 from nova_sched.tests import reference
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.hardware.builders import (
     cell,
     dedicated,
@@ -44,20 +44,16 @@ def test_a_recorded_request():
     )
 
 
-@each(
+@table(
     'topology',
-    [
-        pytest.param(
-            objects.InstanceNUMATopology(
-                cells=[objects.InstanceNUMACell(id=0, cpuset={0}, pcpuset=set(), memory=1)]
-            ),
-            id='unset fields',
+    {
+        'unset fields': objects.InstanceNUMATopology(
+            cells=[objects.InstanceNUMACell(id=0, cpuset={0}, pcpuset=set(), memory=1)]
         ),
-        pytest.param(
-            types.SimpleNamespace(cells=[types.SimpleNamespace(id=0, cpuset=[0], memory=1)]),
-            id='missing fields',
+        'missing fields': types.SimpleNamespace(
+            cells=[types.SimpleNamespace(id=0, cpuset=[0], memory=1)]
         ),
-    ],
+    },
 )
 def test_what_is_not_told(topology):
     assert numa.GuestTopology.of(topology) == guest(shared(1, memory_mb=1))
@@ -83,45 +79,39 @@ def test_no_policy_is_shared():
     assert numa.GuestTopology.of(objects.InstanceNUMATopology(cells=cells)).cpu_policy == 'shared'
 
 
-@each(
+@table(
     'asked, cpus',
-    [
-        pytest.param(guest(shared(4)), (0,), id='shared'),
-        pytest.param(guest(dedicated(4), dedicated(2)), (4, 2), id='dedicated'),
-        pytest.param(guest(mixed(2, 4)), (4,), id='mixed'),
-        pytest.param(
-            guest(dedicated(4), dedicated(2), emulator='isolate'),
-            (5, 2),
-            id='emulator with the first',
-        ),
-        pytest.param(guest(dedicated(4), emulator='share'), (4,), id='emulator on shared CPUs'),
-        pytest.param(guest(shared(4), emulator='isolate'), (0,), id='emulator of a shared guest'),
-        pytest.param(guest(), (), id='no cells'),
-    ],
+    {
+        'shared': (guest(shared(4)), (0,)),
+        'dedicated': (guest(dedicated(4), dedicated(2)), (4, 2)),
+        'mixed': (guest(mixed(2, 4)), (4,)),
+        'emulator with the first': (guest(dedicated(4), dedicated(2), emulator='isolate'), (5, 2)),
+        'emulator on shared CPUs': (guest(dedicated(4), emulator='share'), (4,)),
+        'emulator of a shared guest': (guest(shared(4), emulator='isolate'), (0,)),
+        'no cells': (guest(), ()),
+    },
 )
 def test_dedicated_cpus(asked, cpus):
     assert asked.dedicated_cpus == cpus
 
 
-@each(
+@table(
     'limits, read',
-    [
-        pytest.param(
+    {
+        'no networks': (
             objects.NUMATopologyLimits(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5),
             numa.NumaLimits(4.0, 1.5),
-            id='no networks',
         ),
-        pytest.param(
+        'networks': (
             objects.NUMATopologyLimits(
                 cpu_allocation_ratio=4.0,
                 ram_allocation_ratio=1.5,
                 network_metadata=objects.NetworkMetadata(physnets={'a'}, tunneled=True),
             ),
             numa.NumaLimits(4.0, 1.5, frozenset('a'), True),
-            id='networks',
         ),
-        pytest.param(objects.NUMATopologyLimits(), numa.NumaLimits(1.0, 1.0), id='nothing set'),
-    ],
+        'nothing set': (objects.NUMATopologyLimits(), numa.NumaLimits(1.0, 1.0)),
+    },
 )
 def test_limits(limits, read):
     assert numa.NumaLimits.of(limits) == read
@@ -173,15 +163,15 @@ def test_an_old_cell():
     )
 
 
-@each(
+@table(
     'change',
-    [
-        pytest.param(('"size_kb": 4,', '"size_kb": 0,'), id='page size of nothing'),
-        pytest.param(('"memory": 131072', '"memory": "much"'), id='memory in words'),
-        pytest.param(('"cpuset": [8,', '"cpuset": [[8],'), id='CPU that is a list'),
-        pytest.param(('"NUMACell"', '"NUMASell"'), id='another class'),
-        pytest.param(('{', ''), id='no JSON'),
-    ],
+    {
+        'page size of nothing': ('"size_kb": 4,', '"size_kb": 0,'),
+        'memory in words': ('"memory": 131072', '"memory": "much"'),
+        'CPU that is a list': ('"cpuset": [8,', '"cpuset": [[8],'),
+        'another class': ('"NUMACell"', '"NUMASell"'),
+        'no JSON': ('{', ''),
+    },
 )
 def test_a_malformed_topology(change):
     old, new = change
@@ -196,17 +186,15 @@ def test_no_topology(text):
         numa.HostTopology.from_json(text)
 
 
-@each(
+@table(
     'cores, pinned, free, whole',
-    [
-        pytest.param([(0, 2), (1, 3)], [], [(0, 2), (1, 3)], [(0, 2), (1, 3)], id='all free'),
-        pytest.param([(0, 2), (1, 3)], [0], [(2,), (1, 3)], [(1, 3)], id='one thread in use'),
-        pytest.param([(0, 2), (1, 3)], [0, 2], [(1, 3)], [(1, 3)], id='a core in use'),
-        pytest.param(
-            [(0, 9), (1, 3)], [], [(0,), (1, 3)], [(1, 3)], id='the sibling is not for pinning'
-        ),
-        pytest.param([], [0], [(1,), (2,), (3,)], [(1,), (2,), (3,)], id='no cores told'),
-    ],
+    {
+        'all free': ([(0, 2), (1, 3)], [], [(0, 2), (1, 3)], [(0, 2), (1, 3)]),
+        'one thread in use': ([(0, 2), (1, 3)], [0], [(2,), (1, 3)], [(1, 3)]),
+        'a core in use': ([(0, 2), (1, 3)], [0, 2], [(1, 3)], [(1, 3)]),
+        'the sibling is not for pinning': ([(0, 9), (1, 3)], [], [(0,), (1, 3)], [(1, 3)]),
+        'no cores told': ([], [0], [(1,), (2,), (3,)], [(1,), (2,), (3,)]),
+    },
 )
 def test_free_cores(cores, pinned, free, whole):
     some = cell(pcpuset=range(4), cores=cores, pinned=pinned)
@@ -214,30 +202,28 @@ def test_free_cores(cores, pinned, free, whole):
     assert some.whole_cores == whole
 
 
-@each(
+@table(
     'pages, all_mb, free_mb',
-    [
-        pytest.param([], 4096, 4000, id='no pages: the memory itself'),
-        pytest.param([(2048, 100, 10)], 200, 180, id='the only size'),
-        pytest.param(
-            [(2048, 100, 10), (4, 512, 256)], 2, 1, id='the smallest size, wherever it stands'
-        ),
-        pytest.param([(4, 512, 1024)], 2, -2, id='more in use than there is'),
-    ],
+    {
+        'no pages: the memory itself': ([], 4096, 4000),
+        'the only size': ([(2048, 100, 10)], 200, 180),
+        'the smallest size, wherever it stands': ([(2048, 100, 10), (4, 512, 256)], 2, 1),
+        'more in use than there is': ([(4, 512, 1024)], 2, -2),
+    },
 )
 def test_plain_memory(pages, all_mb, free_mb):
     some = cell(pages=pages, memory_usage_mb=96)
     assert (some.plain_memory_mb, some.free_plain_memory_mb) == (all_mb, free_mb)
 
 
-@each(
+@table(
     'sockets, cells, near',
-    [
-        pytest.param([0, 0, 1], [0], {0, 1}, id='two cells on a socket'),
-        pytest.param([0, 0, 1], [1, 2], {0, 1, 2}, id='on two sockets'),
-        pytest.param([0, 0, 1], [9], set(), id='a cell that is not there'),
-        pytest.param([0, 0, None], [0], set(), id='one cell does not tell'),
-    ],
+    {
+        'two cells on a socket': ([0, 0, 1], [0], {0, 1}),
+        'on two sockets': ([0, 0, 1], [1, 2], {0, 1, 2}),
+        'a cell that is not there': ([0, 0, 1], [9], set()),
+        'one cell does not tell': ([0, 0, None], [0], set()),
+    },
 )
 def test_on_sockets_of(sockets, cells, near):
     some = host(*(cell(number, socket=socket) for number, socket in enumerate(sockets)))
@@ -249,13 +235,13 @@ def test_with_cells():
     assert old.with_cells({0: cell(0, memory_mb=1)}) == host(cell(0, memory_mb=1), kept)
 
 
-@each(
+@table(
     'some, siblings',
-    [
-        pytest.param(host(cell(0, pcpuset=[0])), False, id='cores of one thread'),
-        pytest.param(host(cell(0, pcpuset=[0]), threaded(1)), True, id='one cell has them'),
-        pytest.param(host(cell(0)), False, id='no CPUs'),
-    ],
+    {
+        'cores of one thread': (host(cell(0, pcpuset=[0])), False),
+        'one cell has them': (host(cell(0, pcpuset=[0]), threaded(1)), True),
+        'no CPUs': (host(cell(0)), False),
+    },
 )
 def test_has_siblings(some, siblings):
     assert some.has_siblings is siblings
@@ -294,30 +280,24 @@ def test_an_empty_host():
     assert numa.NumaSummary.of(host()) == numa.NumaSummary(0, 0, False, 0, 0, 0, 0, 0, {})
 
 
-@each(
+@table(
     'asked, may',
-    [
-        pytest.param([shared(10, memory_mb=18)], True, id='shared, just'),
-        pytest.param([shared(11, memory_mb=1)], False, id='shared CPUs'),
-        pytest.param([shared(1, memory_mb=19)], False, id='memory of shared'),
-        pytest.param([dedicated(7, memory_mb=12)], True, id='dedicated, just'),
-        pytest.param([dedicated(8, memory_mb=1)], False, id='dedicated CPUs of a cell'),
-        pytest.param(
-            [dedicated(5, memory_mb=1), dedicated(5, memory_mb=1)],
-            False,
-            id='dedicated CPUs in all',
-        ),
-        pytest.param([dedicated(1, memory_mb=13)], False, id='memory of dedicated'),
-        pytest.param([mixed(11, 1, memory_mb=1)], False, id='shared CPUs of mixed'),
-        pytest.param([shared(1, memory_mb=1)] * 4, False, id='cells'),
-        pytest.param([shared(1, memory_mb=200, pagesize_kb=2048)], True, id='pages, just'),
-        pytest.param([shared(1, memory_mb=202, pagesize_kb=2048)], False, id='pages'),
-        pytest.param(
-            [shared(1, memory_mb=2, pagesize_kb=64)], False, id='pages of a size that it has not'
-        ),
-        pytest.param([shared(1, memory_mb=200, pagesize_kb=-2)], True, id='large pages, just'),
-        pytest.param([shared(1, memory_mb=202, pagesize_kb=-3)], False, id='pages of any size'),
-    ],
+    {
+        'shared, just': ([shared(10, memory_mb=18)], True),
+        'shared CPUs': ([shared(11, memory_mb=1)], False),
+        'memory of shared': ([shared(1, memory_mb=19)], False),
+        'dedicated, just': ([dedicated(7, memory_mb=12)], True),
+        'dedicated CPUs of a cell': ([dedicated(8, memory_mb=1)], False),
+        'dedicated CPUs in all': ([dedicated(5, memory_mb=1), dedicated(5, memory_mb=1)], False),
+        'memory of dedicated': ([dedicated(1, memory_mb=13)], False),
+        'shared CPUs of mixed': ([mixed(11, 1, memory_mb=1)], False),
+        'cells': ([shared(1, memory_mb=1)] * 4, False),
+        'pages, just': ([shared(1, memory_mb=200, pagesize_kb=2048)], True),
+        'pages': ([shared(1, memory_mb=202, pagesize_kb=2048)], False),
+        'pages of a size that it has not': ([shared(1, memory_mb=2, pagesize_kb=64)], False),
+        'large pages, just': ([shared(1, memory_mb=200, pagesize_kb=-2)], True),
+        'pages of any size': ([shared(1, memory_mb=202, pagesize_kb=-3)], False),
+    },
 )
 def test_may_take(asked, may):
     assert numa.NumaSummary.of(HOST).may_take(guest(*asked)) is may
@@ -379,15 +359,15 @@ def test_a_fit_read_again_is_given_back():
     assert numa.give_back(full, numa.Fitted.from_json(fitted.to_json())) == empty
 
 
-@each(
+@table(
     'text',
-    [
-        pytest.param('', id='no JSON'),
-        pytest.param('{}', id='no object'),
-        pytest.param('{"nova_object.name": "InstanceNUMATopology"}', id='no data'),
-        pytest.param(PLACED.to_json().replace('"memory"', '"mummery"'), id='no memory'),
-        pytest.param(PLACED.to_json().replace('"id"', '"ids"'), id='no cell'),
-    ],
+    {
+        'no JSON': '',
+        'no object': '{}',
+        'no data': '{"nova_object.name": "InstanceNUMATopology"}',
+        'no memory': PLACED.to_json().replace('"memory"', '"mummery"'),
+        'no cell': PLACED.to_json().replace('"id"', '"ids"'),
+    },
 )
 def test_a_malformed_placed_guest(text):
     with pytest.raises(errors.MalformedObject, match='InstanceNUMATopology'):
@@ -404,36 +384,23 @@ def lying(one, pinning=(), reserved=(), pagesize_kb=None, on=0):
     )
 
 
-@each(
+@table(
     'fitted, after',
-    [
-        pytest.param(
-            lying(shared(2)), {'cpu_usage': 3, 'pages': [32773, 7]}, id='shared, smallest pages'
-        ),
-        pytest.param(
-            lying(shared(2), pagesize_kb=2048), {'cpu_usage': 3, 'pages': [5, 71]}, id='its pages'
-        ),
-        pytest.param(
-            lying(shared(2), pagesize_kb=64), {'cpu_usage': 3, 'pages': [5, 7]}, id='pages unknown'
-        ),
-        pytest.param(
-            lying(shared(2), pagesize_kb=-1),
-            {'cpu_usage': 3, 'pages': [5, 7]},
-            id='pages not settled',
-        ),
-        pytest.param(lying(dedicated(2), {0: 0, 1: 4}), {'pinned': {0, 4}}, id='dedicated'),
-        pytest.param(lying(dedicated(1), {0: 0}, [1]), {'pinned': {0, 1}}, id='emulator'),
-        pytest.param(lying(mixed(1, 1), {1: 0}), {'cpu_usage': 2, 'pinned': {0}}, id='mixed'),
-        pytest.param(lying(dedicated(1)), {}, id='dedicated, never pinned'),
-        pytest.param(
+    {
+        'shared, smallest pages': (lying(shared(2)), {'cpu_usage': 3, 'pages': [32773, 7]}),
+        'its pages': (lying(shared(2), pagesize_kb=2048), {'cpu_usage': 3, 'pages': [5, 71]}),
+        'pages unknown': (lying(shared(2), pagesize_kb=64), {'cpu_usage': 3, 'pages': [5, 7]}),
+        'pages not settled': (lying(shared(2), pagesize_kb=-1), {'cpu_usage': 3, 'pages': [5, 7]}),
+        'dedicated': (lying(dedicated(2), {0: 0, 1: 4}), {'pinned': {0, 4}}),
+        'emulator': (lying(dedicated(1), {0: 0}, [1]), {'pinned': {0, 1}}),
+        'mixed': (lying(mixed(1, 1), {1: 0}), {'cpu_usage': 2, 'pinned': {0}}),
+        'dedicated, never pinned': (lying(dedicated(1)), {}),
+        'isolated': (
             lying(dedicated(1, thread_policy='isolate'), {0: 0}, [1]),
             {'pinned': {0, 4, 1, 5}},
-            id='isolated',
         ),
-        pytest.param(
-            lying(mixed(1, 0, thread_policy='isolate')), {'cpu_usage': 2}, id='nothing to isolate'
-        ),
-    ],
+        'nothing to isolate': (lying(mixed(1, 0, thread_policy='isolate')), {'cpu_usage': 2}),
+    },
 )
 def test_take_and_give_back(fitted, after):
     before = host(threaded(pages=PAGES, **ON_0), cell(1))
@@ -453,37 +420,24 @@ def test_two_cells_on_one():
     assert numa.take(host(cell(0)), fitted).cells[0].cpu_usage == 3
 
 
-@each(
+@table(
     'before, fitted, why',
-    [
-        pytest.param(
-            threaded(pinned=[0]), lying(dedicated(1), {0: 0}), r'\[0\] are not free', id='in use'
-        ),
-        pytest.param(
-            threaded(), lying(dedicated(1), {0: 77}), r'\[77\] are not free', id='unknown'
-        ),
-        pytest.param(
-            cell(0, [1], [2]), lying(dedicated(1), {0: 1}), r'\[1\] are not free', id='shared'
-        ),
-        pytest.param(
-            threaded(pinned=[1]),
-            lying(dedicated(0), {}, [1]),
-            r'\[1\] are not free',
-            id='emulator',
-        ),
-        pytest.param(
+    {
+        'in use': (threaded(pinned=[0]), lying(dedicated(1), {0: 0}), r'\[0\] are not free'),
+        'unknown': (threaded(), lying(dedicated(1), {0: 77}), r'\[77\] are not free'),
+        'shared': (cell(0, [1], [2]), lying(dedicated(1), {0: 1}), r'\[1\] are not free'),
+        'emulator': (threaded(pinned=[1]), lying(dedicated(0), {}, [1]), r'\[1\] are not free'),
+        'sibling of an isolated one': (
             threaded(pinned=[4]),
             lying(dedicated(1, thread_policy='isolate'), {0: 0}),
             r'\[4\] are not free',
-            id='sibling of an isolated one',
         ),
-        pytest.param(
+        'no such cell': (
             threaded(),
             lying(shared(1), on=9),
             'NUMA cell 9: the host has no such cell',
-            id='no such cell',
         ),
-    ],
+    },
 )
 def test_what_is_not_there_is_not_taken(before, fitted, why):
     with pytest.raises(Overdrawn, match=why):

@@ -18,7 +18,7 @@ import pytest
 
 from nova_sched.hardware import Steps, Undecided, providers
 from nova_sched.hardware.providers.fit import MAX_TRIES
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.hardware.providers.builders import (
     MILLI,
     ROOT,
@@ -33,165 +33,131 @@ HALF, WHOLE = 500, 1000
 search_module = importlib.import_module('nova_sched.hardware.providers.fit')  # not the function
 
 
-@each(
+@table(
     'node, wanted, found',
-    [
-        pytest.param(tree(device('a')), asked(group('1', HALF)), {'1': 'a'}, id='half a GPU'),
-        pytest.param(
+    {
+        'half a GPU': (tree(device('a')), asked(group('1', HALF)), {'1': 'a'}),
+        'the started one is filled up first': (
             tree(device('a'), device('b', used=HALF)),
             asked(group('1', HALF)),
             {'1': 'b'},
-            id='the started one is filled up first',
         ),
-        pytest.param(
+        'if there is enough left of it': (
             tree(device('a', used=600), device('b', used=HALF)),
             asked(group('1', HALF)),
             {'1': 'b'},
-            id='if there is enough left of it',
         ),
-        pytest.param(
+        'never of two': (
             tree(device('a', used=600), device('b', used=600)),
             asked(group('1', HALF)),
             None,
-            id='never of two',
         ),
-        pytest.param(
+        'two whole ones': (
             tree(device('a'), device('b')),
             asked(group('1', WHOLE), group('2', WHOLE)),
             {'1': 'a', '2': 'b'},
-            id='two whole ones',
         ),
-        pytest.param(
+        'two of one, where that is large enough': (
             tree(device('a', 2000)),
             asked(group('1', WHOLE), group('2', WHOLE)),
             {'1': 'a', '2': 'a'},
-            id='two of one, where that is large enough',
         ),
-        pytest.param(
+        'but not when they are to be apart': (
             tree(device('a', 2000)),
             asked(group('1', WHOLE), group('2', WHOLE), isolate=True),
             None,
-            id='but not when they are to be apart',
         ),
-        pytest.param(
+        'nor above max_unit together': (
             tree(device('a', 2000, max_unit=1500)),
             asked(group('1', WHOLE), group('2', WHOLE)),
             None,
-            id='nor above max_unit together',
         ),
-        pytest.param(
+        'two halves apart': (
             tree(device('a'), device('b', used=HALF)),
             asked(group('1', HALF), group('2', HALF), isolate=True),
             {'1': 'b', '2': 'a'},
-            id='two halves apart',
         ),
-        pytest.param(
+        'the half leaves a whole one': (
             tree(device('a'), device('b', used=HALF)),
             asked(group('1', HALF), group('2', WHOLE)),
             {'1': 'b', '2': 'a'},
-            id='the half leaves a whole one',
         ),
-        pytest.param(
+        'a required trait': (
             tree(device('a', traits=['OLD']), device('b', traits=['NEW'])),
             asked(group('1', HALF, required=['NEW'])),
             {'1': 'b'},
-            id='a required trait',
         ),
-        pytest.param(
+        'a forbidden trait': (
             tree(device('a', traits=['OLD']), device('b', traits=['NEW'])),
             asked(group('1', HALF, forbidden=['OLD'])),
             {'1': 'b'},
-            id='a forbidden trait',
         ),
-        pytest.param(
+        "the node's traits are not the device's": (
             tree(device('a'), root_traits=['NEW']),
             asked(group('1', HALF, required=['NEW'])),
             None,
-            id="the node's traits are not the device's",
         ),
-        pytest.param(
+        'the choosy one first': (
             tree(device('a', traits=['NEW']), device('b')),
             asked(group('1', WHOLE), group('2', WHOLE, required=['NEW'])),
             {'1': 'b', '2': 'a'},
-            id='the choosy one first',
         ),
-        pytest.param(
-            tree(device('a', step_size=250)), asked(group('1', 300)), None, id='not in such parts'
-        ),
-        pytest.param(
-            tree(device('a')), asked(group('1', HALF, in_tree='a')), {'1': 'a'}, id='in this tree'
-        ),
-        pytest.param(
-            tree(device('a')), asked(group('1', HALF, in_tree='z')), None, id='in another tree'
-        ),
-        pytest.param(
-            tree(device('a'), VCPU=4),
-            asked(group('1', VCPU=2)),
-            {'1': ROOT},
-            id='of the node itself',
-        ),
-        pytest.param(tree(device('a')), asked(), (), id='nothing'),
-        pytest.param(
-            providers.ProviderTree(ROOT), asked(group('1', HALF)), None, id='no providers at all'
-        ),
-    ],
+        'not in such parts': (tree(device('a', step_size=250)), asked(group('1', 300)), None),
+        'in this tree': (tree(device('a')), asked(group('1', HALF, in_tree='a')), {'1': 'a'}),
+        'in another tree': (tree(device('a')), asked(group('1', HALF, in_tree='z')), None),
+        'of the node itself': (tree(device('a'), VCPU=4), asked(group('1', VCPU=2)), {'1': ROOT}),
+        'nothing': (tree(device('a')), asked(), ()),
+        'no providers at all': (providers.ProviderTree(ROOT), asked(group('1', HALF)), None),
+    },
 )
 def test_fit(node, wanted, found):
     assert where(providers.fit(node, wanted)) == found
 
 
-@each(
+@table(
     'node, wanted, found',
-    [
-        pytest.param(
+    {
+        'one': (
             tree(device('a', used=HALF), device('b')),
             asked(CUSTOM_GPU_MILLI=WHOLE),
             {'b': {MILLI: WHOLE}},
-            id='one',
         ),
-        pytest.param(
+        'each class from another': (
             tree(device('a'), device('b', resource_class='VF')),
             asked(CUSTOM_GPU_MILLI=1, VF=2),
             {'a': {MILLI: 1}, 'b': {'VF': 2}},
-            id='each class from another',
         ),
-        pytest.param(
+        'both from one': (
             tree(providers.Provider('a', {MILLI: providers.Stock(9), 'VF': providers.Stock(9)})),
             asked(CUSTOM_GPU_MILLI=1, VF=2),
             {'a': {MILLI: 1, 'VF': 2}},
-            id='both from one',
         ),
-        pytest.param(
+        'a trait that the node has not': (
             tree(device('a', used=HALF), device('b', traits=['NEW'])),
             asked(CUSTOM_GPU_MILLI=HALF, required=['NEW']),
             {'b': {MILLI: HALF}},
-            id='a trait that the node has not',
         ),
-        pytest.param(
+        'traits of all of them': (
             tree(device('a', traits=['X']), device('b', traits=['Y'], resource_class='VF')),
             asked(CUSTOM_GPU_MILLI=1, VF=1, required=['X', 'Y']),
             {'a': {MILLI: 1}, 'b': {'VF': 1}},
-            id='traits of all of them',
         ),
-        pytest.param(
+        'not of one that gives nothing': (
             tree(device('a'), device('b', traits=['NEW'], resource_class='VF')),
             asked(CUSTOM_GPU_MILLI=1, required=['NEW']),
             None,
-            id='not of one that gives nothing',
         ),
-        pytest.param(
+        'forbidden': (
             tree(device('a', traits=['OLD'])),
             asked(CUSTOM_GPU_MILLI=1, forbidden=['OLD']),
             None,
-            id='forbidden',
         ),
-        pytest.param(
+        'beside a group that needs it': (
             tree(device('a')),
             asked(group('1', WHOLE), CUSTOM_GPU_MILLI=HALF),
             None,
-            id='beside a group that needs it',
         ),
-    ],
+    },
 )
 def test_what_is_in_no_group(node, wanted, found):
     allotted = providers.fit(node, wanted)
@@ -207,10 +173,10 @@ NUMA = tree(
 )
 
 
-@each(
+@table(
     'wanted, found',
-    [
-        pytest.param(
+    {
+        'under one cell': (
             asked(
                 group('n', required=['NUMA']),
                 group('g', 1),
@@ -218,37 +184,33 @@ NUMA = tree(
                 subtrees=[['n', 'g', 'v']],
             ),
             {'n': 'numa1', 'g': 'gpu1', 'v': 'nic'},
-            id='under one cell',
         ),
-        pytest.param(
+        'anywhere': (
             asked(group('n', required=['NUMA']), group('g', 1), group('v', VF=1)),
             {'n': 'numa0', 'g': 'gpu0', 'v': 'nic'},
-            id='anywhere',
         ),
-        pytest.param(
+        'neither is above the other': (
             asked(group('g', 1), group('v', VF=1), subtrees=[['g', 'v']]),
             None,
-            id='neither is above the other',
         ),
-        pytest.param(
+        'of one': (
             asked(group('a', 1), group('b', 1), subtrees=[['a', 'b']]),
             {'a': 'gpu0', 'b': 'gpu0'},
-            id='of one',
         ),
-    ],
+    },
 )
 def test_subtrees(wanted, found):
     assert where(providers.fit(NUMA, wanted)) == found
 
 
-@each(
+@table(
     'preferred, found',
-    [
-        pytest.param('a', 'a', id='one of those that fit'),
-        pytest.param('c', 'b', id='one that is full'),
-        pytest.param('z', 'b', id='one that is not there'),
-        pytest.param(None, 'b', id='none'),
-    ],
+    {
+        'one of those that fit': ('a', 'a'),
+        'one that is full': ('c', 'b'),
+        'one that is not there': ('z', 'b'),
+        'none': (None, 'b'),
+    },
 )
 def test_a_preferred_provider(preferred, found):
     """By itself, the fullest one is taken."""
@@ -366,78 +328,67 @@ def test_many_nodes_share_their_steps(monkeypatch):
 TWO = tree(device('a', used=600), device('b', used=700, traits=['NEW']))
 
 
-@each(
+@table(
     'node, wanted, why',
-    [
-        pytest.param(TWO, asked(group('1', 400)), '', id='it fits'),
-        pytest.param(
+    {
+        'it fits': (TWO, asked(group('1', 400)), ''),
+        'too little': (
             TWO,
             asked(group('1', 500)),
             f'{MILLI}: 500 asked of one provider, the best has 400 free for group 1',
-            id='too little',
         ),
-        pytest.param(
+        'too little of the right one': (
             TWO,
             asked(group('1', 400, required=['NEW'])),
             f'{MILLI}: 400 asked of one provider, the best has 300 free for group 1',
-            id='too little of the right one',
         ),
-        pytest.param(
+        'no such trait': (
             TWO,
             asked(group('1', 400, required=['RED'], forbidden=['NEW'])),
             f'no provider of {MILLI} has trait RED and no trait NEW for group 1',
-            id='no such trait',
         ),
-        pytest.param(TWO, asked(group('1', VF=1)), 'no provider has VF', id='no such class'),
-        pytest.param(
+        'no such class': (TWO, asked(group('1', VF=1)), 'no provider has VF'),
+        'the worst of several': (
             TWO,
             asked(group('1', 100), group('2', 500), VF=1),
             'no provider has VF',
-            id='the worst of several',
         ),
-        pytest.param(
+        'not both': (
             TWO,
             asked(group('1', 400), group('2', 400)),
             'each group can be met, but not all 2 at once',
-            id='not both',
         ),
-        pytest.param(
+        'not apart': (
             tree(device('a')),
             asked(group('1', 1), group('2', 1), isolate=True),
             'each group can be met, but not all 2 at once from a provider each',
-            id='not apart',
         ),
-        pytest.param(
+        'not near': (
             NUMA,
             asked(group('g', 1), group('v', VF=1), subtrees=[['g', 'v']]),
             'each group can be met, but not all 2 at once near to each other',
-            id='not near',
         ),
-        pytest.param(
+        'not in such parts': (
             tree(device('a', step_size=250)),
             asked(CUSTOM_GPU_MILLI=300),
             f'{MILLI} does not come in parts of 300',
-            id='not in such parts',
         ),
-        pytest.param(
+        'a trait besides': (
             TWO,
             asked(CUSTOM_GPU_MILLI=1, required=['RED']),
             'no provider has RED as well',
-            id='a trait besides',
         ),
-        pytest.param(
+        'elsewhere': (
             TWO,
             asked(group('1', 1, in_tree='z')),
             'the provider that group 1 names is elsewhere',
-            id='elsewhere',
         ),
-        pytest.param(
+        'no devices': (
             providers.ProviderTree(ROOT),
             asked(CUSTOM_GPU_MILLI=1),
             f'no provider has {MILLI}',
-            id='no devices',
         ),
-    ],
+    },
 )
 def test_why_not(node, wanted, why):
     assert providers.why_not(node, wanted) == why

@@ -18,7 +18,7 @@ import pytest
 from nova_sched import errors
 from nova_sched.hardware import Overdrawn, providers
 from nova_sched.hardware.providers import Allotted, Stock
-from nova_sched.tests.rows import each
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.hardware.providers.builders import (
     MILLI,
     ROOT,
@@ -68,40 +68,32 @@ def without(**changes):
     return {**REPORTED, 'gpu-b': {**REPORTED['gpu-b'], **changes}}
 
 
-@each(
+@table(
     'reported, why',
-    [
-        pytest.param([], 'AttributeError', id='no mapping'),
-        pytest.param(
+    {
+        'no mapping': ([], 'AttributeError'),
+        'use of nothing': (
             without(used={'VGPU': 1}),
             'VGPU is in use, but not in the inventories',
-            id='use of nothing',
         ),
-        pytest.param(without(used={MILLI: 'x'}), 'ValueError', id='use in words'),
-        pytest.param(without(used={MILLI: -1}), 'not within 0', id='negative use'),
-        pytest.param(without(used=[1]), 'AttributeError', id='use without a class'),
-        pytest.param(
-            without(used={}, inventories={MILLI: {'reserved': 1}}),
-            "KeyError 'total'",
-            id='no total',
-        ),
-        pytest.param(
+        'use in words': (without(used={MILLI: 'x'}), 'ValueError'),
+        'negative use': (without(used={MILLI: -1}), 'not within 0'),
+        'use without a class': (without(used=[1]), 'AttributeError'),
+        'no total': (without(used={}, inventories={MILLI: {'reserved': 1}}), "KeyError 'total'"),
+        'reserved above total': (
             without(used={}, inventories={MILLI: {'total': 1, 'reserved': 2}}),
             'cannot be true',
-            id='reserved above total',
         ),
-        pytest.param(
+        'no ratio': (
             without(used={}, inventories={MILLI: {'total': 1, 'allocation_ratio': 0}}),
             'cannot be true',
-            id='no ratio',
         ),
-        pytest.param(
+        'steps of nothing': (
             without(used={}, inventories={MILLI: {'total': 1, 'step_size': 0}}),
             'must be 1 or more',
-            id='steps of nothing',
         ),
-        pytest.param(without(traits=5), 'TypeError', id='traits that are none'),
-    ],
+        'traits that are none': (without(traits=5), 'TypeError'),
+    },
 )
 def test_what_no_node_can_report(reported, why):
     with pytest.raises(errors.MalformedObject, match=why):
@@ -113,32 +105,30 @@ def test_a_text_that_is_none():
         providers.ProviderTree.from_json('{', ROOT)
 
 
-@each(
+@table(
     'stock, free, best',
-    [
-        pytest.param(Stock(10), 10, 10, id='all'),
-        pytest.param(
-            Stock(10, reserved=2, ratio=1.5, used=3), 9, 9, id='reserve, then ratio, then use'
-        ),
-        pytest.param(Stock(10, ratio=4.0), 40, 10, id='one consumer gets no more than there is'),
-        pytest.param(Stock(10, max_unit=4), 10, 4, id='nor more than max_unit'),
-        pytest.param(Stock(10, used=12), -2, 0, id='too much in use'),
-        pytest.param(Stock(3, ratio=1.5), 4, 3, id='whole units'),
-    ],
+    {
+        'all': (Stock(10), 10, 10),
+        'reserve, then ratio, then use': (Stock(10, reserved=2, ratio=1.5, used=3), 9, 9),
+        'one consumer gets no more than there is': (Stock(10, ratio=4.0), 40, 10),
+        'nor more than max_unit': (Stock(10, max_unit=4), 10, 4),
+        'too much in use': (Stock(10, used=12), -2, 0),
+        'whole units': (Stock(3, ratio=1.5), 4, 3),
+    },
 )
 def test_what_is_left_of_a_stock(stock, free, best):
     assert (stock.free, stock.best) == (free, best)
 
 
-@each(
+@table(
     'stock, amount, gives',
-    [
-        pytest.param(Stock(8), 8, True, id='all'),
-        pytest.param(Stock(8, used=1), 8, False, id='more than is free'),
-        pytest.param(Stock(8, min_unit=2), 1, False, id='too little'),
-        pytest.param(Stock(8, step_size=4), 4, True, id='a step'),
-        pytest.param(Stock(8, step_size=4), 6, False, id='between steps'),
-    ],
+    {
+        'all': (Stock(8), 8, True),
+        'more than is free': (Stock(8, used=1), 8, False),
+        'too little': (Stock(8, min_unit=2), 1, False),
+        'a step': (Stock(8, step_size=4), 4, True),
+        'between steps': (Stock(8, step_size=4), 6, False),
+    },
 )
 def test_what_a_stock_gives(stock, amount, gives):
     assert stock.gives(amount) is gives
@@ -174,20 +164,20 @@ def test_the_node_itself_among_the_providers():
 NODE = tree(device('a', used=600), device('b', used=700, traits=['NEW']), VCPU=2)
 
 
-@each(
+@table(
     'wanted, may_take',
-    [
-        pytest.param(asked(group('1', 400)), True, id='as much as the best has'),
-        pytest.param(asked(group('1', 401)), False, id='more'),
-        pytest.param(asked(group('1', 300), group('2', 400)), True, id='as much as all have'),
-        pytest.param(asked(group('1', 400), group('2', 301)), False, id='more than all have'),
-        pytest.param(asked(group('1', 1, required=['NEW'])), True, id='a trait'),
-        pytest.param(asked(group('1', 1, required=['RED'])), False, id='a trait that none has'),
-        pytest.param(asked(group('1', VF=1)), False, id='a class that none has'),
-        pytest.param(asked(group('1', VCPU=2)), True, id='of the node itself'),
-        pytest.param(asked(CUSTOM_GPU_MILLI=401), False, id='more, in no group'),
-        pytest.param(asked(CUSTOM_GPU_MILLI=1, required=['RED']), False, id='a trait besides'),
-    ],
+    {
+        'as much as the best has': (asked(group('1', 400)), True),
+        'more': (asked(group('1', 401)), False),
+        'as much as all have': (asked(group('1', 300), group('2', 400)), True),
+        'more than all have': (asked(group('1', 400), group('2', 301)), False),
+        'a trait': (asked(group('1', 1, required=['NEW'])), True),
+        'a trait that none has': (asked(group('1', 1, required=['RED'])), False),
+        'a class that none has': (asked(group('1', VF=1)), False),
+        'of the node itself': (asked(group('1', VCPU=2)), True),
+        'more, in no group': (asked(CUSTOM_GPU_MILLI=401), False),
+        'a trait besides': (asked(CUSTOM_GPU_MILLI=1, required=['RED']), False),
+    },
 )
 def test_may_take(wanted, may_take):
     assert NODE.summary.may_take(wanted) is may_take
@@ -212,16 +202,14 @@ def test_take():
     assert used(USED_NODE) == {'a': 200, 'b': 0}
 
 
-@each(
+@table(
     'taken, why',
-    [
-        pytest.param([gpu(801)], f'{MILLI} of provider a: 801 asked, 800 free', id='too much'),
-        pytest.param([gpu(400), gpu(401)], '801 asked', id='too much together'),
-        pytest.param([gpu(1, 'z')], 'provider z: 1 asked, 0 free', id='a provider that is gone'),
-        pytest.param(
-            [Allotted('', 'b', {'VF': 1})], 'VF of provider b', id='a class that it has not'
-        ),
-    ],
+    {
+        'too much': ([gpu(801)], f'{MILLI} of provider a: 801 asked, 800 free'),
+        'too much together': ([gpu(400), gpu(401)], '801 asked'),
+        'a provider that is gone': ([gpu(1, 'z')], 'provider z: 1 asked, 0 free'),
+        'a class that it has not': ([Allotted('', 'b', {'VF': 1})], 'VF of provider b'),
+    },
 )
 def test_what_cannot_be_taken(taken, why):
     with pytest.raises(Overdrawn, match=why):
@@ -243,13 +231,13 @@ def test_give_back():
         providers.give_back(USED_NODE, [gpu(201)])
 
 
-@each(
+@table(
     'known, left',
-    [
-        pytest.param([], 200, id='nobody known'),
-        pytest.param([gpu(150)], 50, id='some known'),
-        pytest.param([gpu(150), gpu(150)], 0, id='more than is in use'),
-    ],
+    {
+        'nobody known': ([], 200),
+        'some known': ([gpu(150)], 50),
+        'more than is in use': ([gpu(150), gpu(150)], 0),
+    },
 )
 def test_less_known(known, left):
     assert used(providers.less_known(USED_NODE, known)) == {'a': left, 'b': 0}

@@ -11,11 +11,14 @@
 # under the License.
 """The policies of server groups."""
 
+import dataclasses
+
+import pytest
+
 from nova_sched.claim import CONFIRMED
 from nova_sched.claims import Placement, ServerGroupPolicy
 from nova_sched.state.request import AFFINITY, ANTI_AFFINITY
 from nova_sched.tests.builders import claim, guarded, report, uuid_of
-from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
     OTHER,
@@ -44,64 +47,88 @@ def join(policy, *claims, releases=(), replaces=()):
 
 
 class Policies:
-    @each_afresh(
+    @pytest.mark.parametrize(
         'policy, there, comes, won',
-        {
-            'apart: the first': (APART, [], [member(A)], True),
-            'apart: the same node': (APART, [member(A)], [member(B)], False),
-            'apart: another node': (APART, [member(A)], [member(B, OTHER)], True),
-            'apart: another group': (APART, [member(A, group=ELSE)], [member(B)], True),
-            'apart: no member': (APART, [claim(A, node())], [member(B)], True),
-            'apart: becomes a member': (APART, [member(A), claim(B, node())], [member(B)], False),
-            'apart: two at once': (APART, [], [member(A), member(B)], False),
-            'apart: two at once, apart': (APART, [], [member(A), member(B, OTHER)], True),
-            'apart: the same once more': (APART, [member(A)], [member(A, vcpus=2)], True),
-            'apart: decided again': (APART, [member(A)], [member(A, OTHER)], True),
-            'apart: moves to another member': (
+        [
+            pytest.param(APART, [], [member(A)], True, id='apart: the first'),
+            pytest.param(APART, [member(A)], [member(B)], False, id='apart: the same node'),
+            pytest.param(APART, [member(A)], [member(B, OTHER)], True, id='apart: another node'),
+            pytest.param(
+                APART, [member(A, group=ELSE)], [member(B)], True, id='apart: another group'
+            ),
+            pytest.param(APART, [claim(A, node())], [member(B)], True, id='apart: no member'),
+            pytest.param(
+                APART,
+                [member(A), claim(B, node())],
+                [member(B)],
+                False,
+                id='apart: becomes a member',
+            ),
+            pytest.param(APART, [], [member(A), member(B)], False, id='apart: two at once'),
+            pytest.param(
+                APART, [], [member(A), member(B, OTHER)], True, id='apart: two at once, apart'
+            ),
+            pytest.param(
+                APART, [member(A)], [member(A, vcpus=2)], True, id='apart: the same once more'
+            ),
+            pytest.param(APART, [member(A)], [member(A, OTHER)], True, id='apart: decided again'),
+            pytest.param(
                 APART,
                 [member(A, state=CONFIRMED), member(B, OTHER)],
                 [member(A, OTHER)],
                 False,
+                id='apart: moves to another member',
             ),
-            'apart: where one comes from': (
+            pytest.param(
                 APART,
                 [member(A, state=CONFIRMED), member(A, OTHER)],
                 [member(B)],
                 False,
+                id='apart: where one comes from',
             ),
-            'apart: where one goes to': (
+            pytest.param(
                 APART,
                 [member(A, state=CONFIRMED), member(A, OTHER)],
                 [member(B, OTHER)],
                 False,
+                id='apart: where one goes to',
             ),
-            'two on a node': (PAIRS, [member(A)], [member(B)], True),
-            'not three': (PAIRS, [member(A), member(B)], [member(C)], False),
-            'nor three at once': (PAIRS, [], [member(A), member(B), member(C)], False),
-            'near: the first': (NEAR, [], [member(A)], True),
-            'near: the same host': (NEAR, [member(A)], [member(B)], True),
-            'near: another host': (NEAR, [member(A)], [member(B, OTHER)], False),
-            'near: two at once, apart': (NEAR, [], [member(A), member(B, OTHER)], False),
-            'near: alone, decided again': (NEAR, [member(A)], [member(A, OTHER)], True),
-            'near: moves away': (
+            pytest.param(PAIRS, [member(A)], [member(B)], True, id='two on a node'),
+            pytest.param(PAIRS, [member(A), member(B)], [member(C)], False, id='not three'),
+            pytest.param(
+                PAIRS, [], [member(A), member(B), member(C)], False, id='nor three at once'
+            ),
+            pytest.param(NEAR, [], [member(A)], True, id='near: the first'),
+            pytest.param(NEAR, [member(A)], [member(B)], True, id='near: the same host'),
+            pytest.param(NEAR, [member(A)], [member(B, OTHER)], False, id='near: another host'),
+            pytest.param(
+                NEAR, [], [member(A), member(B, OTHER)], False, id='near: two at once, apart'
+            ),
+            pytest.param(
+                NEAR, [member(A)], [member(A, OTHER)], True, id='near: alone, decided again'
+            ),
+            pytest.param(
                 NEAR,
                 [member(A, state=CONFIRMED), member(B)],
                 [member(A, OTHER)],
                 False,
+                id='near: moves away',
             ),
-            'near: the only one moves': (
+            pytest.param(
                 NEAR,
                 [member(A, state=CONFIRMED)],
                 [member(A, OTHER)],
                 True,
+                id='near: the only one moves',
             ),
-            'near: nobody knows where the other one will be': (
+            pytest.param(
                 NEAR,
                 [member(A, state=CONFIRMED), member(A, OTHER)],
                 [member(B)],
                 False,
+                id='near: nobody knows where the other one will be',
             ),
-        },
+        ],
     )
     def test_a_policy_is_kept(self, store, policy, there, comes, won):
         ready(store, HOST, OTHER)
@@ -111,6 +138,16 @@ class Policies:
         outcome = store.commit([join(policy, *comes, replaces=waiting(store))])[0]
         assert outcome.won == won
         assert won or store.claims() == before
+
+    def test_a_claim_on_a_node_that_a_member_has_left_does_not_count(self, store):
+        ready(store, HOST, OTHER)
+        source, there = member(A, state=CONFIRMED), member(A, OTHER)
+        comes = join(dataclasses.replace(NEAR, left=frozenset([source.uuid])), member(B, OTHER))
+        assert store.commit([Placement((source,))])[0].won
+        assert not store.commit([comes])[0].won  # it is the only one
+        assert store.commit([Placement((there,))])[0].won
+        assert not store.commit([join(NEAR, member(B, OTHER))])[0].won
+        assert store.commit([comes])[0].won
 
     def test_placements_are_judged_in_order(self, store):
         ready(store, HOST, OTHER)
@@ -123,13 +160,13 @@ class Policies:
         moves = join(APART, member(A, OTHER), releases=[(A, node())], replaces=waiting(store))
         assert [one.won for one in store.commit([moves, join(APART, member(B))])] == [True, True]
 
-    @each_afresh(
+    @pytest.mark.parametrize(
         'end',
-        {
-            'released': lambda store: store.release([(A, node())]),
-            'expired': lambda store: store.expire(2e9),
-            'reverted': lambda store: store.revert(A),
-        },
+        [
+            pytest.param(lambda store: store.release([(A, node())]), id='released'),
+            pytest.param(lambda store: store.expire(2e9), id='expired'),
+            pytest.param(lambda store: store.revert(A), id='reverted'),
+        ],
     )
     def test_who_has_gone_is_in_nobodys_way(self, store, end):
         ready(store, HOST, OTHER)

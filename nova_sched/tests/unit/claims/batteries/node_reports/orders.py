@@ -15,11 +15,11 @@ import dataclasses
 
 import pytest
 
+from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING, RESIZE, Claim
 from nova_sched.claims import ClaimSelector, Placement
-from nova_sched.state.report import ReportOrder
+from nova_sched.state.report import MAX_AMOUNT, MAX_BOOT, MAX_BOOT_STEP, ReportOrder
 from nova_sched.tests.builders import NOW, claim, report
-from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     DAY,
     HOST,
@@ -50,52 +50,62 @@ def counted(boot, sequence, seen=None):
     return ReportOrder(seen, boot, sequence)
 
 
+def known_generation(store):
+    """The highest generation of any node; 0 without one."""
+    return max((head[0] for head in store.heads().values()), default=0)
+
+
 def knows(seen):
     return ReportOrder(seen)
 
 
 # Ends of a move from HOST to OTHER that no call asks for.
-TARGET_IS_GONE = {
-    'the target no longer has it': lambda store: (
-        ready(store, OTHER, instances=frozenset([A])),
-        ready(store, OTHER, instances=frozenset()),
+TARGET_IS_GONE = [
+    pytest.param(
+        lambda store: (
+            ready(store, OTHER, instances=frozenset([A])),
+            ready(store, OTHER, instances=frozenset()),
+        ),
+        id='the target no longer has it',
     ),
-    'the target was removed': lambda store: store.remove_node(
-        node(OTHER), seen(store, OTHER).seen
+    pytest.param(
+        lambda store: store.remove_node(node(OTHER), seen(store, OTHER).seen),
+        id='the target was removed',
     ),
-    'the target was rebuilt': lambda store: ready(
-        store, OTHER, node_uuid=node('rebuilt'), order=NONE
+    pytest.param(
+        lambda store: ready(store, OTHER, node_uuid=node('rebuilt'), order=NONE),
+        id='the target was rebuilt',
     ),
-}
+]
 
 
 class ReportOrders:
     """A report that is older than the last one changes nothing."""
 
-    @each_afresh(
+    @pytest.mark.parametrize(
         'last, comes, newer',
-        {
-            'the next one': (counted(1, 1), counted(1, 2), True),
-            'a later one': (counted(1, 1), counted(1, 9), True),
-            'the one before': (counted(1, 2), counted(1, 1), False),
-            'the same': (counted(1, 2), counted(1, 2), False),
-            'after a restart': (counted(1, 9), counted(2, 1), True),
-            'from before a restart': (counted(2, 1), counted(1, 9), False),
-            'the count decides': (counted(2, 1, 1), counted(1, 9, 2), False),
-            'on both sides': (counted(1, 2, 1), counted(1, 3, 0), True),
-            'a sender that says nothing any more': (counted(1, 1), NONE, True),
-            'one that knows an older node': (counted(1, 1), knows(0), False),
-            'one that knows the last report': (counted(1, 1), knows(1), True),
-            'a sender that counts from now on': (NONE, counted(1, 1), True),
-            'and knows an older node': (NONE, counted(1, 1, 0), False),
-            'as they come': (NONE, NONE, True),
-            'it knows all': (knows(0), knows(2), True),
-            'it knows the last report': (knows(0), knows(1), True),
-            'it does not know the last report': (knows(0), knows(0), False),
-            'it knows another database': (knows(0), knows(9), True),
-        },
+        [
+            pytest.param(counted(1, 1), counted(1, 2), True, id='the next one'),
+            pytest.param(counted(1, 1), counted(1, 9), True, id='a later one'),
+            pytest.param(counted(1, 2), counted(1, 1), False, id='the one before'),
+            pytest.param(counted(1, 2), counted(1, 2), False, id='the same'),
+            pytest.param(counted(1, 9), counted(2, 1), True, id='after a restart'),
+            pytest.param(counted(2, 1), counted(1, 9), False, id='from before a restart'),
+            pytest.param(counted(2, 1, 1), counted(1, 9, 2), False, id='the count decides'),
+            pytest.param(counted(1, 2, 1), counted(1, 3, 0), True, id='on both sides'),
+            pytest.param(counted(1, 1), NONE, True, id='a sender that says nothing any more'),
+            pytest.param(counted(1, 1), knows(0), False, id='one that knows an older node'),
+            pytest.param(counted(1, 1), knows(1), True, id='one that knows the last report'),
+            pytest.param(NONE, counted(1, 1), True, id='a sender that counts from now on'),
+            pytest.param(NONE, counted(1, 1, 0), False, id='and knows an older node'),
+            pytest.param(NONE, NONE, True, id='as they come'),
+            pytest.param(knows(0), knows(2), True, id='it knows all'),
+            pytest.param(knows(0), knows(1), True, id='it knows the last report'),
+            pytest.param(knows(0), knows(0), False, id='it does not know the last report'),
+            pytest.param(knows(0), knows(9), True, id='it knows another database'),
+        ],
     )
-    @each_afresh('alike', {'other facts': False, 'the same facts': True})
+    @pytest.mark.parametrize('alike', [False, True], ids=['other facts', 'the same facts'])
     def test_a_newer_one_is_taken(self, store, another, last, comes, newer, alike):
         place_on = claim(A, node())
         (first,) = ready(store, order=last)
@@ -112,7 +122,9 @@ class ReportOrders:
             assert facts(store) == before
             assert store.heads() == another().heads() == {node(): (before.generation, NOW)}
 
-    @each_afresh('words', {'the same facts': {}, 'other facts': {'vcpus_used': 3}})
+    @pytest.mark.parametrize(
+        'words', [{}, {'vcpus_used': 3}], ids=['the same facts', 'other facts']
+    )
     def test_the_order_of_each_one_that_is_taken_is_kept(self, store, words):
         """Whether it tells something new or not."""
         ready(store, order=counted(1, 1))
@@ -129,7 +141,7 @@ class ReportOrders:
         assert not ready(store, vcpus=5, order=knows(late.generation), now_s=NOW + 60)[0].stale
 
     @pytest.mark.parametrize('turned', [False, True])
-    @each_afresh('known', {'its first ones': False, 'after another': True})
+    @pytest.mark.parametrize('known', [False, True], ids=['its first ones', 'after another'])
     def test_of_two_in_one_batch_the_newer_one_counts(self, store, turned, known):
         if known:
             ready(store, order=counted(1, 1))
@@ -171,13 +183,13 @@ class ReportOrders:
 
     # What a report proves of a claim.
 
-    @each_afresh(
+    @pytest.mark.parametrize(
         'change',
-        {
-            'placed': lambda store: None,
-            'confirmed': lambda store: store.confirm([A], [node()]),
-            'confirmed by its caller': lambda store: store.finish(A, [node()]),
-        },
+        [
+            pytest.param(lambda store: None, id='placed'),
+            pytest.param(lambda store: store.confirm([A], [node()]), id='confirmed'),
+            pytest.param(lambda store: store.finish(A, [node()]), id='confirmed by its caller'),
+        ],
     )
     def test_of_a_sender_that_tells_what_it_has_seen(self, store, change):
         ready(store)
@@ -196,7 +208,7 @@ class ReportOrders:
         ready(store, instances=frozenset())
         assert kept(store) == {}
 
-    @each_afresh('numbers', {'not numbered': (), 'numbered': (1, 9)})
+    @pytest.mark.parametrize('numbers', [(), (1, 9)], ids=['', 'numbered'])
     def test_a_report_that_was_made_before_a_claim_was_confirmed(self, store, numbers):
         """It arrives after the confirmation, and ends nothing; the next one does."""
         ready(store)
@@ -209,17 +221,17 @@ class ReportOrders:
         ready(store, instances=frozenset())
         assert kept(store) == {}
 
-    @each_afresh(
+    @pytest.mark.parametrize(
         'numbered, events, stays',
-        {
-            'it was listed': (True, [[A], []], False),
-            'it was never listed': (True, ['confirm', [], []], True),
-            'it was confirmed, and listed': (True, ['confirm', [A], []], False),
-            'a report without a list between': (True, [[A], None, []], True),
-            'it was resized since': (True, [[A], 'resize', []], True),
-            'it was resized, and listed': (True, [[A], 'resize', [A], []], False),
-            'nothing orders the reports': (False, [[A], [], []], True),
-        },
+        [
+            pytest.param(True, [[A], []], False, id='it was listed'),
+            pytest.param(True, ['confirm', [], []], True, id='it was never listed'),
+            pytest.param(True, ['confirm', [A], []], False, id='it was confirmed, and listed'),
+            pytest.param(True, [[A], None, []], True, id='a report without a list between'),
+            pytest.param(True, [[A], 'resize', []], True, id='it was resized since'),
+            pytest.param(True, [[A], 'resize', [A], []], False, id='it was resized, and listed'),
+            pytest.param(False, [[A], [], []], True, id='nothing orders the reports'),
+        ],
     )
     def test_of_a_sender_that_does_not_tell_it(self, store, numbered, events, stays):
         """The node's own word counts: it has listed the instance, and does not any more."""
@@ -237,24 +249,24 @@ class ReportOrders:
                 store.report([report(instances=listed, order=order)], NOW)
         assert kept(store) == ({(A, node()): CONFIRMED} if stays else {})
 
-    @each_afresh('order', {'numbered': counted(1, 2), 'not numbered': NONE})
+    @pytest.mark.parametrize('order', [counted(1, 2), NONE], ids=['numbered', ''])
     def test_without_what_was_seen_a_list_confirms_at_once(self, store, order):
         ready(store, order=counted(1, 1))
         place(store, claim(A, node()))
         store.report([report(instances=frozenset([A]), order=order)], NOW)
         assert kept(store) == {(A, node()): CONFIRMED}
 
-    @each_afresh(
+    @pytest.mark.parametrize(
         'end',
-        {
-            'reverted': lambda store: store.revert(A),
-            'aborted': lambda store: store.release([(A, node(OTHER))]),
-            'never confirmed': lambda store: store.expire(NOW + DAY),
-            'moved elsewhere': lambda store: place(store, claim(A, node(THIRD))),
-            **TARGET_IS_GONE,
-        },
+        [
+            pytest.param(lambda store: store.revert(A), id='reverted'),
+            pytest.param(lambda store: store.release([(A, node(OTHER))]), id='aborted'),
+            pytest.param(lambda store: store.expire(NOW + DAY), id='never confirmed'),
+            pytest.param(lambda store: place(store, claim(A, node(THIRD))), id='moved elsewhere'),
+            *TARGET_IS_GONE,
+        ],
     )
-    @each_afresh('is_back', {'it comes back': True, 'it never does': False})
+    @pytest.mark.parametrize('is_back', [True, False], ids=['it comes back', 'it never does'])
     def test_a_report_from_a_move_that_is_over(self, store, end, is_back):
         """During the move, its source did not have the instance."""
         store.lifetime_s = lambda: LIFETIME_S
@@ -275,7 +287,7 @@ class ReportOrders:
         ready(store, instances=frozenset())
         assert (A, node()) not in kept(store)
 
-    @each_afresh('end', TARGET_IS_GONE)
+    @pytest.mark.parametrize('end', TARGET_IS_GONE)
     def test_an_instance_that_comes_back_later_than_its_move_ends(self, store, end):
         store.lifetime_s = lambda: LIFETIME_S
         at(store, NOW)
@@ -326,21 +338,21 @@ class ReportOrders:
 
     # Nodes that leave, and come back.
 
-    @each_afresh(
+    @pytest.mark.parametrize(
         'last, comes, is_later',
-        {
-            'as they come': (NONE, NONE, True),
-            'a later start': (counted(2, 5), counted(3, 1), True),
-            'the same start': (counted(2, 5), counted(2, 6), False),
-            'an earlier start': (counted(2, 5), counted(1, 9), False),
-            'it does not count': (counted(2, 5), NONE, True),
-            'the former one did not count': (NONE, counted(1, 1), True),
-            'it knows no node': (NONE, knows(0), False),
-            'it knows the former one': (NONE, knows(1), True),
-            'and is of an earlier start': (counted(2, 5), counted(1, 1, 1), False),
-            'and is of a later start': (counted(2, 5), counted(3, 1, 1), True),
-            'a later start knows no node': (counted(2, 5), counted(3, 1, 0), False),
-        },
+        [
+            pytest.param(NONE, NONE, True, id='as they come'),
+            pytest.param(counted(2, 5), counted(3, 1), True, id='a later start'),
+            pytest.param(counted(2, 5), counted(2, 6), False, id='the same start'),
+            pytest.param(counted(2, 5), counted(1, 9), False, id='an earlier start'),
+            pytest.param(counted(2, 5), NONE, True, id='it does not count'),
+            pytest.param(NONE, counted(1, 1), True, id='the former one did not count'),
+            pytest.param(NONE, knows(0), False, id='it knows no node'),
+            pytest.param(NONE, knows(1), True, id='it knows the former one'),
+            pytest.param(counted(2, 5), counted(1, 1, 1), False, id='and is of an earlier start'),
+            pytest.param(counted(2, 5), counted(3, 1, 1), True, id='and is of a later start'),
+            pytest.param(counted(2, 5), counted(3, 1, 0), False, id='a later start knows no node'),
+        ],
     )
     def test_a_new_node_replaces_the_one_of_its_name(self, store, another, last, comes, is_later):
         """Only if its report is evidently of a later life. Else the answer tells of the known one,
@@ -364,7 +376,33 @@ class ReportOrders:
         assert not again.stale
         assert store.heads().keys() == {node('new')}
 
-    @each_afresh('knew', {'without what it had seen': None, 'with what it had seen': 2})
+    @pytest.mark.parametrize(
+        'last', [None, NONE, counted(1, 5), counted(7, 1)], ids=['none', 'NONE', '1', '7']
+    )
+    @pytest.mark.parametrize('uuid', [node(), node('new')], ids=['the node', 'its successor'])
+    def test_a_start_number_that_no_sender_reaches(self, store, last, uuid):
+        """It would make each later report a late one, for good."""
+        if last is not None:
+            ready(store, order=last)
+        known, before = (last and last.boot) or 0, store.changes({}).nodes
+        for boot in (known + MAX_BOOT_STEP + 1, MAX_BOOT):
+            far = counted(boot, MAX_AMOUNT, known_generation(store))
+            with pytest.raises(errors.BadReport, match=f'boot: {boot} is more than'):
+                store.report([report(node_uuid=uuid, order=far)], NOW)
+        assert store.changes({}).nodes == before
+        for boot in (known + MAX_BOOT_STEP, known + MAX_BOOT_STEP + 1):
+            order = counted(boot, MAX_AMOUNT, known_generation(store))
+            assert not store.report([report(node_uuid=uuid, order=order)], NOW)[0].stale
+
+    def test_a_node_that_was_removed_begins_anew(self, store):
+        ready(store, order=counted(MAX_BOOT_STEP, 1))
+        ready(store, order=counted(2 * MAX_BOOT_STEP, 1))
+        assert remove(store)
+        with pytest.raises(errors.BadReport, match='boot'):
+            ready(store, order=counted(2 * MAX_BOOT_STEP, 2))
+        assert not ready(store, order=counted(1, 1))[0].stale
+
+    @pytest.mark.parametrize('knew', [None, 2], ids=['', 'with what it had seen'])
     def test_the_late_last_report_of_a_former_node(self, store, knew):
         ready(store, order=counted(1, 1))
         ready(store, order=counted(1, 8), vcpus=3)

@@ -227,6 +227,28 @@ class Times:
         assert store.expire(unwatched_s=60) == []
         assert store.claims()[0].expires_s == NOW - 900
 
+    @pytest.mark.parametrize('behind_s', [0.5, 2, 59])
+    def test_servers_of_a_database_whose_clocks_differ(self, store, another, behind_s):
+        ready(store)
+        at(store, NOW)
+        place(store, claim(A, node(), created_s=NOW, expires_s=NOW + 100))
+        stores, ended = itertools.cycle([store, another()]), []
+        for look_s in range(0, 200, 10):
+            one = next(stores)
+            at(one, NOW + look_s - (0 if one is store else behind_s))
+            ended += [(look_s, claim.consumer_uuid) for claim in one.expire(unwatched_s=60)]
+        assert ended == [(100, A)]
+
+    def test_two_outages_one_after_the_other(self, store):
+        ready(store)
+        at(store, NOW)
+        place(store, claim(A, node(), created_s=NOW, expires_s=NOW + 100))
+        ended = []
+        for look_s in (0, 30, 930, 960, 1960, 1990, 2020, 2050, 2059, 2060):
+            at(store, NOW + look_s)
+            ended += [(look_s, claim.consumer_uuid) for claim in store.expire(unwatched_s=60)]
+        assert ended == [(2060, A)]
+
     def test_a_report_is_taken_at_the_stores_time(self, store, another):
         at(store, NOW + 7)
         assert store.report([report()])[0].seen_s == store.now_s() == NOW + 7

@@ -22,6 +22,7 @@ from nova_sched.extensions.optimize.packing.prices import (
     hole_values,
     scarce_models,
 )
+from nova_sched.tests.rows import each
 from nova_sched.tests.unit.extensions.optimize.packing.naive import best_filling
 
 
@@ -63,7 +64,7 @@ def test_a_value(holes, sizes, expected, near, asked):
     assert {level: values[0, level] for level in asked} == pytest.approx(asked, abs=near)
 
 
-@pytest.mark.parametrize('seed', range(8))
+@each('seed', range(8))
 def test_values_and_prices_are_the_dual_of_the_best_filling(seed):
     """No prices give less than the optimum, and the best ones give just that."""
     chance = np.random.default_rng(seed)

@@ -33,7 +33,7 @@ from nova_sched.extensions.queues.brokers.amqp_link import Link, LinkPool, argum
 from nova_sched.extensions.queues.conf import CLASSIC, QUORUM
 from nova_sched.rpc.rabbit import ERRORS, body, headers
 from nova_sched.tests.fixtures import process
-from nova_sched.tests.rows import each, each_afresh, each_named
+from nova_sched.tests.rows import each, each_afresh, table
 from nova_sched.tests.unit.extensions.queues.brokers.rabbit import Queue, Rabbit
 
 
@@ -102,7 +102,7 @@ TO_FALLBACK = {'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'nova_
 SAFELY = {'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish'}
 
 
-@each_named(
+@table(
     'queue, queue_type, found',
     {
         'flavor': (TINY, CLASSIC, {'x-message-ttl': 1500, **TO_FALLBACK}),
@@ -137,7 +137,7 @@ def test_a_message_outlives_a_restart_and_says_what_it_is():
     assert body(made) == b'\xff'
 
 
-@each_named(
+@table(
     'ago_s, least, most',
     {
         'new': (None, 30_000, 30_000),
@@ -171,7 +171,7 @@ def test_a_link_makes_what_must_always_be_there():
     assert (rabbit.bodies(FALLBACK), rabbit.bodies(RESULTS)) == ([b'1'], [b'2', b'4'])
 
 
-@each_named(
+@table(
     'row',
     {
         'none': '',
@@ -213,7 +213,7 @@ def test_facts():
     assert made.facts(TINY) == QueueFacts(TINY, ready=1, consumers=0)
 
 
-@each_named('classic', {'classic': True, 'quorum': False})
+@table('classic', {'classic': True, 'quorum': False})
 def test_what_waits_in_a_queue_that_ends_is_moved(classic):
     rabbit = Rabbit()
     made = link(rabbit)

@@ -21,7 +21,7 @@ from amqp.exceptions import AccessRefused, ConnectionForced
 from nova_sched import errors
 from nova_sched.extensions.queues.brokers import DROPPED, FALLBACK, Delivery, amqp_link
 from nova_sched.extensions.queues.brokers.amqp_consumer import MAX_MISSING, AmqpConsumer, Session
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 from nova_sched.tests.unit.extensions.queues.brokers.rabbit import WHOLE_NOT_QUORUM, Rabbit
 
 A, B, C = 'flavor.a', 'flavor.b', 'host.c'
@@ -67,7 +67,7 @@ def test_more_than_a_batch_begins_and_ends():
     assert [channel.callbacks, channel.cancel_callbacks, made._queues] == [{}, {}, {}]
 
 
-@each_named(
+@table(
     'headers, tries, reason, expires',
     {
         'no headers': ({}, 0, None, False),

@@ -20,7 +20,7 @@ import pytest
 from nova_sched.extensions.queues.brokers import FALLBACK, of_flavor, of_host
 from nova_sched.extensions.queues.brokers.memory import TOP, Core, MemoryBroker
 from nova_sched.extensions.simulator.replay import Clock
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.extensions.queues.brokers.battery import (
     HERE,
     TINY,
@@ -145,7 +145,7 @@ def test_a_message_takes_its_time_to_a_consumer():
     assert len(taker.found) == 1
 
 
-@each_named(
+@table(
     'end, is_marked',
     {
         'the queue is ended': (lambda consumer: consumer.follow({HERE: None}), False),
@@ -365,7 +365,7 @@ def test_priorities_beyond_the_ends_are_those_at_the_ends(low, high):
     assert found == [high, low]
 
 
-@each_named('queue, stays', {'its own': ('a', False), 'another': ('b', True)})
+@table('queue, stays', {'its own': ('a', False), 'another': ('b', True)})
 def test_what_is_put_back_expires_in_its_own_queue_only(queue, stays):
     now_s, found = 0.0, []
     core = Core(lambda: now_s, 30.0)

@@ -16,7 +16,7 @@ from nova_sched.extensions.queues import jobs
 from nova_sched.extensions.queues.conductor.router import failure
 from nova_sched.extensions.queues.conductor.waiting import JobEnd
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each, each_named
+from nova_sched.tests.rows import each, table
 from nova_sched.tests.unit.extensions.queues.managed_queues import job
 
 SERVER = uuid_of('server')
@@ -31,7 +31,7 @@ def told(why, tell, kind='create', state='failed'):
     return failure(jobs.entry(made, 0.0), JobEnd(made.uuid, state, 'cmp-1', why=why), tell)
 
 
-@each_named(
+@table(
     'why, rules',
     {
         'of the scheduler': (FULL, FULL),

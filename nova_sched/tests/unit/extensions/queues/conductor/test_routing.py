@@ -29,7 +29,7 @@ from nova_sched.tests import options
 from nova_sched.tests.builders import read, uuid_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.reference import REFERENCE, scenario
-from nova_sched.tests.rows import each, each_afresh, each_named
+from nova_sched.tests.rows import each, each_afresh, table
 from nova_sched.tests.unit.extensions.queues.catalogues import (
     ALIASES,
     FLAVORS,
@@ -79,7 +79,7 @@ def test_what_a_queue_is_for_goes_there(queue):
     assert (found.queue, found.reason) == (queue, str(queue))
 
 
-@each_named(
+@table(
     'spec, queue',
     {
         'an image': (asked(image=Image(id=ME, name='x', disk_format='qcow2')), 'tiny'),
@@ -131,7 +131,7 @@ PORT = objects.RequestGroup(
 )
 
 
-@each_named(
+@table(
     'spec, reason',
     {
         'server group': (
@@ -257,7 +257,7 @@ def test_what_goes_to_the_scheduler_and_why(spec, reason):
     )
 
 
-@each_named(
+@table(
     'facts',
     {
         'fences': {'fences': frozenset([ME])},
@@ -308,7 +308,7 @@ UBUNTU = asked(
 )
 
 
-@each_named(
+@table(
     'values, reason',
     {
         'defaults': ({}, None),

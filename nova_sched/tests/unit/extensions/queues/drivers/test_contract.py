@@ -21,7 +21,7 @@ from nova_sched.extensions.queues import drivers
 from nova_sched.extensions.queues.drivers import DriverSettings
 from nova_sched.extensions.queues.drivers.fake import Fake
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each_afresh, each_named
+from nova_sched.tests.rows import each_afresh, table
 from nova_sched.tests.unit.extensions.queues.node.doubles import job
 
 NAMES = ['exec', 'fake']
@@ -100,7 +100,7 @@ def failures(share, host='a', seed=0, count=400):
     return [number for number in range(count) if fails(driver, str(number))]
 
 
-@each_named(
+@table(
     'share, least, most',
     {
         'none': (0.0, 0, 0),

@@ -30,7 +30,7 @@ from nova_sched.extensions.queues.drivers import exec as commands
 from nova_sched.extensions.queues.drivers.exec import MAX_ON_DISK, TAIL, CommandOutput, Exec
 from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional.harness import PATIENCE_S, eventually
-from nova_sched.tests.rows import each, each_afresh, each_named
+from nova_sched.tests.rows import each, each_afresh, table
 from nova_sched.tests.unit.extensions.queues.node.doubles import job
 
 
@@ -297,7 +297,7 @@ def test_an_agent_that_is_not_root_is_refused():
     assert 'CAP_SETUID, CAP_SETGID and CAP_KILL' in said
 
 
-@each_named(
+@table(
     'wanted, found',
     {
         'nothing': ([], {}),
@@ -322,7 +322,7 @@ def test_what_names_no_variable_is_refused(item):
 # What is kept of a command's output, and how much of the disk it takes.
 
 
-@each_named(
+@table(
     'written, text',
     {
         'nothing': (b'', ''),

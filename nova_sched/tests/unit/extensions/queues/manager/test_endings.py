@@ -59,7 +59,6 @@ def test_what_drivers_said_is_kept(managed, outcome):
     one.failures = '[]'
     managed.report_result(result(one, outcome=outcome))
     assert managed.job_table.find(one.uuid).failures == '[]'
-    assert managed.claims.hosts() == {}
 
 
 def test_a_failure_that_is_told_late_ends_no_claim_of_the_next_try(managed):
@@ -284,7 +283,7 @@ def test_a_worker_tells_of_the_job_that_the_row_has(managed, field, value, outco
     managed.claims.put('b', name='other')
     setattr(one, field, value)
     with pytest.raises(errors.Invalid, match=f'QueueJob.{field}.*{one.uuid}'):
-        managed.report_result(result(one, outcome=outcome, why='no'))
+        managed.report_result(result(one, outcome=outcome, why='no'), is_true=False)
     with pytest.raises(errors.Invalid, match=f'QueueJob.{field}'):
         managed.fall_back(one)
     assert (managed.state(one), managed.used) == ('queued', TINY)
@@ -302,6 +301,63 @@ def test_what_a_worker_tells_beside_its_progress_is_not_believed(managed):
     assert (managed.used, managed.answer()[0]) == (LARGE, 'done')
     assert managed.queues.all_jobs() == {'host.a': ['delete']}
     assert managed.queues.results('reply.other') == []
+
+
+@pytest.mark.parametrize(
+    'claims',
+    [
+        pytest.param({}, id='nowhere'),
+        pytest.param({'b': (PENDING, 'migration')}, id='it is to come'),
+        pytest.param(
+            {'a': ('confirmed', None), 'b': ('confirmed', 'migration')}, id='it may go back'
+        ),
+        pytest.param({'a': ('confirmed', None)}, id='elsewhere'),
+    ],
+)
+@pytest.mark.parametrize('kind', ['create', 'resize', 'migrate'])
+def test_what_is_done_by_a_worker_alone_is_not_done(managed, kind, claims):
+    """Somebody else may have sent it: nothing is destroyed for that."""
+    if kind != 'create':
+        managed.report_result(result(managed.add_job(job())))
+    one = managed.add_job(job(kind, source=None if kind == 'create' else 'a'))
+    managed.claims.there.clear()
+    for host, (state, move) in claims.items():
+        managed.claims.put(host, state, move=move)
+    answers = managed.queues.results()
+    managed.report_result(result(one, 'b'), is_true=False)
+    assert (managed.state(one), managed.used) == ('queued', TINY)
+    assert (managed.queues.all_jobs(), len(managed.queues.results())) == ({}, len(answers))
+    managed.report_result(result(one, 'b'))
+    assert managed.state(one) == 'done'
+
+
+def test_a_server_that_was_migrated_live_since_is_where_it_runs(managed):
+    """Its reports have settled that, and its claim tells how it came."""
+    one = managed.add_job(job())
+    managed.claims.put('b', move='live-migration')
+    managed.report_result(result(one, 'b'), is_true=False)
+    assert managed.answer() == ('done', 'b', None)
+
+
+def test_the_claim_of_an_answer_is_the_one_that_is_stored(managed):
+    one = managed.add_job(job())
+    stored, told = managed.claims.put('a'), managed.claims.put('z', name='other')
+    managed.report_result(result(one, nodename='z', claim=told), is_true=False)
+    (answer,) = managed.queues.results()
+    assert (answer.nodename, answer.claim.uuid) == ('a', stored.uuid)
+
+
+@pytest.mark.parametrize('kind', ['create', 'migrate'])
+def test_a_delete_tells_what_a_move_has_left_from_what_nobody_wants(managed, kind):
+    if kind == 'create':
+        one = managed.add_job(job())
+        managed.endings.give_up(one, 'nobody takes it')
+        managed.report_result(result(one))
+    else:
+        managed.report_result(result(managed.add_job(job())))
+        managed.report_result(result(managed.add_job(job('migrate', source='a')), 'b'))
+    (delete,) = managed.queues.jobs('host.a')
+    assert (delete.source, delete.claimed) == ('a', kind == 'create')
 
 
 def test_a_result_without_a_host(managed):

@@ -24,7 +24,7 @@ from nova_sched.extensions.queues import jobs
 from nova_sched.extensions.queues.manager.endings import transition
 from nova_sched.objects.job import DONE, FAILED
 from nova_sched.tests.builders import NOW
-from nova_sched.tests.rows import each_named
+from nova_sched.tests.rows import table
 from nova_sched.tests.unit.extensions.queues.managed_queues import job
 from nova_sched.tests.unit.extensions.queues.manager.test_transitions import explored, put
 
@@ -221,7 +221,7 @@ def explore(first, counts=True):
     )
 
 
-@each_named(
+@table(
     'goes_wrong',
     {
         'a stop': {'stops': 1},

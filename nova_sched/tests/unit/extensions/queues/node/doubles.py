@@ -97,6 +97,7 @@ class Node:
         self.failed_builds = 0
         self.listed = []  # whatever was said to be built
         self._kept, self._hidden, self._resizing = {}, {}, {}
+        self._claim_names = {}
         self._watchers = []
 
     @property
@@ -116,11 +117,18 @@ class Node:
     def size(self, name):
         return self._kept.get(uuid_of(name))
 
-    def is_resizing(self, name):
-        return uuid_of(name) in self._resizing
+    def has_two_sizes(self, instance_uuid):
+        return instance_uuid in self._resizing
 
-    def put(self, name, vcpus=1, hidden=False):
+    def is_resizing(self, name):
+        return self.has_two_sizes(uuid_of(name))
+
+    def claim_name(self, instance_uuid):
+        return self._claim_names.get(instance_uuid)
+
+    def put(self, name, vcpus=1, hidden=False, claim=None):
         (self._hidden if hidden else self._kept)[uuid_of(name)] = vcpus
+        self._claim_names[uuid_of(name)] = claim
         self._tell()
 
     def watch(self, callback):
@@ -143,8 +151,9 @@ class Node:
         self._hidden[request.instance_uuid] = _of(request)
         self._tell()
 
-    def built(self, instance_uuid):
+    def built(self, instance_uuid, claim):
         self.listed.append(instance_uuid)
+        self._claim_names[instance_uuid] = claim
 
     def keep(self, instance_uuid):
         self.script.follow('keep')
@@ -190,10 +199,11 @@ class Claims:
         self.vcpus = {}  # by host
         self.script = Script()
         self.calls = []
+        self.meanwhile = {}  # by method: what is done before the next call of it
         self._claims = {}  # (instance, host): ClaimInfo
 
     def put(self, name, host, state=PENDING, vcpus=1, move=None):
-        self._put(uuid_of(name), host, state, vcpus, move)
+        return self._put(uuid_of(name), host, state, vcpus, move)
 
     def _put(self, uuid, host, state, vcpus, move=None):
         self._claims[uuid, host] = objects.ClaimInfo(
@@ -206,6 +216,9 @@ class Claims:
             resources={'VCPU': vcpus},
         )
         return self._claims[uuid, host]
+
+    def end(self, name, host):
+        del self._claims[uuid_of(name), host]
 
     def rename(self, name, host):
         """Another call has claimed there meanwhile."""
@@ -223,6 +236,8 @@ class Claims:
     def _begin(self, method, *args):
         self._rest(CLAIM_S)
         self.calls.append((method, *args))
+        if (call := self.meanwhile.pop(method, None)) is not None:
+            call()
         self.script.follow(method)
 
     def _claim(self, spec, uuid, host, move=None):
@@ -261,7 +276,9 @@ class Claims:
         if found is None or found.name != claim:
             raise errors.ClaimNotFound(uuid)
 
-    def claim_alternate(self, spec_obj, instance_uuid, failed_host, host, nodename, claim=None):
+    def claim_alternate(
+        self, spec_obj, instance_uuid, failed_host, host, nodename, context=None, claim=None
+    ):
         self._begin('claim_alternate', failed_host, host)
         if claim is not None or (instance_uuid, failed_host) in self._claims:
             self._check(instance_uuid, failed_host, claim)

@@ -13,13 +13,21 @@
 
 import json
 
+import pytest
+
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED
-from nova_sched.extensions.queues.brokers import of_flavor, of_host
-from nova_sched.tests.rows import each_afresh
-from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, job
+from nova_sched.extensions.queues import messages
+from nova_sched.extensions.queues.brokers import RESULTS, of_flavor, of_host
+from nova_sched.tests.builders import uuid_of
+from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, Cloud, job
 
 TINY, HERE = of_flavor('tiny'), of_host('a')
+
+
+@pytest.fixture
+def cloud():
+    return Cloud()
 
 
 def plain(**data):
@@ -31,25 +39,29 @@ def plain(**data):
     return primitive
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'body',
-    {
-        'empty': b'',
-        'no text': b'\xff\xfe',
-        'no JSON': b'{',
-        'nested too deeply': b'[' * 100_000,
-        'a list': b'[1, 2]',
-        'a number': b'5',
-        'another object': json.dumps(job().spec.obj_to_primitive()).encode(),
-        'major version': json.dumps(plain() | {'nova_object.version': '2.0'}).encode(),
-        'unknown object': json.dumps(plain() | {'nova_object.name': 'Unknown'}).encode(),
-        'no spec': json.dumps(plain(spec=None)).encode(),
-        'no kind': json.dumps(plain(kind=None)).encode(),
-        'unknown kind': json.dumps(plain(kind='reboot')).encode(),
-        'no uuid': json.dumps(plain(uuid=None)).encode(),
-        'uuid that is none': json.dumps(plain(uuid='../../etc')).encode(),
-        'instance that is none': json.dumps(plain(instance_uuid=7)).encode(),
-    },
+    [
+        pytest.param(b'', id='empty'),
+        pytest.param(b'\xff\xfe', id='no text'),
+        pytest.param(b'{', id='no JSON'),
+        pytest.param(b'[' * 100_000, id='nested too deeply'),
+        pytest.param(b'[1, 2]', id='a list'),
+        pytest.param(b'5', id='a number'),
+        pytest.param(json.dumps(job().spec.obj_to_primitive()).encode(), id='another object'),
+        pytest.param(
+            json.dumps(plain() | {'nova_object.version': '2.0'}).encode(), id='major version'
+        ),
+        pytest.param(
+            json.dumps(plain() | {'nova_object.name': 'Unknown'}).encode(), id='unknown object'
+        ),
+        pytest.param(json.dumps(plain(spec=None)).encode(), id='no spec'),
+        pytest.param(json.dumps(plain(kind=None)).encode(), id='no kind'),
+        pytest.param(json.dumps(plain(kind='reboot')).encode(), id='unknown kind'),
+        pytest.param(json.dumps(plain(uuid=None)).encode(), id='no uuid'),
+        pytest.param(json.dumps(plain(uuid='../../etc')).encode(), id='uuid that is none'),
+        pytest.param(json.dumps(plain(instance_uuid=7)).encode(), id='instance that is none'),
+    ],
 )
 def test_what_is_no_job_is_thrown_away(cloud, body):
     a = cloud.start('a')
@@ -78,7 +90,9 @@ def test_a_redelivered_job_is_counted_first(cloud):
     assert cloud.result().tries == 1
 
 
-@each_afresh('tries, fallen', {'once more': (2, 0), 'too often': (3, 1)})
+@pytest.mark.parametrize(
+    'tries, fallen', [pytest.param(2, 0, id='once more'), pytest.param(3, 1, id='too often')]
+)
 def test_a_job_that_ends_its_workers_goes_to_the_scheduler(cloud, tries, fallen):
     cloud.send(job(), tries=tries)
     cloud.lose(TINY)
@@ -96,6 +110,16 @@ def test_a_delete_that_ends_its_worker_fails_after_all(cloud):
     result = cloud.result()
     assert (result.outcome, result.why) == ('failed', 'it was put back 3 times')
     assert (cloud.ready(HERE), a.figures.failed, cloud.kinds()) == (0, 1, [])
+
+
+def test_a_redelivered_delete_is_done(cloud):
+    a = cloud.start('a', run=False)
+    cloud.broker.declare([HERE])
+    cloud.send(job(kind='delete'), HERE)
+    cloud.lose(HERE)
+    cloud.run()
+    assert cloud.results() == [('delete', 'done', 'a')]
+    assert a.figures.redelivered == 1
 
 
 def test_of_two_messages_of_one_job_the_later_counts(cloud):
@@ -125,15 +149,31 @@ def test_a_message_that_comes_after_the_end_is_a_job_of_its_own(cloud):
 # A broker may deliver a message again without a sign of it: the claims decide.
 
 
-@each_afresh('elsewhere', {'moved': ['b'], 'deleted': []})
-def test_a_claimed_job_without_a_claim_here_is_not_built(cloud, elsewhere):
+def test_a_job_that_another_worker_has_done_is_not_built_again(cloud):
+    a = cloud.start('a')
+    cloud.send(job())
+    cloud.run()
+    a.worker.stop()
+    cloud.start('b')
+    cloud.send(job())
+    cloud.run()
+    assert cloud.results() == [('create', 'done', 'a')] * 2
+    assert cloud.kinds() == [('create', 'a')]
+
+
+@pytest.mark.parametrize(
+    'elsewhere, dropped', [pytest.param(['b'], 1, id='moved'), pytest.param([], 0, id='ended')]
+)
+def test_a_claimed_job_without_a_claim_here_is_not_built(cloud, elsewhere, dropped):
+    """Unless it is claimed elsewhere, a manager sees by its row whether it is still wanted."""
     a = cloud.start('a')
     for host in elsewhere:
         cloud.claims.put('server', host, CONFIRMED)
     cloud.send(job(claimed=True), HERE)
     cloud.run()
     assert (cloud.kinds(), cloud.results(), a.node_api.used) == ([], [], 0)
-    assert (a.figures.dropped, cloud.ready(HERE)) == (1, 0)
+    assert (a.figures.dropped, cloud.ready(HERE)) == (dropped, 0)
+    assert [one.claimed for one in cloud.fallen()] == [False] * (1 - dropped)
 
 
 class Shaky:
@@ -220,3 +260,17 @@ def test_an_acknowledgement_that_was_not_heard_does_not_matter(cloud):
     # It comes again, to a host that has not built it.
     assert cloud.results() == [('create', 'done', 'a')] * 2
     assert (cloud.claims.states('server'), b.node_api.used) == ({'a': CONFIRMED}, 0)
+
+
+def test_results_keep_their_job(cloud):
+    cloud.start('a')
+    cloud.send(job(reply_to='reply.one', request_id='req-1', project_id='p'))
+    cloud.run()
+    (delivery,) = cloud.drain(RESULTS)
+    told = messages.read_result(delivery.body)
+    assert (told.job.reply_to, told.job.request_id, told.job.project_id) == (
+        'reply.one',
+        'req-1',
+        'p',
+    )
+    assert told.job.instance_uuid == uuid_of('server')

@@ -20,11 +20,15 @@ from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.extensions.queues import messages
 from nova_sched.extensions.queues.brokers import of_flavor, of_host
 from nova_sched.tests.builders import uuid_of
-from nova_sched.tests.rows import each_afresh
-from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, job
+from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, Cloud, job
 
 NO_ANSWER = errors.NoAnswer('claims', 'it is away')
 ALTERNATES = json.dumps([['b', 'b'], ['c', 'c']])
+
+
+@pytest.fixture
+def cloud():
+    return Cloud()
 
 
 def test_a_create_ends_in_a_result_with_its_claim(cloud):
@@ -52,13 +56,13 @@ def test_an_instance_is_hidden_until_its_claim_is_confirmed(cloud):
     assert (a.node_api.hidden(), a.node_api.listed) == (set(), [uuid_of('server')])
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'vcpus, flavors, after',
-    {
-        'full': (8, ['large'], (0, 0, 0)),
-        'the largest does not fit any more': (8, ['tiny'], (1, 1, 0)),
-        'one more of the smallest': (2, ['tiny'], (1, 0, 0)),
-    },
+    [
+        pytest.param(8, ['large'], (0, 0, 0), id='full'),
+        pytest.param(8, ['tiny'], (1, 1, 0), id='the largest does not fit any more'),
+        pytest.param(2, ['tiny'], (1, 0, 0), id='one more of the smallest'),
+    ],
 )
 def test_queues_that_do_not_fit_any_more_are_left_while_it_builds(cloud, vcpus, flavors, after):
     cloud.start('a', vcpus)
@@ -66,6 +70,15 @@ def test_queues_that_do_not_fit_any_more_are_left_while_it_builds(cloud, vcpus, 
         cloud.send(job(flavor, flavor=flavor))
     cloud.run(1.0)
     assert cloud.subscribers() == after
+
+
+def test_a_node_with_room_for_one_takes_one_of_many(cloud):
+    a = cloud.start('a', vcpus=8, slots=4)
+    for number in range(5):
+        cloud.send(job(f'server {number}', flavor='large'))
+    cloud.run()
+    assert cloud.ready(of_flavor('large')) == 4
+    assert (a.figures.put_backs, a.figures.done) == (0, 1)
 
 
 @pytest.mark.parametrize('slots', [1, 2, 3])
@@ -189,6 +202,62 @@ def test_a_job_whose_instance_is_here_without_a_claim_is_dropped(cloud):
     assert (cloud.results(), a.figures.dropped, cloud.kinds()) == ([], 1, [])
 
 
+REMAINS = pytest.mark.parametrize(
+    'state',
+    [PENDING, pytest.param(CONFIRMED, id='a report has listed the remains')],
+)
+
+
+@REMAINS
+def test_what_is_left_of_an_older_stay_is_no_build_of_this_job(cloud, state):
+    a = cloud.start('a')
+    a.node_api.put('server', claim=uuid_of('an earlier claim'))
+    cloud.claims.put('server', 'b', CONFIRMED)
+    claim = cloud.claims.put('server', 'a', state, move='migration')
+    cloud.send(job(kind='migrate', source='b', claimed=True), of_host('a'))
+    cloud.run()
+    assert cloud.kinds() == [('destroy', 'a'), ('migrate', 'a')]
+    assert cloud.results() == [('migrate', 'done', 'a')]
+    assert cloud.claims.states('server') == {'a': CONFIRMED}
+    assert a.node_api.claim_name(uuid_of('server')) == claim.uuid
+
+
+def test_remains_that_cannot_be_removed_send_the_job_elsewhere(cloud):
+    a = cloud.start('a')
+    a.node_api.put('server', claim=uuid_of('an earlier claim'))
+    a.driver.script.add('destroy', errors.BuildFailed('a', 'the disk is busy'))
+    cloud.claims.put('server', 'b', CONFIRMED)
+    cloud.claims.put('server', 'a', PENDING, move='migration')
+    cloud.send(job(kind='migrate', source='b', claimed=True), of_host('a'))
+    cloud.run()
+    assert [one.tried for one in cloud.fallen()] == [['a']]
+    assert (a.node_api.size('server'), cloud.kinds()) == (1, [])
+    assert cloud.claims.states('server') == {'b': CONFIRMED}
+
+
+def test_what_this_job_has_brought_here_is_confirmed(cloud):
+    """The process ended before its answer came."""
+    a = cloud.start('a')
+    cloud.claims.put('server', 'b', CONFIRMED)
+    claim = cloud.claims.put('server', 'a', CONFIRMED, move='migration')
+    a.node_api.put('server', claim=claim.name)
+    cloud.send(job(kind='migrate', source='b', claimed=True), of_host('a'))
+    cloud.run()
+    assert (cloud.kinds(), cloud.results()) == ([], [('migrate', 'done', 'a')])
+    assert cloud.claims.states('server') == {'a': CONFIRMED}
+
+
+def test_a_late_create_settles_no_resize(cloud):
+    a = cloud.start('a')
+    a.node_api.put('server')
+    claim = cloud.claims.put('server', 'a', CONFIRMED)
+    claim.resize_uuid = uuid_of('a resize')
+    cloud.send(job())
+    cloud.run()
+    assert cloud.results() == [('create', 'done', 'a')]
+    assert [call[0] for call in cloud.claims.calls] == ['show']
+
+
 def test_a_worker_confirms_the_claim_that_it_has_made(cloud):
     """Another one was made in its place while it built."""
     a = cloud.start('a')
@@ -252,15 +321,16 @@ def test_what_the_drivers_said_stays_with_the_job(cloud):
     ]
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'error, remains',
-    {
-        'the driver breaks': (RuntimeError('boom'), None),
-        'the remains stay': (
+    [
+        pytest.param(RuntimeError('boom'), None, id='the driver breaks'),
+        pytest.param(
             errors.BuildFailed('a', 'no image'),
             errors.BuildFailed('a', 'it is stuck'),
+            id='the remains stay',
         ),
-    },
+    ],
 )
 def test_a_driver_that_cannot_build_has_failed(cloud, error, remains):
     a = cloud.start('a')
@@ -272,13 +342,13 @@ def test_a_driver_that_cannot_build_has_failed(cloud, error, remains):
     assert a.node_api.used == 0
 
 
-@each_afresh(
+@pytest.mark.parametrize(
     'known, queues, ends, left',
-    {
-        'the first': (['b', 'c'], ['b', 'c'], 'b', [['c', 'c']]),
-        'the second, the first is gone': (['c'], ['b', 'c'], 'c', []),
-        'none': ([], ['b', 'c'], None, None),
-    },
+    [
+        pytest.param(['b', 'c'], ['b', 'c'], 'b', [['c', 'c']], id='the first'),
+        pytest.param(['c'], ['b', 'c'], 'c', [], id='the second, the first is gone'),
+        pytest.param([], ['b', 'c'], None, None, id='none'),
+    ],
 )
 def test_a_claimed_job_that_fails_goes_to_its_alternates(cloud, known, queues, ends, left):
     cloud.broker.declare(map(of_host, queues))
@@ -295,6 +365,18 @@ def test_a_claimed_job_that_fails_goes_to_its_alternates(cloud, known, queues, e
     assert [(one.claimed, one.tried, one.alternates) for one in fallen] == (
         [] if ends else [(False, ['a'], None)]
     )
+
+
+def test_a_job_goes_on_from_alternate_to_alternate(cloud):
+    workers = [cloud.start(host) for host in 'abc']
+    cloud.claims.put('server', 'a')
+    for one in workers[:2]:
+        one.driver.script.add('create', errors.BuildFailed(one.node_api.host, 'no image'))
+    cloud.send(job(claimed=True, alternates=ALTERNATES), of_host('a'))
+    cloud.run()
+    result = cloud.result()
+    assert (result.host, result.job.tried) == ('c', ['a', 'b'])
+    assert cloud.claims.states('server') == {'c': CONFIRMED}
 
 
 def test_a_claimed_job_without_room_goes_to_its_alternate(cloud):
@@ -331,13 +413,13 @@ def test_alternates_that_have_no_queue_or_make_no_sense_are_none(cloud, text):
 
 
 @pytest.mark.parametrize('method', ['instance_claim', 'confirm_claim'])
-@each_afresh(
+@pytest.mark.parametrize(
     'error',
-    {
-        'no answer': NO_ANSWER,
-        'store': errors.StoreUnavailable('it is away'),
-        'whatever a bus raises': OSError('reset'),
-    },
+    [
+        pytest.param(NO_ANSWER, id='no answer'),
+        pytest.param(errors.StoreUnavailable('it is away'), id='store'),
+        pytest.param(OSError('reset'), id='whatever a bus raises'),
+    ],
 )
 def test_claims_are_asked_until_they_answer(cloud, method, error):
     cloud.start('a')
@@ -418,6 +500,27 @@ def test_the_source_leaves_the_job_to_others(cloud):
     assert (a.figures.put_backs, b.figures.done) == (1, 1)
 
 
+def test_a_claimed_migration_to_its_own_source_goes_to_the_scheduler(cloud):
+    cloud.start('a')
+    cloud.claims.put('server', 'a', CONFIRMED)
+    cloud.send(moving(claimed=True), of_host('a'))
+    cloud.run()
+    assert [one.tried for one in cloud.fallen()] == [['a']]
+
+
+def test_a_claimed_migration_whose_claim_ends_meanwhile_goes_to_the_scheduler(cloud):
+    b = cloud.start('b')
+    cloud.claims.put('server', 'a', CONFIRMED)
+    cloud.claims.put('server', 'b', PENDING, move='migration')
+    cloud.claims.script.add('confirm_claim', errors.ClaimNotFound('server'))
+    cloud.claims.meanwhile['confirm_claim'] = lambda: cloud.claims.end('server', 'b')
+    cloud.send(moving(claimed=True), of_host('b'))
+    cloud.run()
+    assert [(one.tried, one.claimed) for one in cloud.fallen()] == [(['b'], False)]
+    assert cloud.kinds() == [('migrate', 'b'), ('destroy', 'b')]
+    assert (b.figures.dropped, b.node_api.used) == (0, 0)
+
+
 def test_a_migration_that_another_host_has_done_is_answered_for_it(cloud):
     b = cloud.start('b')
     cloud.claims.put('server', 'c', CONFIRMED)
@@ -437,3 +540,12 @@ def test_a_migration_that_fails_leaves_the_source_its_claim(cloud):
     assert cloud.claims.states('server') == {'a': CONFIRMED}
     assert [one.tried for one in cloud.fallen()] == [['b']]
     assert b.node_api.used == 0
+
+
+def test_a_migration_without_room_is_put_back(cloud):
+    b = cloud.start('b', shared=0)
+    cloud.claims.put('server', 'a', CONFIRMED)
+    cloud.send(moving())
+    cloud.run(2.0)
+    assert (b.figures.put_backs, b.node_api.used) == (1, 0)
+    assert cloud.claims.states('server') == {'a': CONFIRMED}

@@ -19,6 +19,7 @@ from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING
 from nova_sched.extensions.queues import messages
 from nova_sched.extensions.queues.brokers import of_flavor, of_host
+from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.extensions.queues.node.doubles import BUILD_S, job
 
@@ -85,9 +86,61 @@ def test_a_delete_ends_no_claim_of_the_next_server_of_that_uuid(cloud, a):
 
 def test_a_delete_ends_the_claim_on_its_own_node_only(cloud, a):
     cloud.claims.put('server', 'b', CONFIRMED)
-    cloud.send(delete(source='a'), HERE)
+    cloud.send(delete(), HERE)
     cloud.run()
     assert cloud.claims.states('server') == {'b': CONFIRMED}
+
+
+@pytest.mark.parametrize(
+    'claims, are_remains',
+    [
+        pytest.param({'b': (CONFIRMED, None)}, True, id='it has moved'),
+        pytest.param({'b': (PENDING, 'migration')}, False, id='it is to move'),
+        pytest.param({}, False, id='nobody knows where it is'),
+        pytest.param({'a': (CONFIRMED, None)}, False, id='it is here'),
+        pytest.param(
+            {'a': (CONFIRMED, None), 'b': (CONFIRMED, 'resize')}, False, id='it may come back'
+        ),
+        pytest.param(
+            {'b': (CONFIRMED, None), 'a': (PENDING, 'migration')}, True, id='it is to come back'
+        ),
+        pytest.param(
+            {'b': (CONFIRMED, None), 'a': (CONFIRMED, 'migration')},
+            True,
+            id='what was left here was taken for it',
+        ),
+    ],
+)
+def test_only_what_a_move_has_left_is_removed_with_its_remains(cloud, claims, are_remains):
+    a = cloud.start('a')
+    a.node_api.put('server', claim=uuid_of('the claim before the move'))
+    for host, (state, move) in claims.items():
+        cloud.claims.put('server', host, state, move=move)
+    cloud.send(delete(source='a'), HERE)
+    cloud.run()
+    assert cloud.results() == [('delete', 'done' if are_remains else 'failed', 'a')]
+    assert (cloud.kinds(), a.node_api.size('server')) == (
+        ([('destroy', 'a')], None) if are_remains else ([], 1)
+    )
+    assert cloud.claims.states('server') == {host: state for host, (state, _) in claims.items()}
+
+
+def test_a_server_that_has_come_back_is_not_removed_with_the_remains(cloud):
+    a = cloud.start('a')
+    cloud.claims.put('server', 'b', CONFIRMED)
+    claim = cloud.claims.put('server', 'a', CONFIRMED, move='migration')
+    a.node_api.put('server', claim=claim.name)
+    cloud.send(delete(source='a'), HERE)
+    cloud.run()
+    assert (cloud.results(), cloud.kinds()) == ([('delete', 'failed', 'a')], [])
+
+
+def test_a_server_that_was_built_in_vain_is_deleted_with_its_claim(cloud, a):
+    """Its job was given up before that; nobody else has it."""
+    cloud.send(delete(source='a', claimed=True), HERE)
+    cloud.run()
+    assert (cloud.results(), cloud.kinds()) == ([('delete', 'done', 'a')], [('destroy', 'a')])
+    assert cloud.claims.states('server') == {}
 
 
 @pytest.mark.parametrize('slots', [1, 2])
@@ -169,12 +222,40 @@ def test_a_resize_that_the_driver_cannot_do_leaves_the_old_size(cloud, a):
     assert ('revert_claim',) in cloud.claims.calls
 
 
-def test_a_resize_whose_claim_is_gone_leaves_the_old_size(cloud, a):
-    cloud.claims.script.add('confirm_claim', errors.ClaimNotFound('server'))
+@pytest.mark.parametrize('method, size', [('resize_claim', 1), ('confirm_claim', 2)])
+@pytest.mark.parametrize(
+    'error', [errors.ClaimNotFound('server'), errors.Outdated('server', 'there is another one')]
+)
+def test_a_resize_whose_claim_is_gone_has_failed_and_the_node_tells_what_runs(
+    cloud, a, method, size, error
+):
+    cloud.claims.script.add(method, error)
     cloud.send(resize(), HERE)
     cloud.run()
     assert cloud.results() == [('resize', 'failed', 'a')]
-    assert (a.node_api.size('server'), a.node_api.is_resizing('server')) == (1, False)
+    assert (a.node_api.size('server'), a.node_api.is_resizing('server')) == (size, False)
+    assert cloud.kinds() == ([('resize', 'a')] if size == 2 else [])
+
+
+@pytest.mark.parametrize(
+    'method, error',
+    [
+        ('resize_claim', errors.Outdated('server', 'there is another one')),
+        ('resize_claim', errors.ComputeResourcesUnavailable('a', 'VCPU')),
+        ('resize', errors.BuildFailed('a', 'no space')),
+    ],
+)
+def test_a_resize_that_was_cut_off_and_is_refused_leaves_both_sizes(cloud, a, method, error):
+    """The driver of the last process may have done it."""
+    cloud.send(resize(), HERE)
+    cloud.run(BUILD_S / 2)
+    a.worker.stop()
+    again = cloud.start('a', node_api=a.node_api, run=False)
+    script = again.driver.script if method == 'resize' else cloud.claims.script
+    script.add(method, error)
+    cloud.run()
+    assert a.node_api.is_resizing('server')
+    assert (a.node_api.used, cloud.kinds()) == (2, [])
 
 
 @pytest.mark.parametrize('hidden', [False, True])

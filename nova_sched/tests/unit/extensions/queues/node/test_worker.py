@@ -68,6 +68,26 @@ def test_what_was_being_built_is_settled_first(cloud, claims, kept, kinds):
     assert cloud.settled == [('a', set())]
 
 
+@pytest.mark.parametrize('is_first', [True, False], ids=['first', 'later'])
+def test_what_is_removed_is_never_confirmed(cloud, is_first):
+    """The last process has sent the call, which is still on its way."""
+    node_api = Node('a')
+    node_api.put('server', hidden=True)
+    claim = cloud.claims.put('server', 'a')
+    confirm = lambda: cloud.claims.confirm_claim(uuid_of('server'), 'a', claim.name)  # noqa: E731
+    cloud.start('a', node_api=node_api, run=False)
+    if is_first:
+        cloud.claims.meanwhile['abort_claim'] = confirm
+        cloud.run()
+        assert (cloud.kinds(), node_api.hidden()) == ([], set())
+        assert (node_api.size('server'), cloud.claims.states('server')) == (1, {'a': CONFIRMED})
+    else:
+        cloud.run()
+        with pytest.raises(errors.ClaimNotFound):
+            confirm()
+        assert (cloud.kinds(), cloud.claims.states('server')) == ([('destroy', 'a')], {})
+
+
 def test_nothing_is_taken_before_the_past_is_settled(cloud):
     node_api = Node('a')
     node_api.put('server', hidden=True)

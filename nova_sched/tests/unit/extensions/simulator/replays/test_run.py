@@ -19,7 +19,7 @@ from nova_sched.conf import CONF
 from nova_sched.extensions.simulator.replays import run, workloads
 from nova_sched.state.request import Request
 from nova_sched.tests.options import settings
-from nova_sched.tests.rows import each, each_named
+from nova_sched.tests.rows import each, table
 
 AMOUNTS = {VCPU: 4, MEMORY_MB: 4096}
 HOUR_S = 3600.0
@@ -199,7 +199,7 @@ def test_a_policy_of_a_file(tmp_path):
     assert run.read_policy(f'mine={file}') == ('mine', {}, str(file))
 
 
-@each_named(
+@table(
     'text, why',
     {
         'unknown': ('bestfit', 'one of nova, first-fit'),

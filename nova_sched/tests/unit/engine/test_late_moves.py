@@ -1,0 +1,315 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Copies of calls that come after the next move of their server has begun, or before the hosts
+have told what became of the last one."""
+
+import dataclasses
+
+import pytest
+
+from nova_sched import errors
+from nova_sched.claim import CONFIRMED, LIVE_MIGRATION, MIGRATION, PENDING, VCPU
+from nova_sched.claims import ANY, ClaimSelector
+from nova_sched.state.report import ReportOrder
+from nova_sched.state.request import RequestedDestination
+from nova_sched.tests.builders import report, request
+from nova_sched.tests.unit.engine.test_hardware import (
+    cell,
+    dedicated,
+    machine,
+    strict,
+    told,
+    wanted,
+)
+from nova_sched.tests.unit.engine.world import A, B, World, asks, node
+
+HOSTS = 'host-0', 'host-1', 'host-2'
+
+
+class Agent:
+    """Reports what its host holds, with numbers and the generation that it was told."""
+
+    def __init__(self, world, host):
+        self._world, self._host = world, host
+        self.held, self._seen, self._number = {}, 0, 0
+        self.report()
+
+    def look(self):
+        self._number += 1
+        used = sum(amounts[VCPU] for amounts in self.held.values())
+        return dataclasses.replace(
+            report(self._host, vcpus=4, vcpus_used=used),
+            instances=frozenset(self.held),
+            held=dict(self.held),
+            order=ReportOrder(self._seen, 1, self._number),
+        )
+
+    def report(self, seen=None):
+        """Twice: what the first report has changed, only the second one has seen."""
+        for made in [seen] if seen else [self.look(), self.look]:
+            (facts,) = self._world.report(made() if callable(made) else made)
+            self._seen = facts.generation
+
+
+class Cloud:
+    """Three hosts of four vCPUs, and a server of three that runs on the first."""
+
+    def __init__(self):
+        self.world = World()
+        self.agents = {host: Agent(self.world, host) for host in HOSTS}
+        self.name = self.claim('host-0', 'boot').name
+        self.confirm('host-0', self.name)
+        self.size = dict(self.world.store.claims(A)[0].resources)
+        self.arrive('host-0')
+
+    def claim(self, host, request_id, move=None):
+        asked = asks(A, vcpus=3), host, host, request_id, None, move
+        return self.world.call(self.world.claim_service.claim, *asked)
+
+    def select(self, leaving, host, request_id):
+        """As a conductor that moves the server to a host."""
+        to = RequestedDestination(host=host)
+        asked = asks(A, vcpus=3, ignore_hosts=frozenset([leaving]), destination=to)
+        return self.world.place(asked, request_id=request_id)
+
+    def confirm(self, host, name=None):
+        return self.world.call(
+            self.world.claim_service.confirm_claim, A, host, ClaimSelector(name)
+        )
+
+    def arrive(self, host, leaving=None, silent=()):
+        """The server is on the host; all agents report that but the ``silent`` ones."""
+        if leaving:
+            self.agents[leaving].held = {}
+        self.agents[host].held = {A: self.size}
+        for reporting in HOSTS:
+            if reporting not in silent:
+                self.agents[reporting].report()
+
+    def states(self):
+        hosts = {node(host): host for host in HOSTS}
+        claims = self.world.store.claims(A)
+        return {hosts[claim.node_uuid]: claim.state for claim in claims}
+
+    def takes_another(self, host):
+        """Whether a server of four vCPUs is placed on the host."""
+        try:
+            self.world.place(asks(B, vcpus=4, force_hosts=[host]), request_id='another')
+        except errors.NoValidHost:
+            return False
+        return True
+
+
+@pytest.fixture
+def cloud():
+    return Cloud()
+
+
+def by_claim(cloud, leaving, host, request_id):
+    return cloud.claim(host, request_id, LIVE_MIGRATION)
+
+
+def by_selection(cloud, leaving, host, request_id):
+    return cloud.select(leaving, host, request_id)
+
+
+@pytest.mark.parametrize('move', [by_claim, by_selection])
+def test_a_move_back_before_the_host_has_told_that_the_server_was_gone(cloud, move):
+    """What the host reports of the last stay does not end the claim of the next one."""
+    move(cloud, 'host-0', 'host-1', 'there')
+    cloud.agents['host-0'].held = {}
+    cloud.arrive('host-1', silent=['host-0'])
+    late = cloud.agents['host-0'].look()
+    move(cloud, 'host-1', 'host-0', 'back')
+    for seen in late, None:
+        cloud.agents['host-0'].report(seen)
+        assert cloud.states() == {'host-0': CONFIRMED, 'host-1': CONFIRMED}
+    assert not cloud.takes_another('host-0')
+    cloud.arrive('host-0', 'host-1')
+    assert cloud.states() == {'host-0': CONFIRMED}
+    (claim,) = cloud.world.store.claims(A)
+    assert claim.expires_s is None
+
+
+def select_smaller(cloud):
+    destination = RequestedDestination(host='host-0')
+    asked = asks(A, vcpus=2, ignore_hosts=frozenset(['host-1']), destination=destination)
+    cloud.world.place(asked, request_id='back')
+
+
+def claim_smaller(cloud):
+    asked = asks(A, vcpus=2), 'host-0', 'host-0', 'back', None, MIGRATION
+    cloud.world.call(cloud.world.claim_service.claim, *asked)
+
+
+@pytest.mark.parametrize('back', [select_smaller, claim_smaller])
+def test_a_move_back_in_another_size_waits_for_what_the_host_tells(cloud, back):
+    cloud.select('host-0', 'host-1', 'there')
+    cloud.arrive('host-1', 'host-0', silent=['host-0'])
+    before = cloud.world.store.claims(A)
+    with pytest.raises((errors.NoValidHost, errors.ComputeResourcesUnavailable)):
+        back(cloud)
+    assert cloud.world.store.claims(A) == before
+    cloud.agents['host-0'].report()
+    back(cloud)
+    assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
+    for _ in range(2):
+        cloud.agents['host-0'].report()
+    assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
+
+
+def test_a_move_back_with_dedicated_cpus_waits_for_what_the_host_tells():
+    """It may get other CPUs than it had."""
+    world = World(chain=strict())
+    for host in HOSTS[:2]:
+        world.report(report(host, memory_mb=4096, **told(machine(cell(0, [0], range(1, 9))))))
+    asked = request(instance_uuid=A, pieces=wanted(dedicated(2)))
+    world.place(dataclasses.replace(asked, force_hosts=('host-0',)), request_id='boot')
+    world.call(world.claim_service.confirm_claim, A, 'host-0')
+    away = dataclasses.replace(asked, ignore_hosts=frozenset(['host-0']))
+    world.place(away, request_id='there')
+    world.call(world.claim_service.confirm_claim, A, 'host-1')
+    before = world.store.claims(A)
+    back = dataclasses.replace(asked, ignore_hosts=frozenset(['host-1']))
+    with pytest.raises(errors.NoValidHost):
+        world.place(back, request_id='back')
+    assert world.store.claims(A) == before
+
+
+def test_a_move_back_that_never_comes(cloud):
+    cloud.claim('host-1', 'there', LIVE_MIGRATION)
+    cloud.arrive('host-1', 'host-0', silent=['host-0'])
+    cloud.claim('host-0', 'back', LIVE_MIGRATION)
+    cloud.world.store.expire(cloud.world.now_s + 4000)
+    cloud.agents['host-0'].report()
+    assert cloud.states() == {'host-1': CONFIRMED}
+
+
+@pytest.mark.parametrize('move', [LIVE_MIGRATION, MIGRATION])
+def test_a_copy_of_the_boot_during_a_move(cloud, move):
+    made = cloud.claim('host-1', 'move', move)
+    with pytest.raises(errors.Outdated, match='another request is pending'):
+        cloud.claim('host-0', 'boot')
+    assert cloud.states() == {'host-0': CONFIRMED, 'host-1': PENDING}
+    cloud.arrive('host-1', 'host-0')
+    (claim,) = cloud.confirm('host-1', made.name)
+    assert claim.node_uuid == node('host-1')
+
+
+@pytest.mark.parametrize('silent', [[], ['host-0']], ids=['all report', 'the source is silent'])
+def test_a_copy_of_an_earlier_move_that_was_selected(cloud, silent):
+    cloud.select('host-0', 'host-1', 'first')
+    cloud.arrive('host-1', 'host-0', silent)
+    cloud.select('host-1', 'host-2', 'second')
+    before = cloud.world.store.claims(A)
+    with pytest.raises((errors.Superseded, errors.AlreadyRunning)):
+        cloud.select('host-0', 'host-1', 'first')
+    assert cloud.world.store.claims(A) == before
+    assert not cloud.takes_another('host-2')
+
+
+@pytest.mark.parametrize('is_moving', [False, True], ids=['it stays', 'it moves on'])
+def test_a_revert_of_a_move_that_reports_have_settled(cloud, is_moving):
+    """No older claim says where the server would go back to."""
+    moved = cloud.claim('host-1', 'first', LIVE_MIGRATION)
+    cloud.arrive('host-1', 'host-0')
+    if is_moving:
+        cloud.claim('host-2', 'second', LIVE_MIGRATION)
+    before = cloud.world.store.claims(A)
+    with pytest.raises(errors.Outdated):
+        cloud.world.call(cloud.world.claim_service.revert_claim, A, ClaimSelector(moved.name))
+    assert cloud.world.store.claims(A) == before
+
+
+def test_a_message_of_the_last_stay_does_not_confirm_a_move_back(cloud):
+    cloud.claim('host-1', 'there', LIVE_MIGRATION)
+    cloud.arrive('host-1', 'host-0')
+    cloud.claim('host-0', 'back', LIVE_MIGRATION)
+    cloud.world.call(cloud.world.state_sync.instances_are, 'host-0', [A])
+    cloud.agents['host-0'].report()
+    assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
+
+
+# Resizes that select_destinations leaves on their host.
+
+
+def running():
+    """A world with one host of eight vCPUs, on which the server has one."""
+    world = World()
+    world.report(report('host-0', vcpus=8))
+    resize(world, 1, 'boot')
+    world.call(world.claim_service.confirm_claim, A, 'host-0')
+    return world
+
+
+def resize(world, vcpus, request_id):
+    world.place(asks(A, vcpus=vcpus, force_hosts=['host-0']), request_id=request_id)
+    (claim,) = world.store.claims(A)
+    return claim
+
+
+def test_a_resize_in_place_gives_way_to_no_other_selection():
+    world = running()
+    first = resize(world, 2, 'first')
+    with pytest.raises(errors.Superseded):
+        resize(world, 4, 'second')
+    world.now_s += 5
+    again = resize(world, 2, 'first')
+    assert (again.name, again.resizing) == (first.name, first.resizing)
+    assert again.expires_s == pytest.approx(first.expires_s + 5)
+    meant = ClaimSelector(first.name)
+    world.call(world.claim_service.confirm_claim, A, 'host-0', meant)
+    assert resize(world, 4, 'second').resizing.new[VCPU] == 4
+
+
+def test_a_resize_in_place_that_was_given_up_gives_way():
+    world = running()
+    resize(world, 2, 'first')
+    world.store.expire(world.now_s + 4000)
+    world.state_sync.refresh()
+    assert resize(world, 4, 'second').resizing.new[VCPU] == 4
+
+
+def test_a_copy_of_a_resize_in_place_keeps_the_cpus_that_were_picked():
+    """Other ones are free by then, which the copy would pick."""
+    world = World(chain=strict())
+    world.report(report('host-0', memory_mb=4096, **told(machine(cell(0, [0], range(1, 9))))))
+    for server in B, A:
+        asked = request(instance_uuid=server, pieces=wanted(dedicated(2)))
+        world.call(world.claim_service.claim, asked, 'host-0', 'host-0', f'boot of {server}')
+        world.call(world.claim_service.confirm_claim, server, 'host-0')
+    asked = request(instance_uuid=A, pieces=wanted(dedicated(3)))
+    asked = dataclasses.replace(asked, resources={**asked.resources, 'MEMORY_MB': 1024})
+    parts = []
+    for _ in range(2):
+        world.place(asked, request_id='resize')
+        (claim,) = world.store.claims(A)
+        parts.append(claim.resizing.parts)
+        for other in world.store.claims(B):
+            world.store.release([other.key], ANY)
+        world.state_sync.refresh()
+    assert parts[0] == parts[1]
+
+
+def test_a_late_commit_takes_no_time_from_a_later_caller():
+    world = running()
+    resize(world, 2, 'first')
+    commits, commit_now = [], world.store.commit
+    world.store.commit = lambda placements: commits.append(placements) or commit_now(placements)
+    resize(world, 2, 'first')
+    world.store.commit = commit_now
+    world.now_s += 3500
+    later = resize(world, 2, 'first')
+    world.now_s += 50
+    commit_now(commits[0])
+    (now,) = world.store.claims(A)
+    assert now.expires_s >= later.expires_s
