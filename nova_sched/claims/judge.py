@@ -123,11 +123,11 @@ def judge(placements, usages, consumer_claims, now_s, guards=None):
         if is_won:
             for claim in placement.claims:
                 of_consumer = consumer_claims.of(claim.consumer_uuid)
-                stored = of_consumer.get(claim.node_uuid)
+                stored = None if claim.key in changes else of_consumer.get(claim.node_uuid)
                 if stored is not None and stored.is_confirmed and not stored.has_uuid(claim.uuid):
-                    # It was there before, and is the result. It is stamped and numbered: who read
-                    # its node before has not seen that its consumer is to be there, and the call
-                    # that has made it cannot take it back.
+                    # It is the result as it was. It is stamped and numbered: who read its node
+                    # before has not seen that its consumer is to be there, and the call that has
+                    # made it cannot take it back.
                     number = 1 + max(other.number for other in of_consumer.values())
                     consumer_claims.put(claim.key, dataclasses.replace(stored, number=number))
         else:

@@ -185,6 +185,18 @@ def test_a_move_back_with_dedicated_cpus_waits_for_what_the_host_tells():
     assert world.store.claims(A) == before
 
 
+def test_a_migration_back_that_was_selected_keeps_its_source(cloud):
+    """Until it is settled, whatever both hosts report."""
+    cloud.select('host-0', 'host-1', 'there')
+    cloud.arrive('host-1', 'host-0', silent=['host-0'])
+    cloud.select('host-1', 'host-0', 'back')
+    made = cloud.claim('host-0', 'back', MIGRATION)
+    cloud.arrive('host-0', 'host-1')
+    assert cloud.states() == {'host-0': CONFIRMED, 'host-1': CONFIRMED}
+    cloud.confirm('host-0', made.name)
+    assert cloud.states() == {'host-0': CONFIRMED}
+
+
 def test_a_move_back_that_never_comes(cloud):
     cloud.claim('host-1', 'there', LIVE_MIGRATION)
     cloud.arrive('host-1', 'host-0', silent=['host-0'])
