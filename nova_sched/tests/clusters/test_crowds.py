@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 SCHEDULERS = 4
 # So many that the crowd outlasts the outages: a node of RabbitMQ takes half a minute to come back.
-ON_GALERA, ON_RABBITMQ = 5_000, 12_000
+ON_GALERA, ON_RABBITMQ = 8_000, 12_000
 # An answer that took so long was held up by an outage: the others take less than a second.
 HELD_UP_S = 3.0
 
