@@ -88,7 +88,8 @@ class Claim:
     MEMORY_MB: MiB, DISK_GB: GiB). ``created_s``, ``changed_s`` and ``expires_s`` are seconds since
     the epoch by the store's clock, which sets the first two. ``changed_s`` is the time when the
     store last wrote the claim, and ``changed_at`` the generation that its node got then;
-    ``number`` orders the claims of a consumer. ``changed_at`` and ``number`` are not compared.
+    ``number`` orders the claims of a consumer by the placements that they are the result of.
+    ``changed_at`` and ``number`` are not compared.
     ``expires_s`` None never expires; of a confirmed claim: see ``awaited`` and ``is_given_up``.
     ``parts`` are the CPUs, pages and devices that it holds in addition. ``counted``:
     the usage in the node's report includes them. ``image_properties`` are those of the consumer's
@@ -153,13 +154,12 @@ class Claim:
             or any(other.is_confirmed and other.node_uuid != self.node_uuid for other in claims)
         )
 
-    def may_be_left(self, claims):
-        """Return whether its consumer may have left the node, given all claims of the consumer: a
-        later one elsewhere is confirmed, too. Which of both nodes it has left is for them to
-        say."""
-        return self.is_confirmed and any(
-            other.is_confirmed and other.order() > self.order() for other in claims
-        )
+    def is_unheard(self, claims):
+        """Return whether its node has still to tell whether it has the consumer, given all claims
+        of that: the consumer was asked back, or a later claim elsewhere is confirmed, too."""
+        others = (claim for claim in claims if claim.node_uuid != self.node_uuid)
+        later = (other.is_confirmed and other.order() >= self.order() for other in others)
+        return self.is_confirmed and (self.awaited or any(later))
 
     @property
     def is_open(self):
@@ -216,8 +216,6 @@ class Claim:
                 if self.name == before.name:
                     until_s = max(until_s, before.expires_s or 0.0)
             changes = {'changed_s': now_s, 'changed_at': generation, 'expires_s': until_s}
-            if self.move and not before.move:  # it is the claim of the latest move now
-                changes['number'] = number
             return dataclasses.replace(self, **changes)
         left_s = None if self.expires_s is None else now_s + self.expires_s - self.created_s
         # Runs for each new claim: this takes half as long as dataclasses.replace.
@@ -313,7 +311,7 @@ class Claim:
         """
         done = dataclasses.replace(self.confirmed(), expires_s=None, move=None)
         if self.resizing is None:
-            return done
+            return self if done == self else done
         new = self.resizing
         sizes = {'resources': new.new, 'parts': new.parts, 'resizing': None}
         return dataclasses.replace(done, uuid=self.name, counted=False, **sizes)
@@ -340,8 +338,9 @@ class Claim:
     def asked_back(self, later):
         """Return the claim on a node that the consumer may have left, if a later claim is to bring
         it back in the size that it had: it is awaited as long as that would be pending."""
+        move = later.move or (self.move if self.awaited else None)
         back = self.returning(later.expires_s)
-        return dataclasses.replace(back, changed_s=later.created_s, move=later.move)
+        return dataclasses.replace(back, changed_s=later.created_s, move=move)
 
     @property
     def awaited(self):

@@ -133,9 +133,10 @@ class ClaimTransactions(StoreTransactions):
 
     @abc.abstractmethod
     def allocated(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Confirm these claims, by their UUIDs: another service has allocated the same.
+        """Confirm these claims, by their UUIDs: another service has allocated the same. Who read
+        their nodes before has not seen that.
 
-        Returns the claims that were not confirmed before, as they were.
+        Returns those that are there, as they were.
         """
 
     @abc.abstractmethod

@@ -18,6 +18,7 @@ import dataclasses
 
 from nova_sched.claim import PENDING, Claim
 from nova_sched.claims import PlacementOutcome
+from nova_sched.claims.values import runs_of
 
 
 @dataclasses.dataclass(slots=True)
@@ -123,11 +124,11 @@ def judge(placements, usages, consumer_claims, now_s, guards=None):
         if is_won:
             for claim in placement.claims:
                 of_consumer = consumer_claims.of(claim.consumer_uuid)
-                stored = None if claim.key in changes else of_consumer.get(claim.node_uuid)
+                stored = of_consumer.get(claim.node_uuid)
                 if stored is not None and stored.is_confirmed and not stored.has_uuid(claim.uuid):
-                    # It is the result as it was. It is stamped and numbered: who read its node
-                    # before has not seen that its consumer is to be there, and the call that has
-                    # made it cannot take it back.
+                    # It was there before, and is the result. It is stamped and numbered: who read
+                    # its node before has not seen that its consumer is to be there, and the call
+                    # that has made it cannot take it back.
                     number = 1 + max(other.number for other in of_consumer.values())
                     consumer_claims.put(claim.key, dataclasses.replace(stored, number=number))
         else:
@@ -252,7 +253,7 @@ def changes_by(placement, consumer_claims):
             if node != claim.node_uuid and not other.is_confirmed:
                 changes[claim.consumer_uuid, node] = (other, None)
         new = claim if old is None else _after(old, claim, claim.key in placement.releases)
-        if old is not None and new == old != claim and old.may_be_left(of_consumer.values()):
+        if old is not None and new == old != claim and old.is_unheard(of_consumer.values()):
             # What the node says of the last stay must not end the claim of the next one.
             new = old.asked_back(claim)
         changes[claim.key] = (old, new)
@@ -308,24 +309,25 @@ def moved(placement, consumer_claims):
     scheduler knew.
 
     It may have decided about a move from a node that the consumer has left, or a resize on one
-    that it has come to since.
+    that it has come to, or was asked back to, since.
     """
     if placement.runs is None:
         return set()
-    running = {
-        claim.uuid: claim.node_uuid
+    running = runs_of(
+        claim
         for consumer in {claim.consumer_uuid for claim in placement.claims}
         for claim in consumer_claims.of(consumer).values()
-        if claim.is_confirmed
-    }
+    )
     # A repeated claim may be confirmed by now; one that was confirmed must not have ended.
     repeated = {claim.uuid for claim in placement.claims}
     kept = {claim.uuid: claim.node_uuid for claim in placement.claims if claim.is_confirmed}
     if not (running or placement.runs or kept):
         return set()
-    nodes = running | placement.runs | kept
-    differ = (running.keys() ^ placement.runs.keys()) - repeated
-    return {nodes[uuid] for uuid in differ | (kept.keys() - running.keys())}
+    nodes, runs = {**running, **placement.runs}, {uuid for uuid, _ in running}
+    differ = running.keys() ^ placement.runs.keys()
+    return {nodes[key] for key in differ if key[0] not in repeated} | {
+        node for uuid, node in kept.items() if uuid not in runs
+    }
 
 
 def enters(changes, usages, marks):

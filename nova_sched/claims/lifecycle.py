@@ -11,13 +11,15 @@
 # under the License.
 """Changes of existing claims: each event as a function from a claim to its new state."""
 
+import dataclasses
+
 from nova_sched.claim import Claim
 
 
 def amend(claims, change, usages, consumer_claims, now_s):
-    """Apply ``change``, which returns the new claim or None, to each claim. Returns the claims
-    that it changed, as they were."""
-    changed = [(claim, after) for claim in claims if (after := change(claim)) != claim]
+    """Apply ``change``, which returns the new claim or None, to each claim; one that it returns
+    itself stays. Returns the claims that it changed, as they were."""
+    changed = [(claim, after) for claim in claims if (after := change(claim)) is not claim]
     for before, after in changed:
         usage = usages[before.node_uuid]
         usage.take(before.resources, -1)
@@ -29,9 +31,14 @@ def amend(claims, change, usages, consumer_claims, now_s):
 
 
 def allocating(claims):
-    """The change that confirms these claims, by their UUIDs."""
-    uuids = {claim.uuid for claim in claims}
-    return lambda claim: claim.confirmed() if claim.uuid in uuids else claim
+    """The change that confirms these claims, by their UUIDs; those that are confirmed are written
+    again, with new generations."""
+    uuids = {uuid for claim in claims for uuid in (claim.uuid, claim.name)}
+
+    def change(claim):
+        return dataclasses.replace(claim.confirmed()) if claim.uuid in uuids else claim
+
+    return change
 
 
 def leaving(keys, selector):

@@ -124,11 +124,11 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
     With a list of instances: a claim whose instance is listed is confirmed, unless the report may
     be older than the claim. A confirmed claim that is evidently no longer listed ends (see
     ``absent``). A claim that the node does not know yet stays as it is. Without a list, no state
-    changes. An instance that is listed without amounts has gone: it uses no hardware, and confirms
-    no claim, which may be that of its next stay. The claims in ``moving``, by (consumer, node),
-    stay, listed or not, and so do those that are ``awaited``. A resize in place that was not
-    settled in time is taken back if the report tells that the old size runs; else both sizes stay:
-    a clock that has jumped tells nothing of the guest.
+    changes. An instance that is listed without amounts has gone, unless its claim has none: it
+    confirms no claim, which may be that of its next stay, and uses no hardware. The claims in
+    ``moving``, by (consumer, node), stay, listed or not, and so do those that are ``awaited``. A
+    resize in place that was not settled in time is taken back if the report tells that the old
+    size runs; else both sizes stay: a clock that has jumped tells nothing of the guest.
 
     For a node of a stock Nova cloud: see ``nova_node``.
     """
@@ -149,7 +149,9 @@ def settle(report, claims, moving=frozenset(), now_s=0.0, before=NEW_NODE):
         claim = was
         if claim.is_given_up and _runs_old_size(report, claim, before):
             claim = claim.reverted()
-        is_there = users is not None and consumer in users
+        is_there = users is not None and (
+            consumer in users or (consumer in report.instances and not was.resources)
+        )
         # The list holds for the claim as it is now if its sender has seen the claim, or does not
         # say what it has seen.
         if is_there and (report.order.seen is None or before.has_seen(report, was)):

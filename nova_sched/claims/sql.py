@@ -385,10 +385,15 @@ class SqlClaimStore(ClaimStore):
             CLAIMS.c.top_group == uuid, CLAIMS.c.state == PLANNED
         )
         record = sa.update(TOP_GROUPS).where(TOP_GROUPS.c.uuid == uuid).values(expires_s=expires_s)
+
+        def change(claim):
+            is_same = claim.expires_s == expires_s
+            return claim if is_same else dataclasses.replace(claim, expires_s=expires_s)
+
         self._amend(
             changed_claims.RENEWAL,
             lambda connection: sql.sound(connection.execute(planned))[0],
-            lambda claims: lambda claim: dataclasses.replace(claim, expires_s=expires_s),
+            lambda _: change,
             lambda connection: connection.execute(record),
         )
         return [claim for claim in self.group_claims(uuid) if claim.state == PLANNED]

@@ -34,6 +34,11 @@ def sums(rows):
     return totals
 
 
+def runs_of(claims):
+    """(UUID, number) -> node UUID of those of these claims that are confirmed."""
+    return {(claim.uuid, claim.number): claim.node_uuid for claim in claims if claim.is_confirmed}
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerGroupPolicy:
     """A server group's hard policy: `affinity`; or `anti-affinity`, with ``most`` members on a
@@ -162,9 +167,9 @@ class Placement:
     claims enters a node and does not have exactly the tokens of exclusive domains that the node
     carries.
 
-    ``runs`` are the confirmed claims that the scheduler knows of its consumers: UUID -> node UUID.
-    The placement loses if others are confirmed, or one of them is not: its consumer may have moved
-    since. None: they are not compared.
+    ``runs`` are the confirmed claims that the scheduler knows of its consumers, see ``runs_of``.
+    The placement loses if others are confirmed, or one of them is not, or has another number: its
+    consumer may have moved since. None: they are not compared.
     """
 
     claims: tuple[Claim, ...]
@@ -172,7 +177,7 @@ class Placement:
     generations: Mapping[str, int] = dataclasses.field(default_factory=dict)
     replaces: frozenset[str] = frozenset()
     guard: GroupGuard | None = None
-    runs: Mapping[str, str] | None = None
+    runs: Mapping[tuple[str, int], str] | None = None
 
     @property
     def record_uuid(self):

@@ -139,8 +139,8 @@ class ClaimService:
         here = next((claim for claim in running if claim.node_uuid == node.uuid), None)
         if here is None:
             return None
-        if any(claim.order() >= here.order() for claim in running if claim is not here):
-            return None  # it has left the node
+        if here.is_unheard(running):
+            return None  # it may have left the node
         # It is on the node by a resize or migration that is not settled, or on the host to which
         # the move would bring it. Then the call came late, and must not make a resize in place.
         if move not in TO_ANOTHER_HOST and not (here.keeps_source and here.resizing is None):
@@ -196,7 +196,7 @@ class ClaimService:
             if before is not None and before.name != selector.claim_uuid:
                 is_resized = before.is_confirmed and consumption.held.name != before.name
                 claims = self._cluster.claims_of(request.instance_uuid)
-                if is_resized and before.may_be_left(claims):
+                if is_resized and before.is_unheard(claims):
                     why = 'the instance may have left it in another size, and it has not told yet'
                     raise errors.ComputeResourcesUnavailable(node.uuid, why)
                 if before.resizing:  # the instance may have its new size already

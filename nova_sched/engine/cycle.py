@@ -389,7 +389,7 @@ class Cycle:
             attempt, outcome = message.work
             try:
                 if outcome.won and self._answer_written(attempt, outcome, settings):
-                    answered += _stored(attempt)
+                    answered += [one for one in _stored(attempt) if not one.is_confirmed]
                 elif self._undo_written(attempt, outcome, settings):
                     again.append(attempt.message)
             except errors.NoValidHost as error:
@@ -467,31 +467,24 @@ class Cycle:
         return dataclasses.replace(request, destination=destination)
 
     def _has_claims(self, attempt):
-        """Return whether the store still has the claims of a decision.
+        """Return whether the store still has the claims of a decision: a read from before the
+        write may have ended one that it had taken over. Those that are there are written again,
+        so that such a read does not end them from now on.
 
         While the writer wrote, a later call may have replaced a claim that the decision made, or
         this may have expired. Then raises Superseded: the store decides which answer is the last
-        one. A claim that it has taken over is taken over once more: a read from before the write
-        may have ended it, and must not end it from now on.
+        one.
         """
-        decision, taken = attempt.decision, []
-        for request, made, claim in zip(
-            decision.requests, decision.claims, _stored(attempt), strict=True
-        ):
+        taken = []
+        for made, claim in zip(attempt.decision.claims, _stored(attempt), strict=True):
             if claim.name != made.uuid:
-                taken.append((made, request))
+                taken.append(claim)
                 continue
             stored = self._until_done(self._context.store.claims, claim.consumer_uuid)
             if not any(current.has_uuid(claim.name) for current in stored):
                 raise errors.Superseded(claim.consumer_uuid)
-        if not taken:
-            return True
-        if any(self._cluster.node(made.node_uuid) is None for made, _ in taken):
-            return False
-        placement = self._state_sync.placement(*zip(*taken, strict=True))
-        (outcome,) = self._until_done(self._context.store.commit, [placement])
-        self._state_sync.committed(*([[outcome]] if outcome.won else [[], [outcome]]))
-        return outcome.won
+        kept = self._until_done(self._state_sync.allocated, taken)
+        return all(any(one.has_uuid(claim.name) for one in kept) for claim in taken)
 
     def _end_claims(self, attempt, is_gone=False):
         """End the claims of a decision in the store. Those that were confirmed in the meantime

@@ -231,7 +231,7 @@ class Placer:
                 # Where a claim is written elsewhere, that which takes it judges moves.
                 if decision.claiming and decision.repeatable:
                     self._check_moves(requests, decision.marks['request_id'])
-                    requests = [*map(self._without_left, requests)]
+                    requests = [*map(self._without_unheard, requests)]
                 self._remove_unconfirmed(decision, requests)
             for index, request in enumerate(requests):
                 if request.group is not None or request.groups:
@@ -310,14 +310,14 @@ class Placer:
             if confirmed and not any(map(functools.partial(_is_move, request), confirmed, nodes)):
                 raise errors.AlreadyRunning(request.instance_uuid, nodes[0].host)
 
-    def _without_left(self, request):
-        """The request without the hosts that its instance may have left in another size, or with
-        CPUs or devices: what such a host says next is of those."""
+    def _without_unheard(self, request):
+        """The request without the hosts that have still to tell whether they have its instance,
+        and had it in another size, or with CPUs or devices: what they tell is of those."""
         claims = [*self.cluster.claims_of(request.instance_uuid)]
-        left = [claim for claim in claims if claim.may_be_left(claims)]
-        nodes = [(claim, self.cluster.node(claim.node_uuid)) for claim in left]
+        unheard = [claim for claim in claims if claim.is_unheard(claims)]
+        nodes = [(claim, self.cluster.node(claim.node_uuid)) for claim in unheard]
         hosts = {node.host.lower() for claim, node in nodes if not _has_for(request, claim, node)}
-        if not hosts:
+        if not hosts or request.is_rebuild:
             return request
         return dataclasses.replace(request, ignore_hosts=request.ignore_hosts | hosts)
 

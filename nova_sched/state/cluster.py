@@ -323,7 +323,7 @@ class Cluster:
             self.drop(before)
         try:
             is_there = before is not None and before.is_confirmed
-            stays = is_there and not before.may_be_left(self.claims_of(request.instance_uuid))
+            stays = is_there and not before.is_unheard(self.claims_of(request.instance_uuid))
             claim = node.instance_claim(request, lifetime_s, move=None if stays else move, **marks)
             held = node.grow(before, claim) if is_there else claim
         except errors.ComputeResourcesUnavailable:

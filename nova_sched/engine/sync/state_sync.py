@@ -14,12 +14,14 @@ both."""
 
 import collections
 import dataclasses
+import itertools
 import logging
 import threading
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED
 from nova_sched.claims import GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
+from nova_sched.claims.values import runs_of
 from nova_sched.engine.groups import outsiders
 from nova_sched.logs import Problems
 from nova_sched.state.membership import claims_left
@@ -254,12 +256,8 @@ class StateSync:
             closed_domains=tuple(closed_domains.values()),
         )
         replaced = (claim for claim in (*ended, *known) if claim.is_provisional)
-        runs = {
-            running.uuid: running.node_uuid
-            for consumer in {claim.consumer_uuid for claim in claims}
-            for running in self._cluster.claims_of(consumer)
-            if running.is_confirmed
-        }
+        consumers = {claim.consumer_uuid for claim in claims}
+        runs = runs_of(itertools.chain(*map(self._cluster.claims_of, consumers)))
         return Placement(
             tuple(claims),
             tuple(claim.key for claim in ended),
@@ -411,9 +409,11 @@ class StateSync:
         self._cluster.tell(host, instances)
 
     def allocated(self, claims):
-        """Another service has allocated what these claims hold: they are confirmed."""
-        if claims:
-            self.caught_up_with(self._store.allocated(claims))
+        """Another service has allocated what these claims hold: they are confirmed. Returns those
+        that are there, as they were."""
+        found = self._store.allocated(claims) if claims else []
+        self.caught_up_with(found)
+        return found
 
     def caught_up_with(self, claims):
         """Read the nodes of claims that the store has changed."""

@@ -307,9 +307,7 @@ class Books:
             generation=0,
             seen_s=0.0,
             claims=tuple(
-                _replaced(
-                    one, dict.fromkeys(('created_s', 'changed_s', 'changed_at', 'number'), 0)
-                )
+                _replaced(one, dict.fromkeys(('created_s', 'changed_s', 'changed_at'), 0))
                 for one in sorted(facts.claims, key=lambda one: one.consumer_uuid)
             ),
         )

@@ -91,6 +91,10 @@ SCOPES = {
     'migrations where schedulers choose the node': (placed('migration'), 60_000),
     'live migrations where they do': (placed('live-migration'), 60_000),
     'resizes where they do': (placed('resize', resize=True), 100_000),
+    'live migrations where they do, and nodes report': (
+        placed('live-migration', reports=1, **QUIET),
+        60_000,
+    ),
     'a node is rebuilt': (REBUILD, 12_000),
     'a node is removed': (Scope(consumers=1, stops=1, removals=1, doubles=False), 80_000),
     'two schedulers read a node': (

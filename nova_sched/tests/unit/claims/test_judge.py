@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED, VCPU, Claim, Resizing
 from nova_sched.claims import Placement
 from nova_sched.claims.judge import ConsumerClaims, NodeUsage, judge
+from nova_sched.claims.values import runs_of
 from nova_sched.state.report import Inventory
 from nova_sched.tests.cases import cases
 from nova_sched.tests.rows import table
@@ -214,7 +215,7 @@ def test_a_claim_of_the_same_size_is_stamped(amounts):
     there = claim(A, 'm', **amounts, state=CONFIRMED, changed_at=3)
     held, usages = ConsumerClaims([there]), {'m': usage(2, used=amounts['vcpus'])}
     wanted = claim(A, 'm', **amounts)
-    (outcome,) = judged([Placement((wanted,), runs={there.uuid: 'm'})], usages, held)
+    (outcome,) = judged([Placement((wanted,), runs=runs_of([there]))], usages, held)
     (after,) = outcome.claims
     assert (outcome.won, after.uuid, after.changed_at) == (True, there.uuid, 6)
     assert after.number > there.number  # which tells who took it last

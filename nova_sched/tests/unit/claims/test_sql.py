@@ -22,6 +22,7 @@ from nova_sched.claim import CONFIRMED, MIGRATION, PLANNED
 from nova_sched.claims import GroupRecord, Placement, ServiceFacts
 from nova_sched.claims import statements as sql
 from nova_sched.claims.sql import SqlClaimStore
+from nova_sched.claims.values import runs_of
 from nova_sched.db.tables import CLAIMS, NODES
 from nova_sched.state.report import ReportOrder
 from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, still, uuid_of
@@ -210,7 +211,7 @@ def test_a_consumer_that_comes_to_another_node_meanwhile_is_in_the_way(store, mo
     store.report([report(f'host-{number}') for number in range(3)])
     here, there, then = (uuid_of(f'node host-{number}') for number in range(3))
     store.commit([Placement((claim(A, here, state=CONFIRMED),))])
-    known = {one.uuid: one.node_uuid for one in store.claims(A)}
+    known = runs_of(store.claims(A))
     store.commit([Placement((claim(A, there, move=MIGRATION),))])
     store.confirm([A], [there])
     before, read, reads = store.claims(A), sql.read_claims, []

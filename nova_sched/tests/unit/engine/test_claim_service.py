@@ -364,7 +364,8 @@ class TestConfirmAndAbort:
             meant = ClaimSelector(ask(world, move=RESIZE, vcpus=2).name)
             world.call(world.claim_service.confirm_claim, A, 'host-0', meant)
         else:
-            commit(world.store, claim(A, node('host-1'), state=CONFIRMED, move=move))
+            commit(world.store, claim(A, node('host-1'), move=move))
+            world.store.confirm([A], [node('host-1')])
             world.call(world.state_sync.refresh)
             (moved,) = (made for made in world.store.claims() if made.move)
             meant = ClaimSelector(moved.name)
@@ -519,8 +520,8 @@ class TestConfirmAndAbort:
         for host in ('host-0', 'host-1'):
             commit(world.store, claim(A, node(host), state=CONFIRMED))
         world.call(world.state_sync.refresh)
-        made = ask(world, move='live-migration', vcpus=2)
-        assert (made.node_uuid, bool(made.resizing)) == (node(), True)
+        made = ask(world, move='live-migration')
+        assert (made.node_uuid, made.awaited, made.move) == (node(), True, 'live-migration')
 
     def test_a_move_back_to_a_host_whose_claim_has_ended(self, world):
         commit(world.store, claim(A, node(), state=CONFIRMED))

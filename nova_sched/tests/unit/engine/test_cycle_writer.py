@@ -189,13 +189,6 @@ class TestConfirmedBefore:
         world.state_sync.refresh()
         ends = []
         end(world, WriteOutcome(True, end=ends.append))
-        (after,) = world.store.claims()
-        assert (found.done(), ends, after.uuid != before.uuid) == (True, [True], True)
-
-    def test_one_that_this_scheduler_has_not_heard_of_has(self, world, before, found):
-        world.store.release([before.key])
-        ends = []
-        end(world, WriteOutcome(True, end=ends.append))
         assert (found.done(), ends) == (False, [False])
         world.loop.turn()
         end(world, True)

@@ -197,6 +197,51 @@ def test_a_migration_back_that_was_selected_keeps_its_source(cloud):
     assert cloud.states() == {'host-0': CONFIRMED}
 
 
+def moved_without_a_word(cloud):
+    """The server has gone to host-1 and back, and host-1 has not told that it has left."""
+    cloud.select('host-0', 'host-1', 'there')
+    cloud.arrive('host-1', 'host-0', silent=['host-0'])
+    cloud.select('host-1', 'host-0', 'back')
+    cloud.arrive('host-0', 'host-1', silent=['host-1'])
+
+
+def test_a_host_that_has_told_is_heard_whatever_another_one_leaves_open(cloud):
+    moved_without_a_word(cloud)
+    resized = asks(A, vcpus=2), 'host-0', 'host-0', 'resize', None, None
+    assert cloud.world.call(cloud.world.claim_service.claim, *resized).resizing is not None
+
+
+@pytest.mark.parametrize('vcpus', [3, 2], ids=['the same size', 'another size'])
+def test_a_server_that_moves_on_to_a_host_that_it_has_left_twice(cloud, vcpus):
+    moved_without_a_word(cloud)
+    destination = RequestedDestination(host='host-1')
+    on = asks(A, vcpus=vcpus, ignore_hosts=frozenset(['host-0']), destination=destination)
+    if vcpus == 2:
+        with pytest.raises(errors.NoValidHost):
+            cloud.world.place(on, request_id='on')
+        return
+    cloud.world.place(on, request_id='on')
+    for _ in range(2):
+        cloud.agents['host-1'].report()
+    assert cloud.states() == {'host-0': CONFIRMED, 'host-1': CONFIRMED}
+
+
+def test_a_scheduler_that_does_not_know_that_a_server_was_asked_back(cloud):
+    """It would resize what the host has still to tell of."""
+    cloud.claim('host-1', 'there', LIVE_MIGRATION)
+    cloud.arrive('host-1', 'host-0', silent=['host-0'])
+    known = {claim.key: claim for claim in cloud.world.store.claims(A)}
+    cloud.claim('host-0', 'back', LIVE_MIGRATION)
+    for claim in known.values():
+        cloud.world.cluster.adopt(claim)
+    on = asks(A, vcpus=2, ignore_hosts=frozenset(['host-0']))
+    with pytest.raises(errors.NoValidHost):
+        cloud.world.place(
+            dataclasses.replace(on, destination=RequestedDestination(host='host-1')),
+            request_id='on',
+        )
+
+
 def test_a_move_back_that_never_comes(cloud):
     cloud.claim('host-1', 'there', LIVE_MIGRATION)
     cloud.arrive('host-1', 'host-0', silent=['host-0'])

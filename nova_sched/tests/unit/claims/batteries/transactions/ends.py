@@ -74,7 +74,9 @@ class Ends:
         (after,) = store.claims(A)
         assert after.expires_s is None
         assert generation(store) == before + 1
-        assert store.allocated([mine]) == []
+        # Who has read the node in between has not seen what was written last.
+        assert store.allocated([mine]) == [after]
+        assert (store.claims(A), generation(store)) == ([after], before + 2)
 
     def test_the_next_report_without_an_allocated_instance_ends_its_claim(self, store):
         ready(store)

@@ -17,6 +17,7 @@ import pytest
 
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED, RESIZE
 from nova_sched.claims import Placement
+from nova_sched.claims.values import runs_of
 from nova_sched.tests.builders import claim
 from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
@@ -52,7 +53,7 @@ def both(store):
 
 
 def running(store):
-    return {one.uuid: one.node_uuid for one in store.claims(A) if one.is_confirmed}
+    return runs_of(store.claims(A))
 
 
 def arrived(store):
@@ -77,7 +78,8 @@ class Runs:
         {
             'nothing': (lambda store: None, True),
             'a resize is open': (lambda store: resize(store, 3), True),
-            'it is on its way to another node': (both, True),
+            'it is on its way to another node': (lambda store: pending(store, THIRD), True),
+            'it was taken over': (settled, False),
             'it has come there': (arrived, False),
             'it has left': (left, False),
             'it is gone': (gone, False),
