@@ -18,7 +18,6 @@ import dataclasses
 
 from nova_sched.claim import PENDING, Claim
 from nova_sched.claims import PlacementOutcome
-from nova_sched.claims.values import runs_of
 
 
 @dataclasses.dataclass(slots=True)
@@ -313,11 +312,12 @@ def moved(placement, consumer_claims):
     """
     if placement.runs is None:
         return set()
-    running = runs_of(
-        claim
+    running = {
+        (claim.uuid, claim.number): claim.node_uuid
         for consumer in {claim.consumer_uuid for claim in placement.claims}
         for claim in consumer_claims.of(consumer).values()
-    )
+        if claim.is_confirmed
+    }
     # A repeated claim may be confirmed by now; one that was confirmed must not have ended.
     repeated = {claim.uuid for claim in placement.claims}
     kept = {claim.uuid: claim.node_uuid for claim in placement.claims if claim.is_confirmed}

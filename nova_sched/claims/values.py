@@ -34,11 +34,6 @@ def sums(rows):
     return totals
 
 
-def runs_of(claims):
-    """(UUID, number) -> node UUID of those of these claims that are confirmed."""
-    return {(claim.uuid, claim.number): claim.node_uuid for claim in claims if claim.is_confirmed}
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerGroupPolicy:
     """A server group's hard policy: `affinity`; or `anti-affinity`, with ``most`` members on a
@@ -167,9 +162,9 @@ class Placement:
     claims enters a node and does not have exactly the tokens of exclusive domains that the node
     carries.
 
-    ``runs`` are the confirmed claims that the scheduler knows of its consumers, see ``runs_of``.
-    The placement loses if others are confirmed, or one of them is not, or has another number: its
-    consumer may have moved since. None: they are not compared.
+    ``runs`` are the confirmed claims that the scheduler knows of its consumers: (UUID, number) ->
+    node UUID. The placement loses if others are confirmed, or one of them is not, or has another
+    number: its consumer may have moved since. None: they are not compared.
     """
 
     claims: tuple[Claim, ...]

@@ -243,3 +243,8 @@ def mask_of(rule, seen, asked):
     """A filter's mask as text, a digit for each row: `101`; `*` for no opinion."""
     mask = rule().mask(seen, asked)
     return '*' if mask is True else ''.join(map(str, mask.astype(int)))
+
+
+def runs_of(claims):
+    """The confirmed ones of these claims, as a Placement names what its scheduler knows to run."""
+    return {(claim.uuid, claim.number): claim.node_uuid for claim in claims if claim.is_confirmed}

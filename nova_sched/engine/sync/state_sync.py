@@ -14,14 +14,12 @@ both."""
 
 import collections
 import dataclasses
-import itertools
 import logging
 import threading
 
 from nova_sched import errors
 from nova_sched.claim import PLANNED
 from nova_sched.claims import GroupGuard, Placement, ServerGroupPolicy, ServiceFacts
-from nova_sched.claims.values import runs_of
 from nova_sched.engine.groups import outsiders
 from nova_sched.logs import Problems
 from nova_sched.state.membership import claims_left
@@ -256,8 +254,12 @@ class StateSync:
             closed_domains=tuple(closed_domains.values()),
         )
         replaced = (claim for claim in (*ended, *known) if claim.is_provisional)
-        consumers = {claim.consumer_uuid for claim in claims}
-        runs = runs_of(itertools.chain(*map(self._cluster.claims_of, consumers)))
+        runs = {
+            (running.uuid, running.number): running.node_uuid
+            for consumer in {claim.consumer_uuid for claim in claims}
+            for running in self._cluster.claims_of(consumer)
+            if running.is_confirmed
+        }
         return Placement(
             tuple(claims),
             tuple(claim.key for claim in ended),

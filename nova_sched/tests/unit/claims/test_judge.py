@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED, VCPU, Claim, Resizing
 from nova_sched.claims import Placement
 from nova_sched.claims.judge import ConsumerClaims, NodeUsage, judge
-from nova_sched.claims.values import runs_of
 from nova_sched.state.report import Inventory
+from nova_sched.tests.builders import runs_of
 from nova_sched.tests.cases import cases
 from nova_sched.tests.rows import table
 

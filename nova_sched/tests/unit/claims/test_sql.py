@@ -22,10 +22,18 @@ from nova_sched.claim import CONFIRMED, MIGRATION, PLANNED
 from nova_sched.claims import GroupRecord, Placement, ServiceFacts
 from nova_sched.claims import statements as sql
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.claims.values import runs_of
 from nova_sched.db.tables import CLAIMS, NODES
 from nova_sched.state.report import ReportOrder
-from nova_sched.tests.builders import NOW, aggregate, claim, guarded, report, still, uuid_of
+from nova_sched.tests.builders import (
+    NOW,
+    aggregate,
+    claim,
+    guarded,
+    report,
+    runs_of,
+    still,
+    uuid_of,
+)
 from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.transactions.times import OwnClock
 

@@ -17,8 +17,7 @@ import pytest
 
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED, RESIZE
 from nova_sched.claims import Placement
-from nova_sched.claims.values import runs_of
-from nova_sched.tests.builders import claim
+from nova_sched.tests.builders import claim, runs_of
 from nova_sched.tests.rows import each_afresh
 from nova_sched.tests.unit.claims.batteries.steps import (
     HOST,
