@@ -197,7 +197,10 @@ class ClaimService:
                 is_resized = before.is_confirmed and consumption.held.name != before.name
                 claims = self._cluster.claims_of(request.instance_uuid)
                 if is_resized and before.is_unheard(claims):
-                    why = 'the instance may have left it in another size, and it has not told yet'
+                    why = (
+                        'it has yet to report whether it still has the instance, which has '
+                        'another size, or other CPUs or devices, there'
+                    )
                     raise errors.ComputeResourcesUnavailable(node.uuid, why)
                 if before.resizing:  # the instance may have its new size already
                     raise errors.Outdated(

@@ -313,11 +313,13 @@ class Placer:
     def _without_unheard(self, request):
         """The request without the hosts that have still to tell whether they have its instance,
         and had it in another size, or with CPUs or devices: what they tell is of those."""
+        if request.is_rebuild:
+            return request
         claims = [*self.cluster.claims_of(request.instance_uuid)]
         unheard = [claim for claim in claims if claim.is_unheard(claims)]
         nodes = [(claim, self.cluster.node(claim.node_uuid)) for claim in unheard]
         hosts = {node.host.lower() for claim, node in nodes if not _has_for(request, claim, node)}
-        if not hosts or request.is_rebuild:
+        if not hosts:
             return request
         return dataclasses.replace(request, ignore_hosts=request.ignore_hosts | hosts)
 
