@@ -393,6 +393,7 @@ def test_a_server_that_would_have_moved(cloud):
     cloud.claims.instance_claim(asked(vcpus=4), instance, 'cmp2', 'cmp2')
     target = AgentClient(cloud.bus, 'cmp2')
     target.resize(asked(vcpus=4), instance)
+    until(lambda: ('cmp2', 'confirmed') in cloud.states(instance))  # or its caller aborts it
     target.revert_resize(instance)
     until(lambda: cloud.states(instance) == [('cmp1', 'confirmed')])
     assert (cloud.instances('cmp1'), cloud.instances('cmp2')) == ([instance], [])
