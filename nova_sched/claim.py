@@ -157,9 +157,16 @@ class Claim:
     def is_unheard(self, claims):
         """Return whether its node has still to tell whether it has the consumer, given all claims
         of that: the consumer was asked back, or a later claim elsewhere is confirmed, too."""
+        return self.is_confirmed and (self.awaited or self._has_later(claims))
+
+    def is_left_by(self, request_id, claims):
+        """Return whether a call of this request comes late, given all claims of the consumer: the
+        request has brought that here, and a later claim elsewhere is confirmed."""
+        return self.is_confirmed and self.is_of(request_id) and self._has_later(claims)
+
+    def _has_later(self, claims):
         others = (claim for claim in claims if claim.node_uuid != self.node_uuid)
-        later = (other.is_confirmed and other.order() >= self.order() for other in others)
-        return self.is_confirmed and (self.awaited or any(later))
+        return any(other.is_confirmed and other.order() >= self.order() for other in others)
 
     @property
     def is_open(self):
@@ -337,10 +344,12 @@ class Claim:
 
     def asked_back(self, later):
         """Return the claim on a node that the consumer may have left, if a later claim is to bring
-        it back in the size that it had: it is awaited as long as that would be pending."""
+        it back in the size that it had: it is awaited as long as that would be pending, and is of
+        the later claim's request."""
         move = later.move or (self.move if self.awaited else None)
         back = self.returning(later.expires_s)
-        return dataclasses.replace(back, changed_s=later.created_s, move=move)
+        names = {'request_id': later.request_id, 'move': move}
+        return dataclasses.replace(back, changed_s=later.created_s, **names)
 
     @property
     def awaited(self):

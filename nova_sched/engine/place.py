@@ -300,7 +300,8 @@ class Placer:
             for claim in claims:
                 is_own = claim.request_id == request_id is not None
                 has_arrived = claim.move and claim.is_confirmed and is_own
-                if has_arrived or (claim.is_on_its_way(claims) and not is_own):
+                has_gone_on = claim.is_left_by(request_id, claims)
+                if has_arrived or has_gone_on or (claim.is_on_its_way(claims) and not is_own):
                     raise errors.Superseded(request.instance_uuid)
                 resizing = claim.resizing
                 is_copy = resizing and resizing.request_id == request_id is not None

@@ -274,6 +274,26 @@ def test_a_copy_of_an_earlier_move_that_was_selected(cloud, silent):
     assert not cloud.takes_another('host-2')
 
 
+@pytest.mark.parametrize('move', [by_claim, by_selection])
+@pytest.mark.parametrize('is_back', [False, True], ids=['there', 'there, on, back'])
+def test_a_copy_of_a_move_to_a_host_that_has_still_to_tell_that_it_was_left(cloud, move, is_back):
+    """It does not ask the server back: that has moved on since."""
+    there = 'host-0', 'host-1', 'there'
+    on, back, away = (
+        ('host-1', 'host-2', 'on'),
+        ('host-2', 'host-1', 'back'),
+        ('host-1', 'host-2', 'away'),
+    )
+    for leaving, host, request_id in [there, on, back, away] if is_back else [there, on]:
+        move(cloud, leaving, host, request_id)
+        cloud.arrive(host, leaving, silent=['host-1'] if leaving == 'host-1' else [])
+    before = cloud.world.store.claims(A)
+    assert {'host-1', 'host-2'} <= cloud.states().keys()
+    with pytest.raises((errors.Superseded, errors.Outdated)):
+        move(cloud, *(back if is_back else there))
+    assert cloud.world.store.claims(A) == before
+
+
 @pytest.mark.parametrize('is_moving', [False, True], ids=['it stays', 'it moves on'])
 def test_a_revert_of_a_move_that_reports_have_settled(cloud, is_moving):
     """No older claim says where the server would go back to."""
