@@ -46,6 +46,7 @@ def test_a_crowd_on_galera(galera, rabbitmq, tmp_path):
 
 def test_a_crowd_on_a_cluster_of_rabbitmq(rabbitmq_cluster, postgresql, tmp_path):
     where = OnRabbitmq(rabbitmq_cluster, postgresql, tmp_path)
+    # Whether a request has to be sent again is a matter of luck. That each node has been down, the
+    # faults say.
     outcome = crowd.run_on_cluster(where, ON_RABBITMQ, schedulers=SCHEDULERS)
     assert wrong(outcome.faults) == {}
-    assert any(len(answer['sent_s']) > 1 for answer in outcome.answers)

@@ -141,10 +141,11 @@ def _gather(cloud, plan, asked):
 
 
 def _weather(plan, daemons, answers, tell):
-    """A storm, if there is to be one; the outages come at even distances."""
+    """A storm, if there is to be one; the outages come at even distances in the first half: a
+    server may take half a minute to come back."""
     if not plan.outages:
         return contextlib.nullcontext()
-    step = plan.requests // (len(plan.outages) + 1)
+    step = plan.requests // (2 * len(plan.outages))
     outages = [(server, step * place) for place, server in enumerate(plan.outages, 1)]
     return Storm(daemons, outages, answers, plan.pause_s, plan.seed, tell, plan.link)
 
