@@ -20,6 +20,7 @@
       |-- 400, and a provider is gone --------------------------------> decided again
       |-- 400, 401, 403 ----------------------------------------------> refused
       `-- the consumer exists, or the outcome is not known: read
+            its claim there is of another call by now -----------------> decided again
             has nothing ----------- write
             has this, by whomever ---------- write it at its generation
             has a host by a copy of the call --------------------------> decided again, for it
@@ -253,7 +254,13 @@ class AllocationWrite:
         for uuid in self._left:
             server = self.sent[uuid].server
             allocations = self._client.allocations_of(uuid)
-            wanted, nodes = self._wanted(server, allocations)
+            claims = self._claims(uuid)
+            if any(map(server.is_of_another, claims)):
+                # What was read may be of before: a consumer that is made again gets the
+                # generations that it had.
+                LOG.info('Another call has taken over the claim of instance %s', uuid)
+                return WriteOutcome(won=False)
+            wanted, nodes = self._wanted(server, allocations, claims)
             if wanted is not None:
                 last = self.sent[uuid]
                 is_done = self.is_doubtful and last.is_in(allocations)
@@ -269,9 +276,9 @@ class AllocationWrite:
         self._left = list(sent)
         return self._write
 
-    def _wanted(self, server, allocations):
-        """Return what has to be written for a server that has these allocations; None if it cannot
-        have the wanted ones, and the nodes that it may be on by an earlier call.
+    def _wanted(self, server, allocations, claims):
+        """Return what has to be written for a server that has these allocations and claims; None
+        if it cannot have the wanted ones, and the nodes that it may be on by an earlier call.
         """
         if not allocations.providers:
             generation = 0 if self._reads >= self._reads_before_reuse else None
@@ -284,9 +291,7 @@ class AllocationWrite:
             return _with(server, allocations, allocations.providers), ()
         nodes = self._nodes(allocations)
         left = [uuid for uuid, host in nodes.items() if host.lower() not in server.avoided]
-        copies = {
-            claim.node_uuid for claim in filter(server.is_by_a_copy, self._claims(server.uuid))
-        }
+        copies = {claim.node_uuid for claim in filter(server.is_by_a_copy, claims)}
         if told := copies.intersection(left):
             return None, told
         # As Nova does: an evacuation leaves what the server has on the lost host, and a move whose

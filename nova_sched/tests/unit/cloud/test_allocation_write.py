@@ -390,6 +390,16 @@ def test_where_a_copy_of_the_call_has_a_claim(fake, request_id, avoided, outcome
     assert found == outcome
 
 
+def test_a_call_whose_claim_another_one_has_taken_over(fake):
+    """What it has read may be of the server's last stay, with the generations of this one."""
+    holds(fake, A, held={ONE: {'VCPU': 1}})
+    wanted = wants()
+    taken = dataclasses.replace(wanted.claim, number=7, changed_at=7)
+    _, outcome = written(fake, wanted, claims=[taken])
+    assert outcome == WriteOutcome(won=False)
+    assert fake.consumers[A][0] == 1
+
+
 def test_one_of_several_was_done_before(fake):
     holds(fake, A, held={ONE: {'VCPU': 1}})
     _, outcome = written(fake, wants(A), wants(B))
