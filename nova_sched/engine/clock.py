@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 
 TELL_S = 2.0  # a change of this process's clock offset that is logged
 TICK_S = 0.25  # interval at which a running process reads the clock
-STILL_S = 3.0  # a longer gap counts as a pause; messages that waited are taken as soon after it
+STILL_S = 3.0  # a longer gap counts as a pause
 
 
 # Seconds that never go back, and continue while the machine is suspended.
@@ -165,12 +165,11 @@ class Pauses:
         """The Received of a message that was just taken off the bus.
 
         Its caller waits for ``timeout_s`` seconds in total, and for ``silence_s`` seconds after
-        the last heartbeat of this process; None: without a limit. A message that is taken soon
-        after a pause may have waited since its beginning.
+        the last heartbeat of this process; None: without a limit. A message that is taken after a
+        pause is new: it may have waited for as long as that, but nothing tells, and its caller is
+        more likely to wait than not.
         """
         taken = self.tick()
-        if taken < self._end + STILL_S:
-            taken = self._begin
 
         def is_over():
             waited_s = self.tick() - taken
