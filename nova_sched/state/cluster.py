@@ -12,7 +12,6 @@
 """The only writer of the host state: reports, claims, aggregates and instance lists change it
 here."""
 
-import collections
 import dataclasses
 import operator
 from collections.abc import Mapping
@@ -178,7 +177,6 @@ class Cluster:
         hosts.rows_of_host.setdefault(node.host, []).append(node.row)
         hosts.spellings.setdefault(node.host.lower(), set()).add(node.host)
         hosts.aggregate_set[node.row] = hosts.aggregates.slot(node.host)
-        self._show_service(node)
         node.told = self._told.get(node.host, frozenset())
         for uuid in node.told:
             hosts.places.put(uuid, node.row)
@@ -261,14 +259,15 @@ class Cluster:
         }
         for consumer in [consumer_uuid for consumer_uuid in known if consumer_uuid not in same]:
             self._give_back(node, consumer)
-        used = collections.Counter(foreign)
+        used = dict(foreign)
         for claim in claims:
-            used.update(claim.resources)
+            for name, amount in claim.resources.items():
+                used[name] = used.get(name, 0) + amount
         node.classes.update(used)
         for name in node.classes:
             resource = hosts.resource(name)
-            resource.take(row, used[name] - int(resource.used[row]))
-        kept = node.report.inventories.keys() | +used
+            resource.take(row, used.get(name, 0) - int(resource.used[row]))
+        kept = {*node.report.inventories, *(name for name, amount in used.items() if amount > 0)}
         hosts.drop_unused(node.classes - kept)
         node.classes = kept
         node.foreign, node.foreign_instances = foreign, foreign_instances
@@ -408,9 +407,10 @@ class Cluster:
     def see(self, host, seen_s, cell_uuid=None):
         """Set the time of the last heartbeat of the host's service; for ``cell_uuid`` see
         ``set_service``."""
-        service = self._service(host, cell_uuid)
-        service.seen_s = max(service.seen_s, seen_s)
-        self._show_services(host)
+        service = self._services.get(host, {}).get(cell_uuid)
+        if service is None or seen_s > service.seen_s:
+            self._service(host, cell_uuid).seen_s = seen_s
+            self._show_services(host)
 
     def silence(self, host, seen_s, cell_uuid=None):
         """Set the time of the last heartbeat, which may be earlier than the known one."""
@@ -427,7 +427,8 @@ class Cluster:
         service.disabled = disabled
         service.disabled_reason = disabled_reason
         service.forced_down = forced_down
-        self.see(host, seen_s, cell_uuid)
+        service.seen_s = max(service.seen_s, seen_s)
+        self._show_services(host)
 
     def _service(self, host, cell_uuid):
         return self._services.setdefault(host, {}).setdefault(cell_uuid, ServiceState())

@@ -222,7 +222,9 @@ class Report:
     def from_json(cls, text):
         """Reads the text that ``to_json`` wrote, here or in another release: facts that this
         release does not know are left out."""
-        plain = {name: value for name, value in json.loads(text).items() if name in _FIELDS}
+        plain = json.loads(text)
+        for name in plain.keys() - _FIELDS:
+            del plain[name]
         plain['inventories'] = {
             name: Inventory(*values) for name, values in plain['inventories'].items()
         }

@@ -133,6 +133,8 @@ class NamesInUse(collections.abc.Set):
 
     def change(self, before, after):
         """A row has the names ``after`` in place of ``before``."""
+        if after == before:
+            return
         self._rows.update(after - before)
         for name in before - after:
             self._rows[name] -= 1
@@ -308,7 +310,10 @@ class WordSets:
 
     def of(self, row):
         """Returns the numbers of the row's names."""
-        lines = np.ascontiguousarray(self._bits[:, row], dtype='<u8').view(np.uint8)
+        column = self._bits[:, row]
+        if not column.any():
+            return []
+        lines = np.ascontiguousarray(column, dtype='<u8').view(np.uint8)
         return np.flatnonzero(np.unpackbits(lines, bitorder='little')).tolist()
 
     def move(self, source, target):
