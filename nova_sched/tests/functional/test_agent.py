@@ -368,6 +368,7 @@ def test_a_server_that_moves_to_another_host_in_another_size(cloud):
     cloud.agent('cmp1')
     until(cloud.takes)
     instance, _ = cloud.boot(asked(vcpus=2))
+    until(lambda: cloud.states(instance) == [('cmp1', 'confirmed')])
     cloud.agent('cmp2')
     until(lambda: len(cloud.ranking()) == 2)
     cloud.claims.instance_claim(asked(vcpus=4), instance, 'cmp2', 'cmp2')
