@@ -179,9 +179,6 @@ def read_nodes(connection, uuids, lock=False):
     return {row[0]: NodeRow(*row) for row in sorted(stored, key=lambda row: row[0])}
 
 
-_read = json.JSONDecoder().decode  # json.loads takes longer to find it
-
-
 def claim(row):
     """The Claim of a row of CLAIMS, with all columns in their order.
 
@@ -190,7 +187,7 @@ def claim(row):
     """
     uuid, consumer, node, state, _, resources, *plain = row[:15]
     image, parts, counted, move, resizing, top, member, fences, ends_s, _ = row[15:]
-    values = [consumer, node, dict(_read(resources)), state, *plain]
+    values = [consumer, node, dict(_parsed(resources)), state, *plain]
     values += parts and HardwareAllocation.from_json(parts), bool(counted)
     values += json.loads(image) if image else {}, move, resizing and Resizing.from_json(resizing)
     values += top, member, tuple(json.loads(fences)) if fences else ()
@@ -214,8 +211,9 @@ def sound(rows):
     return claims, odd
 
 
-# Creating an encoder takes as long as using it.
+# Creating an encoder takes as long as using it, and json.loads asks for its options each time.
 _json = json.JSONEncoder(sort_keys=True).encode
+_parsed = json.JSONDecoder().decode
 _values = operator.attrgetter(*CLAIM_FIELDS)
 
 

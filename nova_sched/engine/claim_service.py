@@ -198,7 +198,7 @@ class ClaimService:
                 claims = self._cluster.claims_of(request.instance_uuid)
                 if before.is_left_by(request_id, claims):
                     what = f'A claim for instance {before.consumer_uuid}'
-                    raise errors.Outdated(what, f'it has left {node.host} since')
+                    raise errors.Outdated(what, f'the instance has left {node.host} since')
                 if is_resized and before.is_unheard(claims):
                     why = (
                         'it has yet to report whether it still has the instance, which has '

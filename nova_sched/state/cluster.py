@@ -409,7 +409,8 @@ class Cluster:
         ``set_service``."""
         service = self._services.get(host, {}).get(cell_uuid)
         if service is None or seen_s > service.seen_s:
-            self._service(host, cell_uuid).seen_s = seen_s
+            service = self._service(host, cell_uuid)
+            service.seen_s = max(service.seen_s, seen_s)
             self._show_services(host)
 
     def silence(self, host, seen_s, cell_uuid=None):
