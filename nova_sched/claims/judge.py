@@ -318,16 +318,8 @@ def moved(placement, consumer_claims):
         for claim in consumer_claims.of(consumer).values()
         if claim.is_confirmed
     }
-    # A repeated claim may be confirmed by now; one that was confirmed must not have ended.
-    repeated = {claim.uuid for claim in placement.claims}
-    kept = {claim.uuid: claim.node_uuid for claim in placement.claims if claim.is_confirmed}
-    if not (running or placement.runs or kept):
-        return set()
-    nodes, runs = {**running, **placement.runs}, {uuid for uuid, _ in running}
-    differ = running.keys() ^ placement.runs.keys()
-    return {nodes[key] for key in differ if key[0] not in repeated} | {
-        node for uuid, node in kept.items() if uuid not in runs
-    }
+    nodes = {**running, **placement.runs}
+    return {nodes[key] for key in running.keys() ^ placement.runs.keys()}
 
 
 def enters(changes, usages, marks):

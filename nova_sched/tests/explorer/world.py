@@ -105,6 +105,7 @@ class Scope:
     alternates: bool = False
     aborts: bool = True
     deletes: bool = True
+    again: bool = False  # what was deleted boots again under its UUID, as after it was shelved
     doubles: bool = True  # calls may arrive twice
     double_reports: bool = True
     time_passes: int = 0
@@ -501,7 +502,7 @@ class World:
                 send(text, after, ALTERNATE, 1 - here, said)
         elif phase == RUNS:
             if scope.deletes:
-                change('{c} is deleted on {n}', DONE)
+                change('{c} is deleted on {n}', NOTHING if scope.again else DONE)
             if scope.resize and size == 1:
                 text = '{c} calls resize_claim to 2 on {n}'
                 send(text, caller.now(ASKED_RESIZE), RESIZE, here, None, 2)

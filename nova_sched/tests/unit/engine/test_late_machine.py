@@ -239,3 +239,18 @@ class Late(RuleBasedStateMachine):
 
 def test_no_order_of_messages_breaks_a_promise():
     search(Late, 80)
+
+
+def test_a_boot_again_where_the_host_has_still_to_tell_that_the_last_one_is_gone():
+    """The scheduler that has made the claim does not know that another one has confirmed it."""
+    late = Late()
+    late.every_host_reports_once()
+    late.ask('A', False, 2)
+    host = late.servers['A'].told
+    late.build('A', False, 0)
+    late.delete('A', 0)
+    late.ask('A', False, 2)
+    for _ in range(3):
+        late.a_host_reports(host, 0)
+        late.the_books_hold()
+        late.what_a_caller_was_told_stands()
