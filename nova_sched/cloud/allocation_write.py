@@ -112,6 +112,17 @@ class Sent:
             and allocations.providers == self.after.providers
         )
 
+    def is_kept_by(self, claim):
+        """Return whether a claim keeps what this request has written: it is of another call, or
+        was confirmed there before this one. The server may run then: a consumer that is made
+        again, as after a move that has failed, gets the generations and amounts that it had. If it
+        had other allocations before, the request has added to them.
+        """
+        is_earlier = claim.is_confirmed and not claim.has_uuid(self.server.claim.uuid)
+        is_here = claim.node_uuid == self.server.node_uuid
+        has_run = is_here and is_earlier and not self.before.providers
+        return has_run or self.server.is_of_another(claim)
+
 
 def servers(decision, stored, answer, context):
     """Return a Server for each instance of a decision that has claims; ``stored`` are these as the

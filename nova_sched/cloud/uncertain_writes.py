@@ -83,8 +83,9 @@ class UncertainWrites:
     Nothing is removed that is not as this request has written it: the consumer's generation says
     so. Another call may have written the same, or be about to: while the server has another
     pending claim on that node, the check is repeated, and nothing is removed if it has a confirmed
-    one. ``claims`` returns the claims of a server (and may raise StoreUnavailable). ``late_s``: a
-    request may be done this long after it was given up.
+    one. The reconciler removes what no server needs. ``claims`` returns the claims of a server
+    (and may raise StoreUnavailable). ``late_s``: a request may be done this long after it was
+    given up.
     """
 
     def __init__(self, client, queue, claims, late_s, clock=time.monotonic):
@@ -204,15 +205,15 @@ class UncertainWrites:
             self._end(write)
 
     def _put_back(self, sent):
-        """Put back what a server had before a request. Return the claims of other calls: if there
-        are any, the allocations stay. None: Placement does not have what the request wrote."""
+        """Put back what a server had before a request. Return the claims that keep what it has
+        now, if there are any. None: Placement does not have what the request wrote."""
         server = sent.server
         allocations = self._client.allocations_of(server.uuid)
         if not sent.is_in(allocations):
             return None
         # The claims are read after the allocations. A later claim has a later write, and then this
         # removal or that write loses by the consumer's generation.
-        others = [claim for claim in self._claims(server.uuid) if server.is_of_another(claim)]
+        others = [claim for claim in self._claims(server.uuid) if sent.is_kept_by(claim)]
         if not others:
             before = dataclasses.replace(allocations, providers=sent.before.providers, mappings={})
             self._client.put_back({server.uuid: before})

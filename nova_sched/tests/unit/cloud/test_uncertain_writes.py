@@ -107,7 +107,7 @@ def world():
             (1, some()), sent(), [Claim(A, ONE, {'VCPU': 1}, CONFIRMED)], 1, id='the server runs'
         ),
         pytest.param(
-            (1, some()), sent(stored=BEFORE), [BEFORE], None, id='the claim that it has taken over'
+            (1, some()), sent(stored=BEFORE), [BEFORE], 1, id='the claim that it has taken over'
         ),
         pytest.param(
             (1, some()),
@@ -152,6 +152,16 @@ def test_an_evacuation_gets_back_what_it_had(world):
     before, both = some(4, TWO), some(4, TWO, **{ONE: {'VCPU': 1}})
     world.fake.consumers[A] = [5, dict(both.providers), 'p', 'u']
     world.uncertain.add(sent(before, both))
+    world.wait()
+    assert world.fake.consumers[A] == [6, {TWO: {'VCPU': 1}}, 'p', 'u']
+
+
+def test_what_was_added_is_removed_though_its_claim_was_there(world):
+    """A server that comes back to the host that it has just left."""
+    before, both = some(4, TWO), some(4, TWO, **{ONE: {'VCPU': 1}})
+    world.fake.consumers[A] = [5, dict(both.providers), 'p', 'u']
+    world.claims = [BEFORE, Claim(A, TWO, {'VCPU': 1}, CONFIRMED)]
+    world.uncertain.add(sent(before, both, stored=BEFORE))
     world.wait()
     assert world.fake.consumers[A] == [6, {TWO: {'VCPU': 1}}, 'p', 'u']
 
