@@ -1435,13 +1435,13 @@ class Cloud:
         idle_s += self.set_back_s
         timeline.run(timeline.now_s + idle_s)
         self.poll_s = POLL_S
-        self.weather_process.start(self._revert_untold)
+        self.weather_process.start(self._tend)
         for host in self.hosts.values():
             host.news.set()
         timeline.run(timeline.now_s + 60.0)
         self.ledger.check_end()
 
-    def _revert_untold(self) -> None:
+    def _tend(self) -> None:
         """Revert the open resizes that no caller was told of, as an operator does."""
         for consumer, name in self.ledger.untold_resizes():
             self.say(f'{self.name_of(consumer)}: nobody was told of its resize {name}',

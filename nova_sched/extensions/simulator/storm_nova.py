@@ -96,6 +96,7 @@ class Placement:
         self._cloud = cloud
         self.providers: dict[str, int] = {}  # UUID -> generation
         self.consumers: dict[str, tuple[int, dict[str, dict[str, int]]]] = {}
+        self.written_late: set[str] = set()  # consumers, after the process had given up
         self.is_away = False
 
     def held(self, provider: str) -> dict[str, dict[str, int]]:
@@ -239,9 +240,18 @@ class Adapter:
             wait(cloud.timeline, min(took_s, read_s))
             return response
         cloud.say(f'{self._process.name}: Placement will do {request[0]} in {took_s:.1f} s')
-        cloud.timeline.at(took_s, lambda: self._answer(*request) and None)
+        cloud.timeline.at(took_s, lambda: self._do_late(*request))
         wait(cloud.timeline, read_s)
         raise errors.PlacementUnavailable('simulated: no answer')
+
+    def _do_late(self, *request: Any) -> None:
+        placement = self._cloud.placement
+        before = {**placement.consumers}
+        self._answer(*request)
+        placement.written_late |= {
+            consumer for consumer, held in placement.consumers.items()
+            if held is not before.get(consumer)
+        }  # fmt: skip
 
 
 # The databases of Nova.
@@ -1126,6 +1136,14 @@ class NovaCloud(Cloud):
                 self.timeline.at(
                     after_s, lambda receiver=member, copy=message: self._hand(receiver, copy)
                 )
+
+    def _tend(self) -> None:
+        """Remove, as an operator does with ``nova-manage placement audit``, what a request to
+        Placement has written for a server that was gone when it was done at last."""
+        super()._tend()
+        there = {uuid_of(server) for host in self.hosts.values() for server in host.truth}
+        for consumer in self.placement.written_late - there:
+            NovaClient(self, self.weather_process).remove(consumer)
 
     @staticmethod
     def _hand(member: NovaMember, message: Message) -> None:
