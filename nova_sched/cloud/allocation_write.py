@@ -13,6 +13,7 @@
 
 ::
 
+    its claim was confirmed by what an earlier copy of the call wrote: read
     write ------ done ------------------------------------------------> won
       |  ^------ the providers change under it: four attempts --------> decided again
       |  ^------ no answer, 5xx: while the caller waits --------------> refused
@@ -22,6 +23,7 @@
       `-- the consumer exists, or the outcome is not known: read
             its claim there is of another call by now -----------------> decided again
             has nothing ----------- write
+            has nothing of a copy any more --------------------------> decided again
             has this, by whomever ---------- write it at its generation
             has a host by a copy of the call --------------------------> decided again, for it
             has a host, and Nova moves it now --- write the sum
@@ -72,6 +74,14 @@ class Server:
     @property
     def node_uuid(self):
         return self.claim.node_uuid
+
+    @property
+    def is_written(self):
+        """Whether an earlier copy of the call has written the allocations: a read has confirmed
+        its claim by them. If they are gone, this copy is late: they were removed, or Nova has
+        given them to a migration of the server."""
+        is_own = self.stored.has_uuid(self.claim.uuid)
+        return self.stored.is_confirmed and not is_own and self.stored.is_of(self.claim.request_id)
 
     def is_of_another(self, claim):
         """Return whether a claim keeps allocations on the node: it is not that of this call, nor
@@ -186,7 +196,7 @@ class AllocationWrite:
         return tuple({server.node_uuid for server in self._servers})
 
     def run(self):
-        step = self._write
+        step = self._read if any(server.is_written for server in self._servers) else self._write
         while True:
             try:
                 done = step()
@@ -270,6 +280,9 @@ class AllocationWrite:
                 # What was read may be of before: a consumer that is made again gets the
                 # generations that it had.
                 LOG.info('Another call has taken over the claim of instance %s', uuid)
+                return WriteOutcome(won=False)
+            if server.is_written and not allocations.providers:
+                LOG.info('What this call has written for instance %s is there no more', uuid)
                 return WriteOutcome(won=False)
             wanted, nodes = self._wanted(server, allocations, claims)
             if wanted is not None:

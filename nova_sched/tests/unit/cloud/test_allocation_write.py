@@ -400,6 +400,27 @@ def test_a_call_whose_claim_another_one_has_taken_over(fake):
     assert fake.consumers[A][0] == 1
 
 
+@each(
+    'held, request_id, outcome',
+    [
+        ({ONE: {'VCPU': 1}}, 'req-1', WON),
+        (None, 'req-1', WriteOutcome(won=False)),
+        (None, 'req-2', WON),  # another call: the server comes back to the host
+    ],
+)
+def test_a_call_whose_claim_an_earlier_copy_has_got_confirmed(fake, held, request_id, outcome):
+    """A late copy must not give a server more than it has: it is deleted by now, or a migration
+    has its allocations."""
+    if held:
+        holds(fake, A, held=held)
+    wanted = wants()
+    there = Claim(A, ONE, {'VCPU': 1}, CONFIRMED, request_id=request_id)
+    _, found = written(fake, dataclasses.replace(wanted, stored=there), claims=[there])
+    assert found == outcome
+    assert bool(fake.allocated()) == outcome.won
+    fake.consumers.clear()
+
+
 def test_one_of_several_was_done_before(fake):
     holds(fake, A, held={ONE: {'VCPU': 1}})
     _, outcome = written(fake, wants(A), wants(B))
