@@ -318,8 +318,15 @@ def moved(placement, consumer_claims):
         for claim in consumer_claims.of(consumer).values()
         if claim.is_confirmed
     }
-    nodes = {**running, **placement.runs}
-    return {nodes[key] for key in running.keys() ^ placement.runs.keys()}
+    # A plan may keep a claim that its scheduler has seen end since.
+    kept = {
+        (claim.uuid, claim.number): claim.node_uuid
+        for claim in placement.claims
+        if claim.is_confirmed
+    }
+    known = {**placement.runs, **kept}
+    nodes = {**running, **known}
+    return {nodes[key] for key in running.keys() ^ known.keys()}
 
 
 def enters(changes, usages, marks):

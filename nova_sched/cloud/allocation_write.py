@@ -75,13 +75,18 @@ class Server:
     def node_uuid(self):
         return self.claim.node_uuid
 
+    def is_earlier(self, claim):
+        """Return whether a claim on the node was confirmed before this call came, and is neither
+        being resized nor asked back: the server may run there."""
+        is_settled = not (claim.is_provisional or claim.awaited)
+        return claim.node_uuid == self.node_uuid and is_settled and claim.uuid != self.claim.uuid
+
     @property
     def is_written(self):
         """Whether an earlier copy of the call has written the allocations: a read has confirmed
         its claim by them. If they are gone, this copy is late: they were removed, or Nova has
         given them to a migration of the server."""
-        is_own = self.stored.has_uuid(self.claim.uuid)
-        return self.stored.is_confirmed and not is_own and self.stored.is_of(self.claim.request_id)
+        return self.is_earlier(self.stored) and self.stored.is_of(self.claim.request_id)
 
     def is_of_another(self, claim):
         """Return whether a claim keeps allocations on the node: it is not that of this call, nor
@@ -124,14 +129,12 @@ class Sent:
 
     def is_kept_by(self, claim):
         """Return whether a claim keeps what this request has written: it is of another call, or
-        was confirmed there before this one. The server may run then: a consumer that is made
-        again, as after a move that has failed, gets the generations and amounts that it had. If it
-        had other allocations before, the request has added to them.
+        it is earlier. In that case the server may have these allocations by another request: a
+        consumer that is made again, as after a move that has failed, gets the generations and
+        amounts that it had. Where the request has added to others, it has made them.
         """
-        is_earlier = claim.is_confirmed and not claim.has_uuid(self.server.claim.uuid)
-        is_here = claim.node_uuid == self.server.node_uuid
-        has_run = is_here and is_earlier and not self.before.providers
-        return has_run or self.server.is_of_another(claim)
+        is_earlier = not self.before.providers and self.server.is_earlier(claim)
+        return is_earlier or self.server.is_of_another(claim)
 
 
 def servers(decision, stored, answer, context):
@@ -282,7 +285,7 @@ class AllocationWrite:
                 LOG.info('Another call has taken over the claim of instance %s', uuid)
                 return WriteOutcome(won=False)
             if server.is_written and not allocations.providers:
-                LOG.info('What this call has written for instance %s is there no more', uuid)
+                LOG.info('Instance %s no longer has the allocations of this call', uuid)
                 return WriteOutcome(won=False)
             wanted, nodes = self._wanted(server, allocations, claims)
             if wanted is not None:

@@ -44,15 +44,6 @@ from nova_sched.tests.explorer.world import Scope, World
 MORE = 10 if IS_THOROUGH else 0.25 if IS_BRIEF else 1
 
 ONE = Scope(consumers=1, time_passes=1)
-AGAIN = Scope(
-    consumers=1,
-    nodes=2,
-    schedulers=2,
-    aborts=False,
-    again=True,
-    doubles=False,
-    double_reports=False,
-)
 QUIET = {'doubles': False, 'calls': 1}  # where reports are what a scope is about
 ONE_DEVICE = Scope(consumers=2, schedulers=2, wants=(DEVICE, DEVICE), doubles=False)
 CPUS = Scope(consumers=2, schedulers=2, wants=(PINNED, PINNED), doubles=False)
@@ -74,7 +65,18 @@ TWO_NODES = dataclasses.replace(THREE, consumers=1)
 REBUILD = Scope(consumers=1, rebuilds=1, reports=2, aborts=False, **QUIET)
 SCOPES = {
     'one server': (ONE, 60_000),
-    'one server that comes again': (AGAIN, 120_000),
+    'one server that comes again': (
+        Scope(
+            consumers=1,
+            nodes=2,
+            schedulers=2,
+            again=True,
+            aborts=False,
+            doubles=False,
+            double_reports=False,
+        ),
+        120_000,
+    ),
     'calls that name nothing': (Scope(consumers=1, names=False, resize=True), 80_000),
     'two servers': (Scope(), 100_000),
     'three servers, two nodes, two schedulers': (THREE, 100_000),

@@ -19,7 +19,7 @@ import types
 import pytest
 
 from nova_sched import errors
-from nova_sched.claim import CONFIRMED, Claim
+from nova_sched.claim import CONFIRMED, Claim, Resizing
 from nova_sched.cloud.allocation_write import (
     ATTEMPTS,
     WON,
@@ -401,24 +401,28 @@ def test_a_call_whose_claim_another_one_has_taken_over(fake):
 
 
 @each(
-    'held, request_id, outcome',
+    'held, stored, outcome',
     [
-        ({ONE: {'VCPU': 1}}, 'req-1', WON),
-        (None, 'req-1', WriteOutcome(won=False)),
-        (None, 'req-2', WON),  # another call: the server comes back to the host
+        ({ONE: {'VCPU': 1}}, {}, WON),
+        (None, {}, WriteOutcome(won=False)),
+        # Another call: the server comes back to the host. Or this one has asked it back.
+        (None, {'request_id': 'req-2'}, WON),
+        (None, {'expires_s': 60.0}, WON),
+        # An earlier copy has opened a resize, and was killed before it wrote.
+        (None, {'resizing': Resizing({}, {}, request_id='req-1'), 'expires_s': 60.0}, WON),
     ],
 )
-def test_a_call_whose_claim_an_earlier_copy_has_got_confirmed(fake, held, request_id, outcome):
+def test_a_call_whose_claim_an_earlier_copy_has_got_confirmed(fake, held, stored, outcome):
     """A late copy must not give a server more than it has: it is deleted by now, or a migration
     has its allocations."""
+    fake.consumers.clear()
     if held:
         holds(fake, A, held=held)
     wanted = wants()
-    there = Claim(A, ONE, {'VCPU': 1}, CONFIRMED, request_id=request_id)
+    there = Claim(A, ONE, {'VCPU': 1}, CONFIRMED, **{'request_id': 'req-1', **stored})
     _, found = written(fake, dataclasses.replace(wanted, stored=there), claims=[there])
     assert found == outcome
     assert bool(fake.allocated()) == outcome.won
-    fake.consumers.clear()
 
 
 def test_one_of_several_was_done_before(fake):

@@ -111,6 +111,13 @@ def world():
         ),
         pytest.param(
             (1, some()),
+            sent(stored=dataclasses.replace(BEFORE, expires_s=60.0)),
+            [dataclasses.replace(BEFORE, expires_s=60.0)],
+            None,
+            id='the claim that it has asked back',
+        ),
+        pytest.param(
+            (1, some()),
             sent(stored=BEFORE),
             [dataclasses.replace(BEFORE, changed_at=8)],
             1,

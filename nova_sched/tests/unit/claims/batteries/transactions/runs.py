@@ -141,11 +141,13 @@ class Runs:
         assert (outcome.won, outcome.gone) == (False, (node(),))
         assert store.commit([dataclasses.replace(moves, runs={})])[0].won
 
-    def test_a_confirmed_claim_that_is_kept_does_not_come_back(self, store):
+    @each_afresh('has_heard', {'that it has ended': True, 'nothing': False})
+    def test_a_confirmed_claim_that_is_kept_does_not_come_back(self, store, has_heard):
         ready(store)
         settled(store)
         kept_claims, known = tuple(store.claims()), running(store)
         gone(store)
+        known = {} if has_heard else known
         assert not store.commit([Placement(kept_claims, runs=known)])[0].won
         assert store.claims() == []
 
@@ -180,7 +182,8 @@ class Runs:
 
     @each_afresh('confirms', {'pending': False, 'confirmed': True})
     def test_the_same_claim_again(self, store, another, confirms):
-        """The answer was lost. What was confirmed meanwhile was told by somebody else."""
+        """The answer was lost. If another call has confirmed the claim meanwhile, the scheduler
+        has to hear of that."""
         ready(store)
         placement = Placement((claim(A, node()),), runs={})
         assert store.commit([placement])[0].won
