@@ -332,10 +332,6 @@ class Cycle:
         lifetime_s = self._context.settings().pending_ttl_s
         return not outcome.won or all(
             self._until_done(self._context.store.renew_claim, claim, lifetime_s)
-            or any(
-                claim.uuid == committed.uuid and committed.is_confirmed
-                for committed in outcome.claims
-            )
             for claim in decision.repeated
         )
 
