@@ -88,7 +88,8 @@ class Claim:
     MEMORY_MB: MiB, DISK_GB: GiB). ``created_s``, ``changed_s`` and ``expires_s`` are seconds since
     the epoch by the store's clock, which sets the first two. ``changed_s`` is the time when the
     store last wrote the claim, and ``changed_at`` the generation that its node got then;
-    ``number`` orders the claims of a consumer by the placements that they are the result of.
+    ``number`` orders the claims of a consumer by the placements that they are the result of; that
+    of its first one is 1.
     ``changed_at`` and ``number`` are not compared.
     ``expires_s`` None never expires; of a confirmed claim: see ``awaited`` and ``is_given_up``.
     ``parts`` are the CPUs, pages and devices that it holds in addition. ``counted``:
@@ -145,28 +146,21 @@ class Claim:
         """Return whether it may be taken back: it is not confirmed, or a resize of it is open."""
         return self.resizing is not None or self.state != CONFIRMED
 
-    def is_on_its_way(self, claims):
-        """Return whether it is pending for a move, given all claims of its consumer: another one
-        says where the consumer runs. Nobody tells which of two moves is the later one, so that it
-        gives way to its own request alone."""
-        return not self.is_confirmed and bool(
-            self.move
-            or any(other.is_confirmed and other.node_uuid != self.node_uuid for other in claims)
-        )
+    @property
+    def is_on_its_way(self):
+        """Return whether it is pending for a move: its number says that its consumer had another
+        claim when it was made, and may have left that since. Nobody tells which of two moves is
+        the later one, so that it gives way to its own request alone."""
+        return not self.is_confirmed and bool(self.move or self.number > 1)
 
     def is_unheard(self, claims):
         """Return whether its node has still to tell whether it has the consumer, given all claims
         of that: the consumer was asked back, or a later claim elsewhere is confirmed, too."""
-        return self.is_confirmed and (self.awaited or self._has_later(claims))
-
-    def is_left_by(self, request_id, claims):
-        """Return whether a call of this request comes late, given all claims of the consumer: the
-        request has brought that here, and a later claim elsewhere is confirmed."""
-        return self.is_confirmed and self.is_of(request_id) and self._has_later(claims)
-
-    def _has_later(self, claims):
         others = (claim for claim in claims if claim.node_uuid != self.node_uuid)
-        return any(other.is_confirmed and other.order() >= self.order() for other in others)
+        return self.is_confirmed and (
+            self.awaited
+            or any(other.is_confirmed and other.order() >= self.order() for other in others)
+        )
 
     @property
     def is_open(self):

@@ -80,7 +80,7 @@ class ClaimService:
             ):
                 what = f'A claim for instance {consumer}'
                 raise errors.Outdated(what, 'another one was made since')
-            if move and (arrived := self._arrived(request, node, move)):
+            if arrived := self._arrived(request, node, move):
                 return arrived
             try:
                 result = self._try_claim(node, request, request_id, move, new, selector)
@@ -127,8 +127,8 @@ class ClaimService:
 
     def _arrived(self, request, node, move):
         """The claim on the node of an instance that a move has already brought there; None if it
-        runs elsewhere, or is to be resized there. Raises Outdated if another move has brought
-        it."""
+        runs elsewhere, or is to be resized there. Raises Outdated if another move has brought it,
+        and ComputeResourcesUnavailable if the instance may have left the node."""
         consumer = request.instance_uuid
         if not any(
             claim.is_confirmed and claim.node_uuid == node.uuid
@@ -140,9 +140,12 @@ class ClaimService:
         if here is None:
             return None
         if here.is_unheard(running):
-            return None  # it may have left the node
+            why = 'it has yet to report whether it still has the instance'
+            raise errors.ComputeResourcesUnavailable(node.uuid, why)
         # It is on the node by a resize or migration that is not settled, or on the host to which
         # the move would bring it. Then the call came late, and must not make a resize in place.
+        if move is None:
+            return None
         if move not in TO_ANOTHER_HOST and not (here.keeps_source and here.resizing is None):
             return None
         if here.move != move:
@@ -194,24 +197,13 @@ class ClaimService:
                 self._undo(consumption, ended)
                 return self._renewed(before, node)
             if before is not None and before.name != selector.claim_uuid:
-                is_resized = before.is_confirmed and consumption.held.name != before.name
-                claims = self._cluster.claims_of(request.instance_uuid)
-                if before.is_left_by(request_id, claims):
-                    what = f'A claim for instance {before.consumer_uuid}'
-                    raise errors.Outdated(what, f'the instance has left {node.host} since')
-                if is_resized and before.is_unheard(claims):
-                    why = (
-                        'it has yet to report whether it still has the instance, which has '
-                        'another size, or other CPUs or devices, there'
-                    )
-                    raise errors.ComputeResourcesUnavailable(node.uuid, why)
                 if before.resizing:  # the instance may have its new size already
                     raise errors.Outdated(
                         f'A resize of instance {before.consumer_uuid}',
                         'another one is open: name that, or revert it',
                     )
                 # The instance may run already, and its caller may have been told the claim.
-                is_chosen = before.move is None and before.is_for(consumption.claim)
+                is_chosen = not before.is_on_its_way and before.is_for(consumption.claim)
                 if not (before.is_confirmed or is_chosen):
                     self._check_move(before, request_id, move)
             for claim in elsewhere:
@@ -245,7 +237,7 @@ class ClaimService:
         # The host state may have a claim that has ended since.
         stored = self._store.claims(pending.consumer_uuid)
         is_there = any(claim.name == pending.name for claim in stored)
-        if is_there and (move or pending.is_on_its_way(stored)):
+        if is_there and (move or pending.is_on_its_way):
             raise errors.Outdated(
                 f'A move of instance {pending.consumer_uuid}',
                 'the claim of another request is pending: confirm it, name it, or abort it',

@@ -76,7 +76,8 @@ class CandidateSet:
 
 
 def narrow(candidates, hosts, request):
-    """Keep what the caller allows: a destination, hosts not to ignore, hosts to force."""
+    """Keep what the caller allows: a destination, hosts not to ignore, hosts to force; and no host
+    that may still have the instance, or not."""
     if request.member_placement is not None:
         candidates.keep('top_group', request.member_placement.allowed)
     wanted = request.destination
@@ -90,6 +91,8 @@ def narrow(candidates, hosts, request):
             candidates.keep('requested_cell', hosts.in_cell(wanted.cell_uuid))
     if request.ignore_hosts:
         candidates.keep('ignore_hosts', ~hosts.named_loosely(request.ignore_hosts))
+    if request.unheard_hosts:
+        candidates.keep('unheard_hosts', ~hosts.named(request.unheard_hosts))
     if request.force_hosts:
         candidates.keep('force_hosts', hosts.named_loosely(request.force_hosts))
     if request.force_nodes:

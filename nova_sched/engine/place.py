@@ -127,15 +127,6 @@ def _is_move(request, claim, node):
     return is_other or not allows(request, node)
 
 
-def _has_for(request, claim, node):
-    """Return whether a claim on the node has all that a request asks for, and no more."""
-    if claim.resizing or claim.parts or request.pieces:
-        return False
-    with contextlib.suppress(Overdrawn):
-        return node.demand(request) == (claim.resources, ())
-    return False
-
-
 def allows(request, node):
     """Return whether a request neither ignores the host of a node nor names another one."""
     avoided = {*request.ignore_hosts, *(name for name, _ in request.retry_hosts)}
@@ -300,8 +291,7 @@ class Placer:
             for claim in claims:
                 is_own = claim.request_id == request_id is not None
                 has_arrived = claim.move and claim.is_confirmed and is_own
-                has_gone_on = claim.is_left_by(request_id, claims)
-                if has_arrived or has_gone_on or (claim.is_on_its_way(claims) and not is_own):
+                if has_arrived or (claim.is_on_its_way and not is_own):
                     raise errors.Superseded(request.instance_uuid)
                 resizing = claim.resizing
                 is_copy = resizing and resizing.request_id == request_id is not None
@@ -312,17 +302,14 @@ class Placer:
                 raise errors.AlreadyRunning(request.instance_uuid, nodes[0].host)
 
     def _without_unheard(self, request):
-        """The request without the hosts that have still to tell whether they have its instance,
-        and had it in another size, or with CPUs or devices: what they tell is of those."""
+        """The request without the hosts that have still to tell whether they have its instance:
+        what they tell is of the stay that may be over."""
         if request.is_rebuild:
             return request
         claims = [*self.cluster.claims_of(request.instance_uuid)]
-        unheard = [claim for claim in claims if claim.is_unheard(claims)]
-        nodes = [(claim, self.cluster.node(claim.node_uuid)) for claim in unheard]
-        hosts = {node.host.lower() for claim, node in nodes if not _has_for(request, claim, node)}
-        if not hosts:
-            return request
-        return dataclasses.replace(request, ignore_hosts=request.ignore_hosts | hosts)
+        unheard = (claim.node_uuid for claim in claims if claim.is_unheard(claims))
+        hosts = frozenset(self.cluster.node(uuid).host for uuid in unheard)
+        return dataclasses.replace(request, unheard_hosts=hosts) if hosts else request
 
     def _is_kept(self, decision, request, index):
         """Whether the decision is made by a kind of request.

@@ -107,6 +107,7 @@ class Request:
     that the request was read from, or a function that reads it; it is kept only for plug-ins that
     were written for Nova. ``preferred_provider`` is the child provider (UUID) that a weigher chose
     for the request on its host. ``together``: so many instances were asked for in one call.
+    ``unheard_hosts`` have yet to report whether they still have the instance.
 
     ``allocation_requests`` are those of Placement's candidates, as JSON text by node UUID. With
     them, only these nodes may be chosen, and ``resources`` are what they take from the node.
@@ -145,6 +146,7 @@ class Request:
     force_nodes: frozenset[str] = frozenset()
     destination: RequestedDestination | None = None
     retry_hosts: frozenset[tuple[str, str]] = frozenset()
+    unheard_hosts: frozenset[str] = frozenset()
     pieces: HardwareRequest = NO_HARDWARE
     fences: frozenset[str] = frozenset()
     member_placement: MemberPlacement | None = None

@@ -129,6 +129,8 @@ def narrowed(name, hosts, request):
         return 'the policies of its group do not allow the member there'
     if name == 'ignore_hosts':
         return 'the request leaves them out'
+    if name == 'unheard_hosts':
+        return 'they have yet to report whether they still have the instance'
     if name == 'requested_cell':
         return 'another cell is asked for'
     if name == 'allocation_candidates':

@@ -60,6 +60,7 @@ def placed(move, **more):
     return Scope(consumers=1, runs=True, nodes=2, schedulers=2, moves=(move,), selects=True, **how)
 
 
+UNNAMED = placed('live-migration', unnamed=True, resize=True, reports=1, double_reports=False)
 THREE = Scope(consumers=3, nodes=2, schedulers=2, wants=(DEVICE,))
 TWO_NODES = dataclasses.replace(THREE, consumers=1)
 REBUILD = Scope(consumers=1, rebuilds=1, reports=2, aborts=False, **QUIET)
@@ -107,6 +108,7 @@ SCOPES = {
         placed('live-migration', reports=1, **QUIET),
         60_000,
     ),
+    'moves that nobody names, and nodes report': (UNNAMED, 100_000),
     'a node is rebuilt': (REBUILD, 12_000),
     'a node is removed': (Scope(consumers=1, stops=1, removals=1, doubles=False), 80_000),
     'two schedulers read a node': (
@@ -168,6 +170,7 @@ PLANTED = [
     (ClaimSelector, 'covers', lambda self, claim: True, ONE),
     (place, 'is_made_by', lambda request, request_id, claim, node: False, TWO_NODES),
     (Claim, 'keeps_source', False, dataclasses.replace(MOVES, **QUIET)),
+    (Claim, 'is_on_its_way', property(lambda self: bool(self.move)), UNNAMED),
 ]
 
 

@@ -102,6 +102,7 @@ class Scope:
     resize: bool = False
     moves: tuple = ()
     selects: bool = False  # schedulers choose where a server moves to
+    unnamed: bool = False  # what is chosen moves, and no call says how; nor does one in place
     alternates: bool = False
     aborts: bool = True
     deletes: bool = True
@@ -520,6 +521,9 @@ class World:
             if there == here:
                 after = caller.now(ASKED_RESIZE)
                 send('{c} calls resize_claim on {n}', after, RESIZE, here, None, larger)
+            elif scope.unnamed:
+                after = caller.settled(MOVED, there=there, other=other, larger=larger)
+                change('{c} moves from {n}', after)
             else:
                 after = caller.now(ASKED_MOVE)
                 send(f'{{c}} calls {TEXTS[MOVE]} to {{n}}', after, MOVE, there, None, larger)
@@ -659,6 +663,9 @@ class World:
             else:
                 text, node = '{n}', answer
                 caller_after = caller.now(TOLD_SELECT, there=node, larger=size, name=CHOSEN)
+                if self.scope.unnamed and node != here:
+                    (made, *_) = self.books.look(after.at)[node].claims[consumer].names
+                    caller_after = caller_after._replace(other=made)
             if live:
                 after = self._set(after, consumer, caller_after)
             text = f'{TEXTS[kind]} of {{c}} arrives at {{s}}{late}: {text}'
@@ -667,7 +674,7 @@ class World:
     def _resize(self, world, number, call, found, late):
         kind, consumer, node, request, size, live, _ = call
         is_move = kind == MOVE
-        move = self.scope.moves[0] if is_move else RESIZE_MOVE
+        move = self.scope.moves[0] if is_move else None if self.scope.unnamed else RESIZE_MOVE
         request = request or f'{move} {node}'
         how = consumer, self.wants[consumer], size, node, request, move
         after, answer = self._handled(world, number, self._name(world, consumer), 'resize', *how)

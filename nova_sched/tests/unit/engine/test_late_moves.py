@@ -122,49 +122,55 @@ def by_selection(cloud, leaving, host, request_id):
     return cloud.select(leaving, host, request_id)
 
 
-@pytest.mark.parametrize('move', [by_claim, by_selection])
-def test_a_move_back_before_the_host_has_told_that_the_server_was_gone(cloud, move):
-    """What the host reports of the last stay does not end the claim of the next one."""
-    move(cloud, 'host-0', 'host-1', 'there')
-    cloud.agents['host-0'].held = {}
-    cloud.arrive('host-1', silent=['host-0'])
-    late = cloud.agents['host-0'].look()
-    move(cloud, 'host-1', 'host-0', 'back')
-    for seen in late, None:
-        cloud.agents['host-0'].report(seen)
-        assert cloud.states() == {'host-0': CONFIRMED, 'host-1': CONFIRMED}
-    assert not cloud.takes_another('host-0')
-    cloud.arrive('host-0', 'host-1')
-    assert cloud.states() == {'host-0': CONFIRMED}
-    (claim,) = cloud.world.store.claims(A)
-    assert claim.expires_s is None
+def in_place(cloud, leaving, host, request_id):
+    """A call that names no kind of move, as for a resize in place."""
+    return cloud.claim(host, request_id)
 
 
-def select_smaller(cloud):
-    destination = RequestedDestination(host='host-0')
-    asked = asks(A, vcpus=2, ignore_hosts=frozenset(['host-1']), destination=destination)
-    cloud.world.place(asked, request_id='back')
-
-
-def claim_smaller(cloud):
-    asked = asks(A, vcpus=2), 'host-0', 'host-0', 'back', None, MIGRATION
-    cloud.world.call(cloud.world.claim_service.claim, *asked)
-
-
-@pytest.mark.parametrize('back', [select_smaller, claim_smaller])
-def test_a_move_back_in_another_size_waits_for_what_the_host_tells(cloud, back):
-    cloud.select('host-0', 'host-1', 'there')
+@pytest.mark.parametrize('request_id', ['boot', 'resize', 'back'])
+@pytest.mark.parametrize('move', [by_claim, by_selection, in_place])
+def test_a_host_that_has_still_to_tell_takes_no_server_back(cloud, move, request_id):
+    """Whether the call is new, or a copy of an earlier one: what the host reports would be of the
+    last stay, and what names the claim of that stay would settle the next one."""
+    cloud.world.call(
+        cloud.world.claim_service.claim, asks(A, vcpus=4), 'host-0', 'host-0', 'resize'
+    )
+    (resized,) = cloud.world.store.claims(A)
+    cloud.confirm('host-0', resized.name)
+    cloud.size = dict(cloud.world.store.claims(A)[0].resources)
+    cloud.arrive('host-0')
+    cloud.world.call(
+        cloud.world.claim_service.claim, asks(A, vcpus=3), 'host-1', 'host-1', 'there', None,
+        LIVE_MIGRATION,
+    )  # fmt: skip
     cloud.arrive('host-1', 'host-0', silent=['host-0'])
     before = cloud.world.store.claims(A)
-    with pytest.raises((errors.NoValidHost, errors.ComputeResourcesUnavailable)):
-        back(cloud)
+    assert len(before) == 2
+    with pytest.raises((errors.NoValidHost, errors.ComputeResourcesUnavailable), match='yet to'):
+        move(cloud, 'host-1', 'host-0', request_id)
     assert cloud.world.store.claims(A) == before
     cloud.agents['host-0'].report()
-    back(cloud)
-    assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
-    for _ in range(2):
-        cloud.agents['host-0'].report()
-    assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
+    assert cloud.states() == {'host-1': CONFIRMED}
+    if request_id == 'back' and move is not in_place:
+        move(cloud, 'host-1', 'host-0', request_id)
+        assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
+
+
+@pytest.mark.parametrize('late', [by_claim, by_selection, in_place])
+def test_a_copy_of_an_earlier_call_when_the_source_of_a_move_has_told_that_it_was_left(
+    cloud, late
+):
+    """No confirmed claim says any more that the pending one is of a move."""
+    cloud.select('host-0', 'host-1', 'there')
+    cloud.agents['host-0'].held = {}
+    cloud.agents['host-0'].report()
+    before = cloud.world.store.claims(A)
+    assert cloud.states() == {'host-1': PENDING}
+    with pytest.raises((errors.Superseded, errors.Outdated)):
+        late(cloud, 'host-0', 'host-2', 'earlier')
+    assert cloud.world.store.claims(A) == before
+    cloud.select('host-0', 'host-1', 'there')
+    assert cloud.states() == {'host-1': PENDING}
 
 
 def test_a_move_back_with_dedicated_cpus_waits_for_what_the_host_tells():
@@ -185,22 +191,10 @@ def test_a_move_back_with_dedicated_cpus_waits_for_what_the_host_tells():
     assert world.store.claims(A) == before
 
 
-def test_a_migration_back_that_was_selected_keeps_its_source(cloud):
-    """Until it is settled, whatever both hosts report."""
-    cloud.select('host-0', 'host-1', 'there')
-    cloud.arrive('host-1', 'host-0', silent=['host-0'])
-    cloud.select('host-1', 'host-0', 'back')
-    made = cloud.claim('host-0', 'back', MIGRATION)
-    cloud.arrive('host-0', 'host-1')
-    assert cloud.states() == {'host-0': CONFIRMED, 'host-1': CONFIRMED}
-    cloud.confirm('host-0', made.name)
-    assert cloud.states() == {'host-0': CONFIRMED}
-
-
 def moved_without_a_word(cloud):
     """The server has gone to host-1 and back, and host-1 has not told that it has left."""
     cloud.select('host-0', 'host-1', 'there')
-    cloud.arrive('host-1', 'host-0', silent=['host-0'])
+    cloud.arrive('host-1', 'host-0')
     cloud.select('host-1', 'host-0', 'back')
     cloud.arrive('host-0', 'host-1', silent=['host-1'])
 
@@ -209,46 +203,6 @@ def test_a_host_that_has_told_is_heard_whatever_another_one_leaves_open(cloud):
     moved_without_a_word(cloud)
     resized = asks(A, vcpus=2), 'host-0', 'host-0', 'resize', None, None
     assert cloud.world.call(cloud.world.claim_service.claim, *resized).resizing is not None
-
-
-@pytest.mark.parametrize('vcpus', [3, 2], ids=['the same size', 'another size'])
-def test_a_server_that_moves_on_to_a_host_that_it_has_left_twice(cloud, vcpus):
-    moved_without_a_word(cloud)
-    destination = RequestedDestination(host='host-1')
-    on = asks(A, vcpus=vcpus, ignore_hosts=frozenset(['host-0']), destination=destination)
-    if vcpus == 2:
-        with pytest.raises(errors.NoValidHost):
-            cloud.world.place(on, request_id='on')
-        return
-    cloud.world.place(on, request_id='on')
-    for _ in range(2):
-        cloud.agents['host-1'].report()
-    assert cloud.states() == {'host-0': CONFIRMED, 'host-1': CONFIRMED}
-
-
-def test_a_scheduler_that_does_not_know_that_a_server_was_asked_back(cloud):
-    """It would resize what the host has still to tell of."""
-    cloud.claim('host-1', 'there', LIVE_MIGRATION)
-    cloud.arrive('host-1', 'host-0', silent=['host-0'])
-    known = {claim.key: claim for claim in cloud.world.store.claims(A)}
-    cloud.claim('host-0', 'back', LIVE_MIGRATION)
-    for claim in known.values():
-        cloud.world.cluster.adopt(claim)
-    on = asks(A, vcpus=2, ignore_hosts=frozenset(['host-0']))
-    with pytest.raises(errors.NoValidHost):
-        cloud.world.place(
-            dataclasses.replace(on, destination=RequestedDestination(host='host-1')),
-            request_id='on',
-        )
-
-
-def test_a_move_back_that_never_comes(cloud):
-    cloud.claim('host-1', 'there', LIVE_MIGRATION)
-    cloud.arrive('host-1', 'host-0', silent=['host-0'])
-    cloud.claim('host-0', 'back', LIVE_MIGRATION)
-    cloud.world.store.expire(cloud.world.now_s + 4000)
-    cloud.agents['host-0'].report()
-    assert cloud.states() == {'host-1': CONFIRMED}
 
 
 @pytest.mark.parametrize('move', [LIVE_MIGRATION, MIGRATION])
@@ -272,26 +226,6 @@ def test_a_copy_of_an_earlier_move_that_was_selected(cloud, silent):
         cloud.select('host-0', 'host-1', 'first')
     assert cloud.world.store.claims(A) == before
     assert not cloud.takes_another('host-2')
-
-
-@pytest.mark.parametrize('move', [by_claim, by_selection])
-@pytest.mark.parametrize('is_back', [False, True], ids=['there', 'there, on, back'])
-def test_a_copy_of_a_move_to_a_host_that_has_still_to_tell_that_it_was_left(cloud, move, is_back):
-    """It does not ask the server back: that has moved on since."""
-    there = 'host-0', 'host-1', 'there'
-    on, back, away = (
-        ('host-1', 'host-2', 'on'),
-        ('host-2', 'host-1', 'back'),
-        ('host-1', 'host-2', 'away'),
-    )
-    for leaving, host, request_id in [there, on, back, away] if is_back else [there, on]:
-        move(cloud, leaving, host, request_id)
-        cloud.arrive(host, leaving, silent=['host-1'] if leaving == 'host-1' else [])
-    before = cloud.world.store.claims(A)
-    assert {'host-1', 'host-2'} <= cloud.states().keys()
-    with pytest.raises((errors.Superseded, errors.Outdated)):
-        move(cloud, *(back if is_back else there))
-    assert cloud.world.store.claims(A) == before
 
 
 @pytest.mark.parametrize('is_moving', [False, True], ids=['it stays', 'it moves on'])
