@@ -236,17 +236,22 @@ class Claim:
     def merged_with(self, later):
         """Return this claim merged with a later claim of the same consumer on the same node.
 
-        A pending claim is replaced. A confirmed claim is resized, unless it has that size, or gets
-        it by the open resize, which is given more time. The same claim again can change only its
-        position in a group, and, while it is pending, that it is of several requests.
+        A pending claim is replaced, unless the later one only says by which kind of move the
+        consumer comes: whoever was told the claim keeps its UUID. A confirmed claim is resized,
+        unless it has that size, or gets it by the open resize, which is given more time. The same
+        claim again can change only its position in a group, and, while it is pending, that it is
+        of several requests.
         """
         regrouped = self.in_group_of(later)
         if self.uuid == later.uuid:
             return regrouped if self.is_confirmed else regrouped.asked_by(later.request_id)
+        times = {'changed_s': later.created_s, 'expires_s': later.expires_s}
+        if later.move and self.move in (None, later.move) and self.is_for(later):
+            asked = {'move': later.move, 'request_id': later.request_id}
+            return dataclasses.replace(regrouped, **asked, **times)
         if not self.is_confirmed:
             return later if later.top_group else later.in_group_of(self)
         sizes = self.resizing or Resizing(self.resources, self.resources, self.parts)
-        times = {'changed_s': later.created_s, 'expires_s': later.expires_s}
         # A copy of the request that has opened the resize may have picked other CPUs or devices.
         is_copy = bool(self.resizing) and sizes.request_id == later.request_id is not None
         if sizes.new == later.resources and (is_copy or sizes.parts == later.parts):

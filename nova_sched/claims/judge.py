@@ -96,9 +96,14 @@ class ConsumerClaims:
                 for claim in list(self.of(key[0]).values()):
                     if claim.key not in self.added:
                         self.put(claim.key, claim)
+        # A new claim is later than all others of its consumer. One that replaces a pending claim
+        # is of the same move, or of none.
+        least = {old.consumer_uuid: old.number for old in self.removed.values() if old.number > 1
+                 and not old.is_confirmed}  # fmt: skip
         for key, claim in self.added.items():
-            by_node = self._claims[key[0]]
-            number = 1 + max(other.number for other in by_node.values())
+            by_node, number = self._claims[key[0]], least.get(key[0], 1)
+            if len(by_node) > 1:  # claims of an older release have 0
+                number = max(number, 2, 1 + max(other.number for other in by_node.values()))
             self.added[key] = by_node[key[1]] = claim.stamped(
                 self.removed.get(key), now_s, usages[key[1]].generation + 1, number
             )

@@ -11,7 +11,6 @@
 # under the License.
 """Claims that callers make, confirm, revert or abort one by one."""
 
-import contextlib
 import dataclasses
 
 import numpy as np
@@ -22,7 +21,6 @@ from nova_sched.claims import ANY, ClaimSelector
 from nova_sched.engine import catalog
 from nova_sched.engine.groups.member_resolver import ReplanRequired
 from nova_sched.engine.place import is_made_by
-from nova_sched.hardware import Overdrawn
 from nova_sched.state.membership import group_now
 
 
@@ -80,7 +78,7 @@ class ClaimService:
             ):
                 what = f'A claim for instance {consumer}'
                 raise errors.Outdated(what, 'another one was made since')
-            if arrived := self._arrived(request, node, move):
+            if arrived := self._arrived(request, node, request_id, move):
                 return arrived
             try:
                 result = self._try_claim(node, request, request_id, move, new, selector)
@@ -125,7 +123,7 @@ class ClaimService:
                 raise errors.AlreadyPlaced(consumer, host)
         return running[0] if running else None
 
-    def _arrived(self, request, node, move):
+    def _arrived(self, request, node, request_id, move):
         """The claim on the node of an instance that a move has already brought there; None if it
         runs elsewhere, or is to be resized there. Raises Outdated if another move has brought it,
         and ComputeResourcesUnavailable if the instance may have left the node."""
@@ -148,12 +146,8 @@ class ClaimService:
             return None
         if move not in TO_ANOTHER_HOST and not (here.keeps_source and here.resizing is None):
             return None
-        if here.move != move:
+        if (here.move, here.request_id) != (move, request_id):
             raise errors.Outdated(f'A move of instance {consumer}', f'it runs on {node.host}')
-        with contextlib.suppress(Overdrawn):  # its providers may be in use by the instance itself
-            if move not in TO_ANOTHER_HOST and here.resources != node.demand(request)[0]:
-                why = f'one to {node.host} in another size is not settled: confirm or revert it'
-                raise errors.Outdated(f'A resize of instance {consumer}', why)
         return here
 
     def _try_claim(self, node, request, request_id, move, new, selector):
@@ -203,7 +197,7 @@ class ClaimService:
                         'another one is open: name that, or revert it',
                     )
                 # The instance may run already, and its caller may have been told the claim.
-                is_chosen = not before.is_on_its_way and before.is_for(consumption.claim)
+                is_chosen = before.move is None and before.is_for(consumption.claim)
                 if not (before.is_confirmed or is_chosen):
                     self._check_move(before, request_id, move)
             for claim in elsewhere:

@@ -303,12 +303,19 @@ class Placer:
 
     def _without_unheard(self, request):
         """The request without the hosts that have still to tell whether they have its instance:
-        what they tell is of the stay that may be over."""
+        what they tell is of the stay that may be over. If it leaves one of several hosts where the
+        instance may run, that is all of them: a move may have been taken back."""
         if request.is_rebuild:
             return request
         claims = [*self.cluster.claims_of(request.instance_uuid)]
-        unheard = (claim.node_uuid for claim in claims if claim.is_unheard(claims))
-        hosts = frozenset(self.cluster.node(uuid).host for uuid in unheard)
+        confirmed = [claim for claim in claims if claim.is_confirmed]
+        nodes = [self.cluster.node(claim.node_uuid) for claim in confirmed]
+        leaves = len(nodes) > 1 and not all(allows(request, node) for node in nodes)
+        hosts = frozenset(
+            node.host
+            for claim, node in zip(confirmed, nodes, strict=True)
+            if leaves or claim.is_unheard(claims)
+        )
         return dataclasses.replace(request, unheard_hosts=hosts) if hosts else request
 
     def _is_kept(self, decision, request, index):

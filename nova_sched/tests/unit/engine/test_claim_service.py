@@ -463,11 +463,13 @@ class TestConfirmAndAbort:
     @pytest.mark.parametrize('by', ['live-migration', 'evacuation', None])
     def test_a_late_move_to_the_host_where_the_instance_runs(self, world, by, move):
         """It opens no resize in place, which nobody would settle."""
-        commit(world.store, claim(A, node(), state=CONFIRMED, move=by))
+        commit(world.store, claim(A, node(), state=CONFIRMED, move=by, request_id='req-1'))
         world.call(world.state_sync.refresh)
         (there,) = world.store.claims()
         if by == move:
             assert ask(world, move=move, vcpus=2).has_uuid(there.uuid)
+            with pytest.raises(errors.Outdated, match='it runs on host-0'):
+                ask(world, 'host-0', 'another', move=move, vcpus=2)
         else:
             with pytest.raises(errors.Outdated, match='it runs on host-0'):
                 ask(world, move=move, vcpus=2)
@@ -475,24 +477,24 @@ class TestConfirmAndAbort:
         assert there.resizing is None
 
     @pytest.mark.parametrize(
-        'vcpus, by, why',
+        'vcpus, by, request_id',
         [
-            pytest.param(2, RESIZE, None, id='a copy of its call'),
-            pytest.param(3, RESIZE, 'another size is not settled', id='of an earlier one'),
-            pytest.param(2, 'migration', 'it runs on host-0', id='after another move'),
+            pytest.param(2, RESIZE, 'req-1', id='a copy of its call'),
+            pytest.param(3, RESIZE, 'req-0', id='of an earlier one'),
+            pytest.param(2, 'migration', 'req-1', id='after another move'),
         ],
     )
-    def test_a_late_resize_to_the_host_where_the_instance_is(self, world, vcpus, by, why):
+    def test_a_late_resize_to_the_host_where_the_instance_is(self, world, vcpus, by, request_id):
         """While a move to it is open, the instance is not resized there."""
-        made = claim(A, node(), state=CONFIRMED, move=by)
+        made = claim(A, node(), state=CONFIRMED, move=by, request_id='req-1')
         commit(world.store, dataclasses.replace(made, resources=asks(A, vcpus=2).resources))
         world.call(world.state_sync.refresh)
         (there,) = world.store.claims()
-        if why is None:
+        if (by, request_id) == (RESIZE, 'req-1'):
             assert ask(world, move=RESIZE, vcpus=vcpus).has_uuid(there.uuid)
         else:
-            with pytest.raises(errors.Outdated, match=why):
-                ask(world, move=RESIZE, vcpus=vcpus)
+            with pytest.raises(errors.Outdated, match='it runs on host-0'):
+                ask(world, 'host-0', request_id, move=RESIZE, vcpus=vcpus)
         assert world.store.claims() == [there]
 
     @pytest.mark.parametrize(

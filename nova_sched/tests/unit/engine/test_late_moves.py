@@ -173,6 +173,57 @@ def test_a_copy_of_an_earlier_call_when_the_source_of_a_move_has_told_that_it_wa
     assert cloud.states() == {'host-1': PENDING}
 
 
+def of_an_earlier_release(cloud):
+    """Its claims have no numbers."""
+    with cloud.world.store._sessions.transaction() as connection:
+        connection.exec_driver_sql('UPDATE claims SET number = 0')
+    cloud.world.state_sync.refresh()
+    cloud.select('host-0', 'host-1', 'there')
+
+
+def tried_elsewhere_first(cloud):
+    """It could not be built on the first host, and the source has told that it is gone."""
+    cloud.select('host-0', 'host-2', 'there')
+    cloud.agents['host-0'].held = {}
+    cloud.agents['host-0'].report()
+    cloud.select('host-2', 'host-1', 'there')
+
+
+@pytest.mark.parametrize('begins', [of_an_earlier_release, tried_elsewhere_first])
+@pytest.mark.parametrize('late', [by_claim, by_selection, in_place])
+def test_a_move_gives_way_to_no_earlier_call(cloud, begins, late):
+    begins(cloud)
+    before = cloud.world.store.claims(A)
+    with pytest.raises((errors.Superseded, errors.Outdated)):
+        late(cloud, 'host-0', 'host-2', 'earlier')
+    assert cloud.world.store.claims(A) == before
+
+
+@pytest.mark.parametrize('kind', [LIVE_MIGRATION, MIGRATION, None])
+@pytest.mark.parametrize('move', [by_selection, by_claim])
+def test_a_move_after_one_that_was_taken_back(cloud, kind, move):
+    """Its target may still report, or revert_claim say, that it has the server no more."""
+    if kind is None:
+        cloud.select('host-0', 'host-1', 'first')
+    else:
+        first = cloud.claim('host-1', 'first', kind)
+    cloud.agents['host-1'].held = {A: cloud.size}
+    cloud.agents['host-1'].report()
+    cloud.agents['host-1'].held = {}
+    before = cloud.world.store.claims(A)
+    assert cloud.states() == {'host-0': CONFIRMED, 'host-1': CONFIRMED}
+    with pytest.raises((errors.NoValidHost, errors.Outdated, errors.ComputeResourcesUnavailable)):
+        move(cloud, 'host-0', 'host-1', 'second')
+    assert cloud.world.store.claims(A) == before
+    if kind is None:
+        cloud.agents['host-1'].report()
+    else:
+        named = ClaimSelector(first.name)
+        cloud.world.call(cloud.world.claim_service.revert_claim, A, named)
+    move(cloud, 'host-0', 'host-1', 'second')
+    assert cloud.states() == {'host-0': CONFIRMED, 'host-1': PENDING}
+
+
 def test_a_move_back_with_dedicated_cpus_waits_for_what_the_host_tells():
     """It may get other CPUs than it had."""
     world = World(chain=strict())
