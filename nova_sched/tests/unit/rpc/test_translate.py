@@ -33,7 +33,7 @@ OLD = [name for name in CALLS if '.rpc-' in name]
 DERIVED = frozenset(
     'resources fallback_vcpus groups group_policy same_subtree required_traits forbidden_traits '
     'root_required root_forbidden sibling_threads unsupported pieces spec instance_uuid fences '
-    'member_placement allocation_requests preferred_provider'.split()
+    'member_placement allocation_requests preferred_provider unheard_hosts'.split()
 )
 SECURE_BOOT = 'COMPUTE_SECURITY_UEFI_SECURE_BOOT'
 CELL = 'f13ad15b-c3c9-56ec-b405-95600b09d7ce'
