@@ -15,6 +15,7 @@ done."""
 import contextlib
 import shutil
 import subprocess
+import time
 
 import pytest
 import sqlalchemy as sa
@@ -81,12 +82,21 @@ def until_it_is_full(store):
             made += more
         except errors.StoreFull:
             for one in more:
-                try:
-                    assert store.commit([one])[0].won
-                    made.append(one)
-                except errors.StoreFull:
+                if not finds_room(store, one):
                     return made, one
+                made.append(one)
     raise AssertionError('there is always room')
+
+
+def finds_room(store, placement):
+    """Commit a claim, and again if there is no room: the server may be about to free the pages of
+    what it has undone. Returns whether it was made."""
+    for pause_s in (0.2, 0.5, 1.0):
+        with contextlib.suppress(errors.StoreFull):
+            assert store.commit([placement])[0].won
+            return True
+        time.sleep(pause_s)
+    return False
 
 
 def claimed(turn, host):
