@@ -240,11 +240,12 @@ class Claim:
         consumer comes: whoever was told the claim keeps its UUID. A confirmed claim is resized,
         unless it has that size, or gets it by the open resize, which is given more time. The same
         claim again can change only its position in a group, and, while it is pending, that it is
-        of several requests.
+        of several requests: not that of a move, which is of the request that has named its kind.
         """
         regrouped = self.in_group_of(later)
         if self.uuid == later.uuid:
-            return regrouped if self.is_confirmed else regrouped.asked_by(later.request_id)
+            is_shared = not (self.is_confirmed or self.move)
+            return regrouped.asked_by(later.request_id) if is_shared else regrouped
         times = {'changed_s': later.created_s, 'expires_s': later.expires_s}
         if later.move and self.move in (None, later.move) and self.is_for(later):
             asked = {'move': later.move, 'request_id': later.request_id}

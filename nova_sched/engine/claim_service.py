@@ -228,10 +228,12 @@ class ClaimService:
         request and is not named: a late copy of an earlier call must not take it."""
         if pending.request_id == request_id is not None:
             return
-        # The host state may have a claim that has ended since.
+        # The host state may have a claim that has ended since, or that was another request's.
         stored = self._store.claims(pending.consumer_uuid)
-        is_there = any(claim.name == pending.name for claim in stored)
-        if is_there and (move or pending.is_on_its_way):
+        pending = next((claim for claim in stored if claim.name == pending.name), None)
+        if pending is None or pending.request_id == request_id is not None:
+            return
+        if move or pending.is_on_its_way:
             raise errors.Outdated(
                 f'A move of instance {pending.consumer_uuid}',
                 'the claim of another request is pending: confirm it, name it, or abort it',
