@@ -226,9 +226,7 @@ class ClaimService:
     def _check_move(self, pending, request_id, move):
         """Raise Outdated if a pending claim that is for a move, or would end by one, is of another
         request and is not named: a late copy of an earlier call must not take it."""
-        if pending.request_id == request_id is not None:
-            return
-        # The host state may have a claim that has ended since, or that was another request's.
+        # The store says whether it is still there, and of which request it is now.
         stored = self._store.claims(pending.consumer_uuid)
         pending = next((claim for claim in stored if claim.name == pending.name), None)
         if pending is None or pending.request_id == request_id is not None:

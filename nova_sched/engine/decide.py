@@ -76,8 +76,8 @@ class CandidateSet:
 
 
 def narrow(candidates, hosts, request):
-    """Keep what the caller allows: a destination, hosts not to ignore, hosts to force; and no host
-    that may still have the instance, or not."""
+    """Keep what the caller allows: a destination, hosts not to ignore, hosts to force. Leave out
+    hosts that have yet to report whether they still have the instance."""
     if request.member_placement is not None:
         candidates.keep('top_group', request.member_placement.allowed)
     wanted = request.destination

@@ -256,7 +256,7 @@ class Books:
                     'created_s': float(orders[consumer].index(claim.number)),
                     'changed_s': 0.0,
                     'changed_at': ranks[claim.changed_at],
-                    # The first one says that there was no other, the rest say the order.
+                    # 1: the consumer had no other claim. Of the rest, only the order counts.
                     'number': min(orders[consumer][0], 2) + orders[consumer].index(claim.number),
                 }
                 if claim.expires_s not in (None, OVER, 0.0):  # 0: it is over

@@ -89,8 +89,8 @@ def until_it_is_full(store):
 
 
 def finds_room(store, placement):
-    """Commit a claim, and again if there is no room: the server may be about to free the pages of
-    what it has undone. Returns whether it was made."""
+    """Commit a claim, up to three times: the server frees the pages of undone transactions a
+    moment later. Returns whether it was made."""
     for pause_s in (0.2, 0.5, 1.0):
         with contextlib.suppress(errors.StoreFull):
             assert store.commit([placement])[0].won

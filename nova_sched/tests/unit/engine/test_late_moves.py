@@ -129,20 +129,17 @@ def in_place(cloud, leaving, host, request_id):
 
 @pytest.mark.parametrize('request_id', ['boot', 'resize', 'back'])
 @pytest.mark.parametrize('move', [by_claim, by_selection, in_place])
-def test_a_host_that_has_still_to_tell_takes_no_server_back(cloud, move, request_id):
+@pytest.mark.parametrize('is_resized', [False, True], ids=['the same size', 'another size'])
+def test_a_host_that_has_still_to_tell_takes_no_server_back(cloud, is_resized, move, request_id):
     """Whether the call is new, or a copy of an earlier one: what the host reports would be of the
     last stay, and what names the claim of that stay would settle the next one."""
-    cloud.world.call(
-        cloud.world.claim_service.claim, asks(A, vcpus=4), 'host-0', 'host-0', 'resize'
-    )
-    (resized,) = cloud.world.store.claims(A)
-    cloud.confirm('host-0', resized.name)
-    cloud.size = dict(cloud.world.store.claims(A)[0].resources)
-    cloud.arrive('host-0')
-    cloud.world.call(
-        cloud.world.claim_service.claim, asks(A, vcpus=3), 'host-1', 'host-1', 'there', None,
-        LIVE_MIGRATION,
-    )  # fmt: skip
+    for vcpus in (4,) if is_resized else (4, 3):
+        resize = asks(A, vcpus=vcpus), 'host-0', 'host-0', 'resize'
+        resized = cloud.world.call(cloud.world.claim_service.claim, *resize)
+        cloud.confirm('host-0', resized.name)
+        cloud.size = dict(cloud.world.store.claims(A)[0].resources)
+        cloud.arrive('host-0')
+    cloud.claim('host-1', 'there', LIVE_MIGRATION)
     cloud.arrive('host-1', 'host-0', silent=['host-0'])
     before = cloud.world.store.claims(A)
     assert len(before) == 2
