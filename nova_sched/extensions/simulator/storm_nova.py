@@ -96,6 +96,10 @@ class Placement:
         self._cloud = cloud
         self.providers: dict[str, int] = {}  # UUID -> generation
         self.consumers: dict[str, tuple[int, dict[str, dict[str, int]]]] = {}
+        self.lives: collections.Counter[str] = collections.Counter()  # of consumers
+        # Consumers to which a scheduler that stood still has written last, at the generation of an
+        # earlier life. The reconciler writes again what a running server has lost.
+        self.mistaken: set[str] = set()
         self.written_late: set[str] = set()  # consumers, after the process had given up
         self.is_away = False
 
@@ -162,6 +166,7 @@ class Placement:
             if not held:  # else, a provider that only loses allocations keeps its generation
                 touched |= before.keys()
             if held:
+                self.lives[consumer] += not generation
                 self.consumers[consumer] = generation + 1, held
         for provider in touched:
             self.providers[provider] += 1
@@ -186,10 +191,11 @@ class Response:
 
 class Adapter:
     """How one process reaches Placement. With ``is_late``, a request may be done after its caller
-    has given it up."""
+    has given it up. ``_read``: which life of a consumer the process has read."""
 
     def __init__(self, cloud: 'NovaCloud', process: Process, is_late: bool):
         self._cloud, self._process, self._is_late = cloud, process, is_late
+        self._read: dict[str, int] = {}
 
     def request(self, path: str, method: str, timeout: tuple[float, float], params: Any = None,
                 json: Any = None, **_: Any) -> Response:  # fmt: skip
@@ -208,12 +214,29 @@ class Adapter:
         return response
 
     def _answer(self, *request: Any) -> Response:
+        placement, (method, path, _, body) = self._cloud.placement, request
+        consumers = [path.rpartition('/')[2]] if body is None or method == 'PUT' else [*body]
+        lives = {consumer: placement.lives[consumer] for consumer in consumers}
         try:
-            document = self._cloud.placement.answer(*request)
+            document = placement.answer(*request)
         except Refused as error:
             detail = {'detail': str(error), 'code': error.code}
             return Response(error.status, {'errors': [detail]})
+        if method == 'GET':
+            self._read.update(lives)
+        else:
+            self._tell_mistaken(lives)
         return Response(200, document)
+
+    def _tell_mistaken(self, written: Mapping[str, int]) -> None:
+        cloud = self._cloud
+        for consumer, life in written.items():
+            if self._is_late and self._read.get(consumer, life) < life:
+                name = cloud.name_of(consumer)
+                cloud.say(f'{self._process.name} took {name} for an earlier one', name)
+                cloud.placement.mistaken.add(consumer)
+            else:
+                cloud.placement.mistaken.discard(consumer)
 
     def _busy(self, *_: Any) -> Response:
         return Response(503, {})
@@ -1040,7 +1063,8 @@ class NovaLedger(Ledger):
             self._check_room(host, collections.Counter(total), 'confirmed claims')
         rows = self._rows(host)
         for server, amounts in host.truth.items():
-            if is_less(allocated.get(server, {}), amounts):
+            has_enough = not is_less(allocated.get(server, {}), amounts)
+            if not has_enough and uuid_of(server) not in self._cloud.placement.mistaken:
                 raise Violation(
                     f'{server} has {amounts} on {host.name}, and {allocated.get(server)} in '
                     'Placement', server, host.name,

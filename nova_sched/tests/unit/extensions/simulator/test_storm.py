@@ -160,6 +160,34 @@ def test_a_fault_planted_in_the_reader_of_nova_is_found(nova, monkeypatch, owner
     assert first_failure(nova, range(1, 10**6), FOUND_S) is not None
 
 
+def test_what_an_earlier_life_of_a_consumer_lets_a_scheduler_write_is_told():
+    """Placement takes it: the generations of both lives are the same."""
+    placement = storm_nova.Placement(
+        types.SimpleNamespace(
+            name_of=str, say=nothing, take_time=nothing, is_stormy=False, chance=random.Random(1),
+            ledger=types.SimpleNamespace(),
+        )
+    )  # fmt: skip
+    placement._cloud.placement, placement.providers['node'] = placement, 1
+    process = types.SimpleNamespace(name='a process')
+    late, nova = (storm_nova.Adapter(placement._cloud, process, is_late) for is_late in (1, 0))
+
+    def write(adapter, cpus, generation):
+        allocations = {'node': {'resources': {'VCPU': cpus}}} if cpus else {}
+        body = {'allocations': allocations, 'consumer_generation': generation}
+        assert adapter.request('/allocations/server', 'PUT', (1, 1), json=body).status_code == 200
+        return placement.mistaken
+
+    assert write(nova, 2, None) == set()
+    late.request('/allocations/server', 'GET', (1, 1))
+    write(nova, 0, 1)
+    assert write(nova, 2, None) == set()
+    assert write(late, 0, 1) == {'server'}
+    assert write(nova, 2, None) == set()  # it has them again
+    late.request('/allocations/server', 'GET', (1, 1))
+    assert write(late, 0, 1) == set()
+
+
 def test_threads_of_the_product_are_strands():
     """Two of them share a lock, and one waits for what the other one finds."""
     module = types.SimpleNamespace(threading=None, time=None, concurrent=None)
