@@ -1438,7 +1438,7 @@ class Cloud:
         self.weather_process.start(self._tend)
         for host in self.hosts.values():
             host.news.set()
-        timeline.run(timeline.now_s + 60.0)
+        timeline.run(timeline.now_s + 100.0)  # a comparison with Placement, and its reads
         self.ledger.check_end()
 
     def _tend(self) -> None:

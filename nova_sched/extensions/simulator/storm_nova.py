@@ -100,7 +100,7 @@ class Placement:
         # Consumers to which a scheduler that stood still has written last, at the generation of an
         # earlier life. The reconciler writes again what a running server has lost.
         self.mistaken: set[str] = set()
-        self.written_late: set[str] = set()  # consumers, after the process had given up
+        self.written_late: set[str] = set()  # consumers, after the caller gave up or stood still
         self.is_away = False
 
     def held(self, provider: str) -> dict[str, dict[str, int]]:
@@ -199,7 +199,7 @@ class Adapter:
 
     def request(self, path: str, method: str, timeout: tuple[float, float], params: Any = None,
                 json: Any = None, **_: Any) -> Response:  # fmt: skip
-        cloud, chance = self._cloud, self._cloud.chance
+        cloud, chance, begin_s = self._cloud, self._cloud.chance, self._cloud.timeline.now_s
         cloud.take_time(self._process, 0.005)
         if cloud.placement.is_away:
             raise errors.PlacementUnavailable('simulated: the connection is refused')
@@ -207,7 +207,8 @@ class Adapter:
         if cloud.is_stormy and chance.random() < 2 * cloud.weather.busy:
             fault = chance.choice([self._busy, self._changed, self._unanswered, self._slow])
             return fault(request, timeout[1])
-        response = self._answer(*request)
+        has_stood = cloud.timeline.now_s > begin_s + READ_S
+        response = self._do_late(*request) if has_stood else self._answer(*request)
         if cloud.is_stormy and chance.random() < 4 * cloud.weather.slow:
             wait(cloud.timeline, chance.uniform(0.01, 3.0))
         cloud.take_time(self._process, 0.005)
@@ -267,14 +268,15 @@ class Adapter:
         wait(cloud.timeline, read_s)
         raise errors.PlacementUnavailable('simulated: no answer')
 
-    def _do_late(self, *request: Any) -> None:
+    def _do_late(self, *request: Any) -> Response:
         placement = self._cloud.placement
         before = {**placement.consumers}
-        self._answer(*request)
+        response = self._answer(*request)
         placement.written_late |= {
             consumer for consumer, held in placement.consumers.items()
             if held is not before.get(consumer)
         }  # fmt: skip
+        return response
 
 
 # The databases of Nova.
@@ -1016,9 +1018,9 @@ class NovaLedger(Ledger):
 
     ``_known``: what is on a host, if the store has had a row for that. A pending claim is none: a
     late request may have made it before a read found the server there, and end it again. The
-    caller that was told of it goes by it (see ``_check_promise``). ``_left``: what the store had
-    of a server when its conductor took an alternate there, which no scheduler knew of: that row is
-    of an earlier visit, and says nothing.
+    caller that was told of it goes by it (see ``_check_promise``). ``_left``: the claim of a row
+    that the store had of a server, None without one, when its conductor took an alternate there,
+    which no scheduler knew of: that row is of an earlier visit, and says nothing.
     """
 
     _cloud: 'NovaCloud'
@@ -1030,7 +1032,8 @@ class NovaLedger(Ledger):
 
     def alternate(self, server: str, host: NovaHost) -> None:
         """The conductor has allocated an alternate."""
-        self._left[server, host.name] = self._claim(server, host)
+        if server in self._rows(host):
+            self._left[server, host.name] = self._claim(server, host)
 
     def _claim(self, server: str, host: Host) -> Claim | None:
         facts = self._facts.get(host.uuid)
@@ -1071,11 +1074,13 @@ class NovaLedger(Ledger):
                 )  # fmt: skip
             key = server, host.name
             if not is_less(rows.get(server, {}), amounts):
-                claim, left = self._claim(server, host), self._left.get(key)
-                is_firm = claim is None or claim.is_confirmed
-                if is_firm and (left is None or left != claim):
+                claim = self._claim(server, host)
+                is_left = key in self._left and self._left[key] == claim
+                if not is_left and (claim is None or claim.is_confirmed):
                     self._known[key] = amounts
-            elif self._known.get(key) == amounts and server not in self.expired:
+                continue
+            self._left.pop(key, None)
+            if self._known.get(key) == amounts and server not in self.expired:
                 raise Violation(
                     f'{server} has {amounts} on {host.name}, and its rows there have '
                     f'{rows.get(server)}', server, host.name,

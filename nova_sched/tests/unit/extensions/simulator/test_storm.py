@@ -165,6 +165,7 @@ def test_what_an_earlier_life_of_a_consumer_lets_a_scheduler_write_is_told():
     placement = storm_nova.Placement(
         types.SimpleNamespace(
             name_of=str, say=nothing, take_time=nothing, is_stormy=False, chance=random.Random(1),
+            timeline=types.SimpleNamespace(now_s=0.0),
             ledger=types.SimpleNamespace(),
         )
     )  # fmt: skip
