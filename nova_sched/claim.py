@@ -314,9 +314,11 @@ class Claim:
     def finished(self):
         """Return the claim after the move or resize is settled, with the new size.
 
-        A resize gives the claim its UUID: the call that has settled it may be repeated.
+        A resize gives the claim its UUID: the call that has settled it may be repeated. No call
+        ends the wait for a consumer that is ``awaited``: it may be of an earlier stay.
         """
-        done = dataclasses.replace(self.confirmed(), expires_s=None, move=None)
+        until_s = self.expires_s if self.awaited else None
+        done = dataclasses.replace(self, state=CONFIRMED, expires_s=until_s, move=None)
         if self.resizing is None:
             return self if done == self else done
         new = self.resizing

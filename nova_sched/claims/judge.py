@@ -286,13 +286,13 @@ def unknown(placement, changes):
 
 
 def _is_lost(old, new):
-    """Whether a change takes away what a caller was told: a pending claim, an open resize, or a
-    move that the caller still has to settle, and could not settle while the claim is resized on
-    its node."""
+    """Whether a change takes away what a caller was told: a pending claim, an open resize, or, by
+    a resize on the node, a move that the caller still has to settle and could not settle then, or
+    the wait for a consumer on its way back."""
     if old.state == PENDING:
         return new is None or new.uuid != old.uuid
     is_resized = new is not None and new.resizing is not None
-    return old.resizing is not None or (old.keeps_source and is_resized)
+    return old.resizing is not None or (is_resized and (old.keeps_source or old.awaited))
 
 
 def repeats_ended(placement, consumer_claims):

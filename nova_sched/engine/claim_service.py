@@ -98,12 +98,17 @@ class ClaimService:
         the instance's claims; None if it is still to be made.
 
         Raises ClaimNotFound if the claim on the failed host has ended in another way, and Outdated
-        if it is confirmed or not named.
+        if it is confirmed or not named, or if another host was chosen since.
         """
         name, on_host = selector.claim_uuid, self._state_sync.on_host(claims, leaving)
         meant = next((claim for claim in on_host if claim.name == name), None)
-        if (not on_host and name is None) or (meant and meant.is_provisional):
+        if meant and meant.is_provisional:
             return None
+        if not on_host and name is None:
+            on_host = [claim for claim in claims
+                       if claim.is_provisional and claim.node_uuid != node.uuid]  # fmt: skip
+            if not on_host:
+                return None
         for claim in claims if name and not meant else ():
             size = claim.resizing.new if claim.resizing else claim.resources
             if claim.node_uuid == node.uuid and (
@@ -200,9 +205,9 @@ class ClaimService:
                 is_chosen = before.move is None and before.is_for(consumption.claim)
                 if not (before.is_confirmed or is_chosen):
                     self._check_move(before, request_id, move)
-            for claim in elsewhere:
+            for claim in elsewhere:  # also one of this request: its alternate, or a later choice
                 if claim.name != selector.claim_uuid:
-                    self._check_move(claim, request_id, move)
+                    self._check_move(claim, None, move)
             placement = self._state_sync.placement(
                 [consumption.claim], [request], ended, [before] if before else ()
             )
@@ -224,8 +229,8 @@ class ClaimService:
         return node.claims.get(pending.consumer_uuid) if is_kept else None
 
     def _check_move(self, pending, request_id, move):
-        """Raise Outdated if a pending claim that is for a move, or would end by one, is of another
-        request and is not named: a late copy of an earlier call must not take it."""
+        """Raise Outdated if a pending claim that is for a move, or would end by one, is not of
+        this request: a late copy of an earlier call must not take it."""
         # The store says whether it is still there, and of which request it is now.
         stored = self._store.claims(pending.consumer_uuid)
         pending = next((claim for claim in stored if claim.name == pending.name), None)
@@ -234,7 +239,7 @@ class ClaimService:
         if move or pending.is_on_its_way:
             raise errors.Outdated(
                 f'A move of instance {pending.consumer_uuid}',
-                'the claim of another request is pending: confirm it, name it, or abort it',
+                'another claim is pending: confirm it, name it, or abort it',
             )
 
     def _resolve_member(self, node, request):
@@ -293,7 +298,7 @@ class ClaimService:
         claims = self._state_sync.on_host(self._state_sync.claims_of(consumer_uuid), host)
         what, name = f'instance {consumer_uuid} on host {host}', selector.claim_uuid
         if name is None:
-            if not claims or any(claim.is_open for claim in claims):
+            if not claims or any(claim.is_open or claim.is_on_its_way for claim in claims):
                 raise _refusal(claims, name, what)
             name = claims[0].name
         nodes = sorted(claim.node_uuid for claim in claims)

@@ -109,6 +109,10 @@ SCOPES = {
         60_000,
     ),
     'moves that nobody names, and nodes report': (UNNAMED, 100_000),
+    'confirmations that name nothing among them': (
+        dataclasses.replace(UNNAMED, schedulers=1, resize=False, names=False, doubles=False),
+        30_000,
+    ),
     'a node is rebuilt': (REBUILD, 12_000),
     'a node is removed': (Scope(consumers=1, stops=1, removals=1, doubles=False), 80_000),
     'two schedulers read a node': (

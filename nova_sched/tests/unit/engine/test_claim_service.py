@@ -543,7 +543,7 @@ class TestConfirmAndAbort:
         (there,) = world.store.claims()
 
         resize = {'request_id': 'req-2', 'move': RESIZE, 'vcpus': 2}
-        with pytest.raises(errors.Outdated, match='another request is pending'):
+        with pytest.raises(errors.Outdated, match='another claim is pending'):
             ask(world, **resize)
         assert world.store.claims() == [there]
         assert ask(world, meant=ClaimSelector(there.name), **resize).resources[VCPU] == 2
@@ -569,7 +569,7 @@ class TestConfirmAndAbort:
         assert (moving.move, moving.request_id) == (RESIZE, 'req-1')
         assert ask(world, move=RESIZE).uuid == moving.uuid
         for host in ('host-0', 'host-1'):
-            with pytest.raises(errors.Outdated, match='another request is pending'):
+            with pytest.raises(errors.Outdated, match='another claim is pending'):
                 ask(world, host, 'req-2', move=RESIZE)
         assert [claim.uuid for claim in world.store.claims()] == [moving.uuid]
 

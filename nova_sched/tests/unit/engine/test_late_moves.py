@@ -17,8 +17,8 @@ import dataclasses
 import pytest
 
 from nova_sched import errors
-from nova_sched.claim import CONFIRMED, LIVE_MIGRATION, MIGRATION, PENDING, VCPU
-from nova_sched.claims import ANY, ClaimSelector
+from nova_sched.claim import CONFIRMED, LIVE_MIGRATION, MIGRATION, PENDING, RESIZE, VCPU
+from nova_sched.claims import ANY, ClaimSelector, Placement
 from nova_sched.state.report import ReportOrder
 from nova_sched.state.request import RequestedDestination
 from nova_sched.tests.builders import report, request
@@ -71,8 +71,8 @@ class Cloud:
         self.size = dict(self.world.store.claims(A)[0].resources)
         self.arrive('host-0')
 
-    def claim(self, host, request_id, move=None):
-        asked = asks(A, vcpus=3), host, host, request_id, None, move
+    def claim(self, host, request_id, move=None, leaving=None, name=None):
+        asked = asks(A, vcpus=3), host, host, request_id, leaving, move, False, ClaimSelector(name)
         return self.world.call(self.world.claim_service.claim, *asked)
 
     def select(self, leaving, host, request_id):
@@ -85,6 +85,16 @@ class Cloud:
         return self.world.call(
             self.world.claim_service.confirm_claim, A, host, ClaimSelector(name)
         )
+
+    def come_back(self):
+        """It was migrated to host-1, and reverted there; host-0 does not have it yet."""
+        self.claim('host-1', 'there', MIGRATION)
+        self.arrive('host-1', 'host-0')
+        self.agents['host-1'].held = {}
+        for host in HOSTS[1], HOSTS[0]:
+            self.agents[host].report()
+        (claim,) = self.world.store.claims(A)
+        assert (claim.name, claim.awaited) == (self.name, True)
 
     def arrive(self, host, leaving=None, silent=()):
         """The server is on the host; all agents report that but the ``silent`` ones."""
@@ -231,7 +241,8 @@ def test_a_move_back_with_dedicated_cpus_waits_for_what_the_host_tells():
     world.call(world.claim_service.confirm_claim, A, 'host-0')
     away = dataclasses.replace(asked, ignore_hosts=frozenset(['host-0']))
     world.place(away, request_id='there')
-    world.call(world.claim_service.confirm_claim, A, 'host-1')
+    there = next(claim for claim in world.store.claims(A) if claim.node_uuid == node('host-1'))
+    world.call(world.claim_service.confirm_claim, A, 'host-1', ClaimSelector(there.name))
     before = world.store.claims(A)
     back = dataclasses.replace(asked, ignore_hosts=frozenset(['host-1']))
     with pytest.raises(errors.NoValidHost):
@@ -256,7 +267,7 @@ def test_a_host_that_has_told_is_heard_whatever_another_one_leaves_open(cloud):
 @pytest.mark.parametrize('move', [LIVE_MIGRATION, MIGRATION])
 def test_a_copy_of_the_boot_during_a_move(cloud, move):
     made = cloud.claim('host-1', 'move', move)
-    with pytest.raises(errors.Outdated, match='another request is pending'):
+    with pytest.raises(errors.Outdated, match='another claim is pending'):
         cloud.claim('host-0', 'boot')
     assert cloud.states() == {'host-0': CONFIRMED, 'host-1': PENDING}
     cloud.arrive('host-1', 'host-0')
@@ -296,6 +307,65 @@ def test_a_message_of_the_last_stay_does_not_confirm_a_move_back(cloud):
     cloud.world.call(cloud.world.state_sync.instances_are, 'host-0', [A])
     cloud.agents['host-0'].report()
     assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
+
+
+@pytest.mark.parametrize('kind', [LIVE_MIGRATION, MIGRATION, RESIZE])
+def test_a_copy_of_the_call_whose_host_gave_way_to_an_alternate(cloud, kind):
+    """Of the same request, which has been told the alternate since."""
+    first = cloud.claim('host-1', 'move', kind)
+    alternate = cloud.claim('host-2', 'move', None, 'host-1', first.name)
+    with pytest.raises(errors.Outdated):
+        cloud.claim('host-1', 'move', kind)
+    cloud.arrive('host-2', 'host-0')
+    (claim, *_) = cloud.confirm('host-2', alternate.name)
+    assert (claim.node_uuid, cloud.takes_another('host-2')) == (node('host-2'), False)
+
+
+def test_a_copy_of_an_alternate_that_named_nothing(cloud):
+    """It ends nothing. The server was shelved, and is to be on another host."""
+    cloud.agents['host-0'].held = {}
+    cloud.agents['host-0'].report()
+    later = cloud.claim('host-2', 'unshelve')
+    with pytest.raises(errors.Outdated, match='name the claim'):
+        cloud.claim('host-1', 'boot', leaving='host-0')
+    assert cloud.states() == {'host-2': PENDING}
+    again = cloud.claim('host-2', 'unshelve', leaving='host-0')  # it is the alternate itself
+    assert (again.name, again.state) == (later.name, PENDING)
+
+
+def test_a_confirmation_that_names_nothing_confirms_no_move(cloud):
+    cloud.select('host-0', 'host-1', 'there')
+    cloud.arrive('host-1', 'host-0')
+    cloud.select('host-1', 'host-0', 'back')
+    with pytest.raises(errors.Outdated, match='name the claim'):
+        cloud.confirm('host-0')
+    cloud.agents['host-0'].report()
+    assert cloud.states() == {'host-0': PENDING, 'host-1': CONFIRMED}
+
+
+def test_a_copy_of_a_confirmation_ends_no_wait_for_the_way_back(cloud):
+    cloud.come_back()
+    before = cloud.world.store.claims(A)
+    cloud.confirm('host-0', cloud.name)
+    cloud.agents['host-0'].report()
+    assert cloud.world.store.claims(A) == before
+    cloud.arrive('host-0')
+    (claim,) = cloud.world.store.claims(A)
+    assert (claim.name, claim.awaited) == (cloud.name, False)
+
+
+def test_nor_does_a_resize_in_place_that_was_decided_before(cloud):
+    """Its scheduler stands still before it commits."""
+    store, commits = cloud.world.store, []
+    (claim,) = store.claims(A)
+    asked = dataclasses.replace(
+        claim, uuid=B, request_id='resize', state=PENDING, resources={**claim.resources, VCPU: 4}
+    )
+    commits.append(Placement((asked,), runs={(claim.uuid, claim.number): claim.node_uuid}))
+    cloud.come_back()
+    (outcome,) = store.commit(commits)
+    assert not outcome.won
+    assert [claim.awaited for claim in store.claims(A)] == [True]
 
 
 # Resizes that select_destinations leaves on their host.

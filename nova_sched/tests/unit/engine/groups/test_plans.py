@@ -16,6 +16,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, PENDING, PLANNED
+from nova_sched.claims import ClaimSelector
 from nova_sched.groups.definition import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -303,9 +304,11 @@ class TestExclusive:
         (move,) = update(eight, group, definition(found, self.ALONE)).moves
         assert move.path == 'a'
         migrate(eight, group, move)
+        (claim,) = [claim for claim in eight.store.claims(uuid_of('a')) if not claim.is_confirmed]
         eight.scheduler.call(
-            eight.scheduler.claim_service.confirm_claim, uuid_of('a'), move.target
-        )
+            eight.scheduler.claim_service.confirm_claim, claim.consumer_uuid, move.target,
+            ClaimSelector(claim.name),
+        )  # fmt: skip
         eight.refuse_outsider(move.target)
 
     def test_where_no_domain_is_free_that_is_the_reason(self):
