@@ -325,19 +325,7 @@ def test_allocations_are_those_of_the_claims(orders, faults):
         fake.add(one.node_uuid, VCPU=4, MEMORY_MB=10**6, DISK_GB=10**6)
     fake.faults = fault
     with served(fake):
-        world = World(writer=None, max_claim_attempts=3)
-        writer = AllocationWriter(
-            client_of(fake, (1.0, 1.0)),
-            world.store.claims,
-            nodes.get,
-            lambda server: False,
-            lambda nodes: None,
-            timeout_s=0.5,
-            late_s=0.02,
-            random=Quick(),
-        )
-        world = World(world.store, writer=writer, max_claim_attempts=3)
-        world.report(*[report(host, vcpus=4) for host in nodes.values()])
+        world, writer = whole_scheduler(fake, nodes)
         calls = [
             world.send_place(*[request(instance_uuid=uuid_of(one), vcpus=1) for one in names])
             for names in orders
@@ -364,6 +352,61 @@ def test_allocations_are_those_of_the_claims(orders, faults):
         for uuid, providers in fake.allocated().items()
         if uuid in held or uuid not in answered
     } == held
+
+
+def whole_scheduler(fake, nodes):
+    """A World with nodes of four vCPUs, which writes allocations, and its writer."""
+    world = World(writer=None, max_claim_attempts=3)
+    writer = AllocationWriter(
+        client_of(fake, (1.0, 1.0)),
+        world.store.claims,
+        nodes.get,
+        lambda server: False,
+        lambda nodes: None,
+        timeout_s=0.5,
+        late_s=0.02,
+        random=Quick(),
+    )
+    world = World(world.store, writer=writer, max_claim_attempts=3)
+    world.report(*[report(host, vcpus=4) for host in nodes.values()])
+    return world, writer
+
+
+@each_afresh(
+    'becomes',
+    {
+        'Placement does not answer the copy': lambda fake: setattr(
+            fake, 'faults', lambda *_: Fault(503)
+        ),
+        'a migration has what it had': lambda fake: fake.consumers.update(
+            {B: [1, fake.consumers.pop(A)[1], 'project', 'user']}
+        ),
+        'it is deleted': lambda fake: fake.consumers.pop(A),
+    },
+)
+def test_a_late_copy_of_a_call_changes_nothing_of_what_its_server_has(becomes):
+    """Nor does the scheduler take that for what the copy may have written."""
+    nodes, until_s = {report('one').node_uuid: 'one'}, time.monotonic() + PATIENCE_S
+    (node,) = nodes
+    fake = FakePlacement()
+    fake.add(node, VCPU=4, MEMORY_MB=10**6, DISK_GB=10**6)
+    with served(fake):
+        world, writer = whole_scheduler(fake, nodes)
+        for _ in range(2):
+            asked = request(instance_uuid=A, vcpus=2)
+            call = world.send_place(asked, request_id='boot')
+            while not call.done():
+                assert time.monotonic() < until_s, 'the call is not answered'
+                world.loop.turn(0.01)
+            if not call.exception():
+                becomes(fake)
+                left = fake.allocated()
+        assert isinstance(call.exception(), errors.SchedError)
+        fake.faults = lambda *_: None
+        eventually(lambda: writer.pending == (0, 0))
+        writer.stop(1.0)
+    assert fake.allocated() == left
+    assert [claim.consumer_uuid for claim in world.store.claims()] == [A]
 
 
 class Quick(random.Random):
