@@ -11,6 +11,7 @@
 # under the License.
 """The proxy passes on what it is told to, when it is told to."""
 
+import asyncio
 import contextlib
 import socket
 import socketserver
@@ -177,6 +178,25 @@ def test_close_refuses_new_connections(server):
         with client(port) as new:
             assert ask(new, b'after') == b'AFTER'
         proxy.close()
+
+
+def test_close_ends_what_was_accepted_at_the_same_moment(server, caplog):
+    """asyncio leaves open what it accepts just before its server is closed."""
+
+    async def connect_and_close():
+        made = socket.create_connection((LOOPBACK, proxy.port), TIMEOUT_S)
+        for _ in range(2):  # it is accepted, and has no transport yet
+            await asyncio.sleep(0)
+        await proxy._close()
+        return made
+
+    with (
+        Proxy(server.server_address[1], port=free_port()) as proxy,
+        proxy._do(connect_and_close) as one,
+        pytest.raises(ConnectionResetError),
+    ):
+        one.recv(1)
+    assert not caplog.records
 
 
 def test_reset_is_for_those_that_are_there(proxy):
