@@ -291,9 +291,10 @@ class ClaimService:
         """The instance runs on the host permanently: its move to it, or its resize on it, is
         finished.
 
-        Without a name, only an instance that neither moves nor is resized is confirmed. A resize
-        that is settled may be confirmed again, although a late copy of another call has opened one
-        that nobody was told of. Returns its claims there. Raises ClaimNotFound and Outdated.
+        Without a name, only an instance is confirmed that is neither moved nor resized, and for
+        which no move was chosen. A resize that is settled may be confirmed again, although a late
+        copy of another call has opened one that nobody was told of. Returns its claims there.
+        Raises ClaimNotFound and Outdated.
         """
         claims = self._state_sync.on_host(self._state_sync.claims_of(consumer_uuid), host)
         what, name = f'instance {consumer_uuid} on host {host}', selector.claim_uuid

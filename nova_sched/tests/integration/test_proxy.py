@@ -185,7 +185,7 @@ def test_close_ends_what_was_accepted_at_the_same_moment(server, caplog):
 
     async def connect_and_close():
         made = socket.create_connection((LOOPBACK, proxy.port), TIMEOUT_S)
-        for _ in range(2):  # it is accepted, and has no transport yet
+        for _ in range(2):  # asyncio accepts it, and makes its transport later
             await asyncio.sleep(0)
         await proxy._close()
         return made

@@ -356,14 +356,14 @@ def test_a_copy_of_a_confirmation_ends_no_wait_for_the_way_back(cloud):
 
 def test_nor_does_a_resize_in_place_that_was_decided_before(cloud):
     """Its scheduler stands still before it commits."""
-    store, commits = cloud.world.store, []
+    store = cloud.world.store
     (claim,) = store.claims(A)
     asked = dataclasses.replace(
         claim, uuid=B, request_id='resize', state=PENDING, resources={**claim.resources, VCPU: 4}
     )
-    commits.append(Placement((asked,), runs={(claim.uuid, claim.number): claim.node_uuid}))
+    decided = Placement((asked,), runs={(claim.uuid, claim.number): claim.node_uuid})
     cloud.come_back()
-    (outcome,) = store.commit(commits)
+    (outcome,) = store.commit([decided])
     assert not outcome.won
     assert [claim.awaited for claim in store.claims(A)] == [True]
 
