@@ -30,6 +30,7 @@ SHARE = 8 if IS_BRIEF else 3  # of the random cases, one is tried
 DATABASES = ('mariadb', 'postgresql')
 # What the gate leaves out because it takes longest: parts of the addresses of tests.
 LONG = (
+    'explorer/test_explorer.py::test_a_rule_that_is_taken_out_is_missed[_check_moves',
     'explorer/test_explorer.py::test_a_rule_that_is_taken_out_is_missed[moved',
     'functional/test_demo.py',
     'integration/test_direct_server.py::test_a_broker_that_takes_no_messages_for_a_while',
