@@ -59,9 +59,10 @@ TEXTS = sorted(
     for path in (ROOT / folder).glob('**/*' if folder else '*')
     if path.is_file()
     and not any(
-        part.startswith('.') and part != '.ci' for part in path.relative_to(ROOT).parts[:-1]
+        part == '__pycache__' or (part.startswith('.') and part != '.ci')
+        for part in path.relative_to(ROOT).parts[:-1]
     )
-    and path.suffix not in {'.gz', '.png', '.pyc', '.xz'}
+    and path.suffix not in {'.gz', '.png', '.xz'}
     and not path.name.startswith('.coverage')
     and path.name != '.git'  # a file, where a worktree of git says whose it is
 )
