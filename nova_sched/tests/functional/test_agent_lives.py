@@ -243,6 +243,7 @@ def test_two_servers_that_change_places(life):
     other = str(uuid.uuid4())
     life.cloud.claims.instance_claim(asked(vcpus=3), other, 'b', 'b')
     life.host('b').build(asked(vcpus=3), other)
+    until(lambda: life.cloud.states(other) == [('b', 'confirmed')])
     life.is_so(RUNNING, a=2, b=3)
     life.cloud.claims.resize_claim(asked(vcpus=3), other, 'a', 'a', 'migration')
     life.move(2, 'resize', 'migration')
