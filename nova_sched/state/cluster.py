@@ -24,6 +24,7 @@ from nova_sched.state.hosts import Hosts
 from nova_sched.state.membership import Membership
 from nova_sched.state.node import Node, ServiceState, machine_of, tree_of
 from nova_sched.state.report import DISABLED_TRAIT
+from nova_sched.state.vocab import one_set
 
 REPORT = (~LASTING).value  # what a report may change while the row's lasting facts stay
 REPORTED, MEMBERS, CLAIM = HostFacts.REPORTED.value, HostFacts.MEMBERS.value, CLAIMED.value
@@ -58,7 +59,8 @@ class Cluster:
         self._nodes = {}
         self._generations = 0
         self._by_name = {}
-        # host -> UUID of the cell that tells of its service, None if no cell does -> ServiceState
+        # UUID of the cell that tells of a host's service, None if no cell does -> host
+        # -> ServiceState
         self._services = {}
         self._told = {}  # host -> instances, as reported by the hosts' messages
         # Server -> host, of those on several nodes to which nothing happens now, by Nova.
@@ -93,15 +95,16 @@ class Cluster:
         it out, if there is one."""
         for node in self.nodes_of(host):
             return node.service
-        known = self._services.get(host, {}).values()
+        known = (services[host] for services in self._services.values() if host in services)
         return max(known, key=lambda service: service.is_left_out, default=ServiceState())
 
     def hosts_with_settings(self):
         """Return the hosts that an operator has disabled or forced down."""
         return {
             host
-            for host, services in self._services.items()
-            if any(service.disabled or service.forced_down for service in services.values())
+            for services in self._services.values()
+            for host, service in services.items()
+            if service.disabled or service.forced_down
         }
 
     def claims_of(self, consumer_uuid):
@@ -240,12 +243,12 @@ class Cluster:
         for name in ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip'):
             hosts.intern(name, row, getattr(report, name))
         tree = node.reported_providers
-        node.count_names(frozenset(report.stats), tree.classes if tree else frozenset())
+        node.count_names(one_set(report.stats), one_set(tree.classes if tree else ()))
         hosts.set_traits(row, report.traits)
         node.metrics = metrics.values(metrics.read(report.metrics))
         hosts.metric_columns.put(row, node.metrics)
         self._show_service(node)
-        node.classes.update(report.inventories)
+        node.classes = node.classes.union(report.inventories)
         for name in node.classes:
             hosts.resource(name).put(row, report.inventories.get(name))
 
@@ -263,11 +266,12 @@ class Cluster:
         for claim in claims:
             for name, amount in claim.resources.items():
                 used[name] = used.get(name, 0) + amount
-        node.classes.update(used)
+        node.classes = node.classes.union(used)
         for name in node.classes:
             resource = hosts.resource(name)
             resource.take(row, used.get(name, 0) - int(resource.used[row]))
-        kept = {*node.report.inventories, *(name for name, amount in used.items() if amount > 0)}
+        in_use = (name for name, amount in used.items() if amount > 0)
+        kept = one_set([*node.report.inventories, *in_use])
         hosts.drop_unused(node.classes - kept)
         node.classes = kept
         node.foreign, node.foreign_instances = foreign, foreign_instances
@@ -407,7 +411,7 @@ class Cluster:
     def see(self, host, seen_s, cell_uuid=None):
         """Set the time of the last heartbeat of the host's service; for ``cell_uuid`` see
         ``set_service``."""
-        service = self._services.get(host, {}).get(cell_uuid)
+        service = self._services.get(cell_uuid, {}).get(host)
         if service is None or seen_s > service.seen_s:
             service = self._service(host, cell_uuid)
             service.seen_s = max(service.seen_s, seen_s)
@@ -432,7 +436,10 @@ class Cluster:
         self._show_services(host)
 
     def _service(self, host, cell_uuid):
-        return self._services.setdefault(host, {}).setdefault(cell_uuid, ServiceState())
+        services = self._services.setdefault(cell_uuid, {})
+        if host not in services:
+            services[host] = ServiceState()
+        return services[host]
 
     def _show_services(self, host):
         for node in self.nodes_of(host):
@@ -446,8 +453,8 @@ class Cluster:
             self._show_service(node)
 
     def _show_service(self, node):
-        services = self._services.get(node.host, {})
-        service = services.get(node.cell_uuid) or self._service(node.host, None)
+        service = self._services.get(node.cell_uuid, {}).get(node.host)
+        service = service or self._service(node.host, None)
         node.service = service
         self.hosts.changed.mark(node.row, REPORTED)
         self.hosts.disabled[node.row] = (

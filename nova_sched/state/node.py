@@ -72,7 +72,7 @@ class Node(ClaimableMixin):
         self.reported_providers: providers.ProviderTree | None = None
         self.providers: providers.ProviderTree | None = None
         self.metrics = {}  # name -> number, as last reported
-        self.classes: set[str] = set()  # resource classes that its row has or had
+        self.classes: frozenset[str] = frozenset()  # resource classes that its row has or had
         self.stat_names: Set[str] = frozenset()  # those of its row
         self.child_classes: Set[str] = frozenset()
         self.service = ServiceState()
@@ -123,7 +123,8 @@ class Node(ClaimableMixin):
 
     def take(self, resource_class, amount):
         self._hosts.changed.mark(self.row, CLAIM)
-        self.classes.add(resource_class)
+        if resource_class not in self.classes:
+            self.classes |= {resource_class}
         self._hosts.resource(resource_class).take(self.row, amount)
 
     def growth(self, request, resource_class):

@@ -213,6 +213,13 @@ def test_names_that_no_row_has_any_more_are_forgotten():
     assert named(made) == before
 
 
+def test_nodes_that_have_the_same_names_share_them():
+    first, second = cluster(2, stats={'CUSTOM_A': '1', 'CUSTOM_B': '2'})
+    for name in ('classes', 'stat_names', 'child_classes'):
+        assert getattr(first, name) is getattr(second, name), name
+    assert first.stat_names == {'CUSTOM_A', 'CUSTOM_B'}
+
+
 def test_a_class_whose_inventory_is_gone_stays_while_it_is_in_use():
     made = cluster(2)
     put(made, odd_report(0))
