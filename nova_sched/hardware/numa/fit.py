@@ -509,6 +509,9 @@ class NovaAttempts:
         size_kb = page_size(host, cell)
         if isinstance(size_kb, CellShortage):
             return size_kb
+        asked = self._guest.cells[position]
+        if cell is not asked and isinstance(short := page_size(host, asked), CellShortage):
+            return short  # large pages elsewhere are the small ones of this host cell
         if size_kb != cell.pagesize_kb:
             cell = self._cells[position] = dataclasses.replace(cell, pagesize_kb=size_kb)
         key = position, host.id, size_kb

@@ -368,6 +368,11 @@ FOUR = [
         ),
         'one is too small': ([FOUR[0], cell(1, pcpuset=range(11, 16))], [dedicated(4)] * 2, None),
         'nothing for nothing': ([], [], ()),
+        'large pages of one cell, the small ones of the other': (
+            [cell(0, pages=[(4, 100), (2048, 100)]), cell(1, [1], pages=[(2048, 100)])],
+            [shared(pagesize_kb=-2)],
+            None,
+        ),
     },
 )
 def test_choice_of_cells(cells, asked, given):
