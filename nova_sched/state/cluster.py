@@ -243,7 +243,8 @@ class Cluster:
         for name in ('hypervisor_type', 'cpu_info', 'supported_instances', 'host_ip'):
             hosts.intern(name, row, getattr(report, name))
         tree = node.reported_providers
-        node.count_names(one_set(report.stats), one_set(tree.classes if tree else ()))
+        child_classes = tree.classes if tree else frozenset()
+        node.count_names(one_set(frozenset(report.stats)), one_set(child_classes))
         hosts.set_traits(row, report.traits)
         node.metrics = metrics.values(metrics.read(report.metrics))
         hosts.metric_columns.put(row, node.metrics)
@@ -271,7 +272,7 @@ class Cluster:
             resource = hosts.resource(name)
             resource.take(row, used.get(name, 0) - int(resource.used[row]))
         in_use = (name for name, amount in used.items() if amount > 0)
-        kept = one_set([*node.report.inventories, *in_use])
+        kept = one_set(frozenset([*node.report.inventories, *in_use]))
         hosts.drop_unused(node.classes - kept)
         node.classes = kept
         node.foreign, node.foreign_instances = foreign, foreign_instances
@@ -436,10 +437,7 @@ class Cluster:
         self._show_services(host)
 
     def _service(self, host, cell_uuid):
-        services = self._services.setdefault(cell_uuid, {})
-        if host not in services:
-            services[host] = ServiceState()
-        return services[host]
+        return self._services.setdefault(cell_uuid, {}).setdefault(host, ServiceState())
 
     def _show_services(self, host):
         for node in self.nodes_of(host):

@@ -112,14 +112,10 @@ class Vocab:
         return self._ids.get(word)
 
 
-def one_set(names):
-    """The names as a frozenset, the same object for equal ones: nearly all nodes have the same
-    names, and 100,000 sets of three names take 20 MB."""
-    return _one(frozenset(names))
-
-
 @functools.lru_cache(maxsize=128)
-def _one(names):
+def one_set(names):
+    """Return the frozenset that came first of those equal to this one: nearly all nodes have the
+    same names, and 100,000 sets of three names take 20 MB."""
     return names
 
 
