@@ -34,7 +34,7 @@ def shown(url: str) -> str:
 
 
 def check(url: str, where: str) -> None:
-    """Raises BadConfig for a URL of which a part of the password would be taken for a host, a path
+    """Raise BadConfig for a URL of which a part of the password would be taken for a host, a path
     or an option. ``where`` is the URL's option."""
     _, mark, rest = url.partition('://')
     authority = re.split('[/?#]', rest, maxsplit=1)[0]

@@ -58,7 +58,7 @@ def _daemon(command):
 
 
 def content(parser):
-    """Returns nodes: usage, description, options, the same of each subcommand, and the epilog.
+    """Return nodes: usage, description, options, the same of each subcommand, and the epilog.
     Options that all subcommands have are described once."""
     shared = _shared(parser)
     found = _body(parser, {})

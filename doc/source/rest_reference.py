@@ -21,7 +21,7 @@ TABLE = ['.. list-table::', '   :header-rows: 1', '']
 
 
 def rst(described):
-    """Returns the document as lines of reStructuredText: operations by tag, then schemas."""
+    """Return the document as lines of reStructuredText: operations by tag, then schemas."""
     lines = []
     for tag in described['tags']:
         lines += _heading(prose(tag['description']), '=')

@@ -193,7 +193,7 @@ class ClaimTransactions(StoreTransactions):
 
     @abc.abstractmethod
     def claims(self, consumer_uuid: str | None = None) -> list[Claim]:
-        """Returns all claims, or those of one consumer, oldest first."""
+        """Return all claims, or those of one consumer, oldest first."""
 
 
 class NodeReports(StoreTransactions):
@@ -274,7 +274,7 @@ class GroupRecords(StoreTransactions):
 
     @abc.abstractmethod
     def top_group(self, uuid: str, whole: bool = True) -> GroupRecord | None:
-        """Returns the record of a group, deleted or not; without its definition unless
+        """Return the record of a group, deleted or not; without its definition unless
         ``whole``."""
 
     @abc.abstractmethod
@@ -286,7 +286,7 @@ class GroupRecords(StoreTransactions):
         limit: int | None = None,
         deleted: bool = False,
     ) -> list[GroupRecord]:
-        """Returns records without their definitions, oldest first.
+        """Return records without their definitions, oldest first.
 
         The arguments select the records of a project, of a name, after the record with UUID
         ``marker``, and at most ``limit``. With ``deleted``, deleted records are included. Raises
@@ -295,7 +295,7 @@ class GroupRecords(StoreTransactions):
 
     @abc.abstractmethod
     def group_claims(self, uuid: str) -> list[Claim]:
-        """Returns the claims of a group's members, oldest first."""
+        """Return the claims of a group's members, oldest first."""
 
     @abc.abstractmethod
     def renew(self, uuid: str, expires_s: float | None) -> list[Claim]:
@@ -317,7 +317,7 @@ class GroupRecords(StoreTransactions):
 
     @abc.abstractmethod
     def domains(self) -> dict[str, Domain]:
-        """Returns the known exclusive domains, by token."""
+        """Return the known exclusive domains, by token."""
 
     @abc.abstractmethod
     def end_domains(self) -> list[str]:
@@ -342,11 +342,11 @@ class PlanQuotas(StoreTransactions):
 
     @abc.abstractmethod
     def plan_usage(self, project_id: str) -> Mapping[str, int]:
-        """Returns the usage by resource, as claims.plan_quota counts; without zeros."""
+        """Return the usage by resource, as claims.plan_quota counts; without zeros."""
 
     @abc.abstractmethod
     def limits(self, project_id: str) -> Mapping[str, int]:
-        """Returns the limits that were set for a project, by resource; -1 is unlimited."""
+        """Return the limits that were set for a project, by resource; -1 is unlimited."""
 
 
 class ChangeFeed(StoreTransactions):
@@ -359,24 +359,24 @@ class ChangeFeed(StoreTransactions):
 
     @abc.abstractmethod
     def digest(self) -> tuple[int, int]:
-        """Returns the number of nodes and the sum of their generations; a write changes them.
+        """Return the number of nodes and the sum of their generations; a write changes them.
 
         The method is cheap. Like ``heads``, it may be called from another thread.
         """
 
     @abc.abstractmethod
     def heads(self) -> dict[str, tuple[int, float]]:
-        """Returns each node's generation and the time of its last heartbeat."""
+        """Return each node's generation and the time of its last heartbeat."""
 
     @abc.abstractmethod
     def read_nodes(self, nodes: Sequence[str]) -> Changes:
-        """Returns the current data of these nodes, or that they are gone.
+        """Return the current data of these nodes, or that they are gone.
 
         Each small table that changed since the last call is included.
         """
 
     def changes(self, generations: Mapping[str, int]) -> Changes:
-        """Returns all differences from nodes of these generations, and from the last call.
+        """Return all differences from nodes of these generations, and from the last call.
 
         The first call returns everything.
         """

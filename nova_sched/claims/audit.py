@@ -31,7 +31,7 @@ LONG_S = 3600.0  # a move in flight for less is nothing to tell
 
 
 def audit(snapshot, now_s, before=None):
-    """Returns all findings in a Snapshot, errors first; ``now_s`` in seconds since the epoch.
+    """Return all findings in a Snapshot, errors first; ``now_s`` in seconds since the epoch.
 
     ``before``: an earlier Snapshot. A claim that its node does not list is an error only if the
     node has reported in between. Otherwise, or without ``before``, it is a note.
@@ -390,7 +390,7 @@ def _strays(snapshot):
 
 
 def _exclusive_domains(snapshot):
-    """Finds tokens on nodes without a claim that has them, outsiders on nodes with tokens, and
+    """Find tokens on nodes without a claim that has them, outsiders on nodes with tokens, and
     members on nodes without their tokens."""
     borne = {token for claim in snapshot.claims for token in claim.fences}
     for node in snapshot.nodes.values():
@@ -436,7 +436,7 @@ def nonzero(resources):
 
 
 def amounts(resources):
-    """Returns amounts by resource class as text: `512 MEMORY_MB, 1 VCPU`."""
+    """Return amounts by resource class as text: `512 MEMORY_MB, 1 VCPU`."""
     return ', '.join(f'{amount} {name}' for name, amount in sorted(resources.items())) or 'nothing'
 
 

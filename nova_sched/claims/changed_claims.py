@@ -49,11 +49,11 @@ class ClaimChanges:
 
     @property
     def size(self):
-        """Returns the number of claims that it keeps in memory."""
+        """Return the number of claims that it keeps in memory."""
         return len(self.before) + len(self.after)
 
     def by_kind(self):
-        """Returns the changed claims by kind, ends first. Claims that end are given as they were,
+        """Return the changed claims by kind, ends first. Claims that end are given as they were,
         the rest as they are now. Marks, times and positions in groups are not changes."""
         by_kind: dict[str, list[Claim]] = {kind: [] for kind in KINDS}
         for key, claim in self.before.items():

@@ -44,7 +44,7 @@ class ExclusiveDomains:
         self._tenants: dict = {} if tenants is None else tenants
 
     def after(self, changes, put=()):
-        """Returns the Change if claims change and the exclusive domains ``put`` are closed.
+        """Return the Change if claims change and the exclusive domains ``put`` are closed.
 
         ``changes`` are (consumer, node) -> claim before, claim after. Returns None if a claim
         would not have the tokens of its node, or if a domain in ``put`` would contain an outsider.
@@ -65,7 +65,7 @@ class ExclusiveDomains:
         return Change(tenants, marks) if enters(changes, self._usages, marks) else None
 
     def spread(self, closed):
-        """Returns the Change if all nodes of an exclusive domain carry its token, whichever claims
+        """Return the Change if all nodes of an exclusive domain carry its token, whichever claims
         are on them.
 
         The token must be one of ``ending``. If the domain is known, nodes outside of it lose the
@@ -84,7 +84,7 @@ class ExclusiveDomains:
         return Change(self._tenants, marks)
 
     def swept(self):
-        """Returns the Change that ends those of ``ending`` that no claim has."""
+        """Return the Change that ends those of ``ending`` that no claim has."""
         return Change(self._tenants, self._without(self._ending - _tokens(self._tenants)))
 
     def growth(self, change):

@@ -109,7 +109,7 @@ class ClaimMaintenance:
     # Reads.
 
     def snapshot(self):
-        """Returns all nodes, claims and server groups as they are at one moment."""
+        """Return all nodes, claims and server groups as they are at one moment."""
         with self._sessions.transaction(reads=True) as connection:
             if connection.dialect.name != 'sqlite':
                 connection.execute(ONE_MOMENT)
@@ -144,7 +144,7 @@ class ClaimMaintenance:
         )
 
     def named(self, uuid):
-        """Returns the claims of the consumer with this UUID, or of the consumer of the claim with
+        """Return the claims of the consumer with this UUID, or of the consumer of the claim with
         it; oldest first."""
         with self._sessions.transaction(reads=True) as connection:
             return [sql.claim(row) for row in connection.execute(NAMED, {'name': uuid})]

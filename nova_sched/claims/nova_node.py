@@ -74,7 +74,7 @@ def uses(
     here: Set[str],
     tracked: Set[str],
 ) -> dict[str, NovaUse]:
-    """Returns the NovaUse of each instance of a node.
+    """Return the NovaUse of each instance of a node.
 
     ``allocations`` are those of the node, by consumer; a consumer of a child provider alone has no
     amounts. ``migrations`` maps the UUIDs of migrations to those of their instances. By the cell,
@@ -105,7 +105,7 @@ def settle(
     has_seen: Callable[[Claim], bool],
     unclaimed: Mapping[str, Amounts],
 ) -> NodeOfNova:
-    """Returns the node on which Nova has these instances. It had these claims and ``unclaimed``
+    """Return the node on which Nova has these instances. It had these claims and ``unclaimed``
     rows, by consumer.
 
     ``has_seen`` returns whether the data were read after a claim's last change. If not, the claim

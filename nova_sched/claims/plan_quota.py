@@ -94,7 +94,7 @@ def check(
     more: Mapping[str, int],
     limits: Mapping[str, int],
 ) -> None:
-    """Raises QuotaExceeded if ``more`` adds to a resource and exceeds its limit. A project that
+    """Raise QuotaExceeded if ``more`` adds to a resource and exceeds its limit. A project that
     already exceeds its limit keeps what it has."""
     for name, amount in sorted(more.items()):
         limit, usage = limits.get(name, NO_LIMIT), used.get(name, 0)

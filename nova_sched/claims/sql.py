@@ -596,7 +596,7 @@ class SqlClaimStore(ClaimStore):
         return changes
 
     def _if_new(self, revisions, name, read, connection):
-        """Returns a small table, or None if its revision did not rise since the last call."""
+        """Return a small table, or None if its revision did not rise since the last call."""
         return None if revisions.get(name) == self._seen_revisions.get(name) else read(connection)
 
 

@@ -52,7 +52,7 @@ class NodesChanged(Exception):
 
 
 def repeated(work):
-    """Returns the result of ``work``, which is repeated while it raises NodesChanged."""
+    """Return the result of ``work``, which is repeated while it raises NodesChanged."""
     for _ in range(TRIES):
         try:
             return work()
@@ -109,7 +109,7 @@ class DomainReader:
         self.nodes = marked(connection, ending).union(*(closed.nodes for closed in self._closed))
 
     def exclusive_domains(self, connection, usages):
-        """Returns the ExclusiveDomains on the locked nodes.
+        """Return the ExclusiveDomains on the locked nodes.
 
         Holds the exclusive domains until the end of the transaction. Raises NodesChanged if other
         nodes than the locked ones are concerned by now.

@@ -100,11 +100,11 @@ class ClosedDomain:
 
 
 class NodeLocator(Protocol):
-    """Returns the domains of a node. A store calls it in its transactions and knows no topology
+    """Finds the domains of a node. A store calls it in its transactions and knows no topology
     itself."""
 
     def told(self, report: Report) -> dict[str, str]:
-        """Returns the node's own report of its domains, by level."""
+        """Return the node's own report of its domains, by level."""
 
     def domains(
         self,
@@ -113,13 +113,13 @@ class NodeLocator(Protocol):
         facts: Mapping[str, str],
         aggregates: Sequence[HostAggregate],
     ) -> dict[str, str]:
-        """Returns the name of the node's domain at each level.
+        """Return the name of the node's domain at each level.
 
         ``aggregates`` are the aggregates of its host.
         """
 
     def host_of(self, level: str, name: str) -> str | None:
-        """Returns the host that has all nodes of a domain; None if they may be on any hosts."""
+        """Return the host that has all nodes of a domain; None if they may be on any hosts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class ServiceFacts:
     seen_s: float = 0.0
 
     def after(self, before: 'ServiceFacts') -> 'ServiceFacts':
-        """Returns all settings after this change; a None in it leaves the earlier value."""
+        """Return all settings after this change; a None in it leaves the earlier value."""
         disabled, reason = self.disabled, self.disabled_reason
         if disabled is None:
             disabled, reason = before.disabled, before.disabled_reason

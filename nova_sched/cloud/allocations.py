@@ -230,7 +230,7 @@ class AllocationWriter:
         )
 
     def _end(self, future, outcome):
-        """Returns whether the loop gets the outcome; it does not after ``stop``."""
+        """Return whether the loop gets the outcome; it does not after ``stop``."""
         with self._idle:
             if future not in self._writing:
                 if outcome.won:

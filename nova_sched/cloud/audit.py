@@ -101,12 +101,12 @@ def _held(hosts, placement):
 
 
 def compare(snapshot, cloud):
-    """Returns the AuditFindings of a claims.findings.Snapshot and CloudAllocations."""
+    """Return the AuditFindings of a claims.findings.Snapshot and CloudAllocations."""
     return [*_leaked(snapshot, cloud), *_doubled(cloud), *_missing(snapshot, cloud)]
 
 
 def differences(snapshot, read, wait=time.sleep):
-    """Returns what differs in two comparisons, and the latest CloudAllocations. ``snapshot`` and
+    """Return what differs in two comparisons, and the latest CloudAllocations. ``snapshot`` and
     ``read`` return the claims and the cloud."""
     cloud = read()
     first = compare(snapshot(), cloud)

@@ -77,7 +77,7 @@ class CandidateReader:
         self._problems = Problems(LOG)
 
     def requests_after(self, requests, refusal):
-        """Returns the requests of a refused call as they are to be decided again.
+        """Return the requests of a refused call as they are to be decided again.
 
         If Placement names nodes that the host state refuses, they are read again. Otherwise, if
         it names nodes whose candidates take from sharing providers, the requests have these
@@ -213,7 +213,7 @@ def _with_candidates(requests, candidates):
 
 
 def queries(request, in_tree=None, zone=(), is_owned=False):
-    """Returns the queries of a request, in order: parameters by name. The next one is asked if the
+    """Return the queries of a request, in order: parameters by name. The next one is asked if the
     one before finds nothing.
 
     ``in_tree`` is the UUID of the only compute node that the caller allows, if there is one.

@@ -127,7 +127,7 @@ def may_pass(status):
 
 @contextlib.contextmanager
 def translated(what, group, unavailable, refused):
-    """Turns errors of keystoneauth, Keystone and the connection into those of a client:
+    """Turn errors of keystoneauth, Keystone and the connection into those of a client:
     ``unavailable(why)`` if the outcome is not known, else ``refused(why, status)``.
 
     ``what`` is the request, ``group`` the group of its options.

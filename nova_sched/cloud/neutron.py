@@ -36,18 +36,18 @@ class NeutronClient(keystone.Client):
     REFUSED = staticmethod(lambda why, _status: errors.NeutronError(why))
 
     def port(self, uuid):
-        """Returns the `network_id` of a port, and the UUIDs of its subnets."""
+        """Return the `network_id` of a port, and the UUIDs of its subnets."""
         port = self._get(f'/v2.0/ports/{uuid}')['port']
         return port['network_id'], [
             address['subnet_id'] for address in port.get('fixed_ips') or ()
         ]
 
     def segment_of(self, subnet_uuid):
-        """Returns the UUID of a subnet's segment; None if its network is not routed."""
+        """Return the UUID of a subnet's segment; None if its network is not routed."""
         return self._get(f'/v2.0/subnets/{subnet_uuid}')['subnet'].get('segment_id')
 
     def segments_of(self, network_uuid):
-        """Returns the UUIDs of the segments of a network's subnets; empty if it is not routed."""
+        """Return the UUIDs of the segments of a network's subnets; empty if it is not routed."""
         subnets = self._get('/v2.0/subnets', network_id=network_uuid)['subnets']
         segments = (subnet.get('segment_id') for subnet in subnets)
         return sorted({segment for segment in segments if segment is not None})
@@ -69,14 +69,14 @@ class RoutedNetworks:
         self._pool = concurrent.futures.ThreadPoolExecutor(THREADS, 'nova-sched-network')
 
     def begin(self, networks):
-        """Returns a Future of ``aggregates``."""
+        """Return a Future of ``aggregates``."""
         return self._pool.submit(self.aggregates, networks)
 
     def stop(self):
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def aggregates(self, networks):
-        """Returns a set of aggregate UUIDs for each routed network: the host must be in one of
+        """Return a set of aggregate UUIDs for each routed network: the host must be in one of
         each.
 
         ``networks`` are pairs of a port UUID and a network UUID, one of which may be None. Raises

@@ -55,7 +55,7 @@ def report(row, providers, migrations, cell_uuid, order):
 
 
 def countable(providers):
-    """Returns the NodeProviders without what the host state cannot count, and why: a text by
+    """Return the NodeProviders without what the host state cannot count, and why: a text by
     provider and by name of the resource class or trait."""
     counted, odd = {}, {}
     for uuid, provider in providers.providers.items():
@@ -72,7 +72,7 @@ def countable(providers):
 
 
 def _check_complete(row, providers, cell_uuid):
-    """Raises BadReport for a row that names no host or no compute node, and for a compute node
+    """Raise BadReport for a row that names no host or no compute node, and for a compute node
     that Nova, too, gives no servers."""
     for is_there, field, why in (
         (

@@ -132,7 +132,7 @@ class PlacementClient(keystone.Client):
     # Providers.
 
     def provider_trees(self):
-        """Returns all providers, by root provider and by provider: mappings with `generation` and
+        """Return all providers, by root provider and by provider: mappings with `generation` and
         `parent_provider_uuid`."""
         answer = self._get('/resource_providers', timeouts_s=self._slow_s)
         trees = {}
@@ -141,7 +141,7 @@ class PlacementClient(keystone.Client):
         return trees
 
     def summaries(self):
-        """Returns ProviderSummaries by provider, of all trees that have memory left."""
+        """Return ProviderSummaries by provider, of all trees that have memory left."""
         query = {'resources': f'{MEMORY_MB}:1'}
         answer = self._get('/allocation_candidates', timeouts_s=self._slow_s, **query)
         with _reading('the summaries of all resource providers'):
@@ -149,19 +149,19 @@ class PlacementClient(keystone.Client):
         return dict(_summary(uuid, summary) for uuid, summary in summaries)
 
     def inventories(self, provider_uuid):
-        """Returns the inventories of a provider."""
+        """Return the inventories of a provider."""
         answer = self._get(f'/resource_providers/{provider_uuid}/inventories')
         with _reading(f'the inventories of provider {provider_uuid}'):
             return {name: dict(given) for name, given in answer['inventories'].items()}
 
     def root_of(self, provider_uuid):
-        """Returns the UUID of the root of the provider's tree; None if there is no such
+        """Return the UUID of the root of the provider's tree; None if there is no such
         provider."""
         tree = self._of_tree(provider_uuid)
         return tree[0]['root_provider_uuid'] if tree else None
 
     def node(self, uuid):
-        """Returns the NodeProviders of a compute node."""
+        """Return the NodeProviders of a compute node."""
         tree = {provider['uuid']: provider for provider in self._of_tree(uuid)}
         facts = {name: self._facts(name) for name in tree}
         return NodeProviders(
@@ -187,32 +187,32 @@ class PlacementClient(keystone.Client):
         return {'inventories': inventories, 'traits': traits}, self.allocations(uuid)
 
     def allocations(self, provider_uuid):
-        """Returns what is allocated from a provider: amounts by consumer."""
+        """Return what is allocated from a provider: amounts by consumer."""
         answer = self._get(f'/resource_providers/{provider_uuid}/allocations')
         with _reading(f'the allocations of provider {provider_uuid}'):
             return _allocated(answer)
 
     def aggregates(self, provider_uuid):
-        """Returns the UUIDs of the aggregates of a provider."""
+        """Return the UUIDs of the aggregates of a provider."""
         answer = self._get(f'/resource_providers/{provider_uuid}/aggregates')
         with _reading(f'the aggregates of provider {provider_uuid}'):
             return _texts(answer['aggregates'])
 
     def usages(self, provider_uuid):
-        """Returns the sums of what is allocated from a provider."""
+        """Return the sums of what is allocated from a provider."""
         answer = self._get(f'/resource_providers/{provider_uuid}/usages')
         with _reading(f'the usages of provider {provider_uuid}'):
             return _amounts(answer['usages'])
 
     def allocation_candidates(self, query):
-        """Returns Placement's allocation candidates for a query: parameters by name, with a list
+        """Return Placement's allocation candidates for a query: parameters by name, with a list
         for a parameter that is repeated."""
         return self._get('/allocation_candidates', **query)
 
     # Consumers.
 
     def allocations_of(self, consumer):
-        """Returns the ConsumerAllocations of a consumer; without providers if it has none."""
+        """Return the ConsumerAllocations of a consumer; without providers if it has none."""
         answer = self._get(f'/allocations/{consumer}')
         with _reading(f'the allocations of consumer {consumer}'):
             return ConsumerAllocations(
@@ -286,7 +286,7 @@ class PlacementClient(keystone.Client):
 
 @contextlib.contextmanager
 def _reading(what):
-    """Turns the errors that a malformed answer causes into a PlacementUnavailable that says what
+    """Turn the errors that a malformed answer causes into a PlacementUnavailable that says what
     it is about."""
     try:
         yield
@@ -340,7 +340,7 @@ RESULTS = {
 
 @contextlib.contextmanager
 def _measured(method):
-    """Counts a request by its result, and its time."""
+    """Count a request by its result, and its time."""
     begin_s, result = time.monotonic(), 'failed'
     try:
         yield

@@ -30,7 +30,7 @@ class CloudStatus:
         self._placement, self._writer, self._down_s = placement, writer, down_s
 
     def read(self):
-        """Returns plain values; times are seconds since the epoch.
+        """Return plain values; times are seconds since the epoch.
 
         ``ok``: nothing is wrong. ``now``. ``cells``: for each ``cell_uuid``, ``name``, ``state``
         (`readable`, `unreadable`, `disabled` or `left out`), ``why``, ``looked_at`` (None: never),

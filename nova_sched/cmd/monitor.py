@@ -119,7 +119,7 @@ class Systemd:
     which it wants a heartbeat, in seconds; None: it wants none."""
 
     def __init__(self):
-        """Takes its variables out of the environment: they are not for libraries and children."""
+        """Take its variables out of the environment: they are not for libraries and children."""
         self._notifier = sdnotify.SystemdNotifier()
         socket, usec, pid = (os.environ.pop(name, '') for name in NAMES)
         self.is_there = bool(socket)

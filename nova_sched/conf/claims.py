@@ -132,7 +132,7 @@ cfg.set_defaults(db_options.database_opts, connection=EMBEDDED)
 
 
 def connection(conf):
-    """Returns the URL of the database of claims."""
+    """Return the URL of the database of claims."""
     if conf.claims.connection is None and cluster.reads_nova(conf):
         return EMBEDDED.replace('$state_path', conf.state_path)
     return conf.claims.connection or conf.database.connection

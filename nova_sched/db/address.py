@@ -35,14 +35,14 @@ def _url(connection):
 
 
 def shown(connection):
-    """Returns the URL without its password, for output. Raises BadConfig if it is not a
+    """Return the URL without its password, for output. Raises BadConfig if it is not a
     URL."""
     _url(connection)
     return urls.shown(connection)
 
 
 def sqlite_file(connection):
-    """Returns the file of a SQLite database, whether or not it exists; None for any other
+    """Return the file of a SQLite database, whether or not it exists; None for any other
     database.
 
     Raises BadConfig, also for a database in memory and for a file that is not a SQLite database.
@@ -63,7 +63,7 @@ def sqlite_file(connection):
 
 
 def check_folder(connection):
-    """Raises BadConfig if the directory of a SQLite database does not exist."""
+    """Raise BadConfig if the directory of a SQLite database does not exist."""
     file = _plain_file(connection)
     if file is not None and not file.absolute().parent.is_dir():
         folder = file.absolute().parent
@@ -87,7 +87,7 @@ def make_file(connection):
 
 
 def check_file(connection):
-    """Raises BadConfig if the file of a SQLite database exists and this process may not write
+    """Raise BadConfig if the file of a SQLite database exists and this process may not write
     it."""
     file = _plain_file(connection)
     if file is not None and file.exists() and not os.access(file, os.W_OK):

@@ -126,7 +126,7 @@ _numbers, _said, _figures = (operator.itemgetter(*names) for names in (FILTER, S
 
 
 def dump(record):
-    """Returns the text of a record, which has the form of engine.explain.decision_log.record."""
+    """Return the text of a record, which has the form of engine.explain.decision_log.record."""
     short = dict(record)
     if 'filters' in short:
         short['filters'] = [
@@ -143,7 +143,7 @@ def dump(record):
 
 
 def load(text):
-    """Returns the record of a text, of this release or of an earlier one."""
+    """Return the record of a text, of this release or of an earlier one."""
     record = json.loads(text)
     if 'filters' in record:
         record['filters'] = [

@@ -141,7 +141,7 @@ def _tune(engine, limits, waits=True):
 
 @contextlib.contextmanager
 def _usable():
-    """Raises BadConfig for a database that can never be used, StoreUnavailable for one that does
+    """Raise BadConfig for a database that can never be used, StoreUnavailable for one that does
     not answer."""
     with transactions.told_apart():
         try:

@@ -29,7 +29,7 @@ IS_MAPPED = sa.select(MAPPINGS.c.host).where(MAPPINGS.c.host == sa.bindparam('ho
 
 
 def unmapped(engine):
-    """Returns (compute node UUID, host) of the nodes of a cell that are not marked as mapped.
+    """Return (compute node UUID, host) of the nodes of a cell that are not marked as mapped.
 
     Raises StoreUnavailable.
     """

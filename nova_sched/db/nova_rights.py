@@ -47,7 +47,7 @@ REFUSALS = errors.StoreUnavailable, db_error.DBError, sa.exc.DBAPIError
 
 
 def unreadable(engine, tables):
-    """Returns why tables cannot be read with the columns that a scheduler reads: a text by table.
+    """Return why tables cannot be read with the columns that a scheduler reads: a text by table.
 
     Raises StoreUnavailable, or BadConfig if the database refuses the account.
     """
@@ -59,7 +59,7 @@ def unreadable(engine, tables):
 
 
 def unwritable(engine):
-    """Returns why the record of a scheduler cannot be written among Nova's services; None: it can.
+    """Return why the record of a scheduler cannot be written among Nova's services; None: it can.
 
     The statements change no row. Raises the errors of ``unreadable``.
     """
@@ -70,7 +70,7 @@ def unwritable(engine):
 
 
 def unmappable(api_engine, cell_engines):
-    """Returns why new hosts cannot be mapped to their cells; None: they can be. As
+    """Return why new hosts cannot be mapped to their cells; None: they can be. As
     ``unwritable``."""
     nodes = nova_discovery.NODES
     mark = sa.update(nodes).where(sa.false()).values({nodes.c.mapped: nodes.c.mapped})
@@ -80,7 +80,7 @@ def unmappable(api_engine, cell_engines):
 
 
 def _insert(table):
-    """Inserts no row."""
+    """Insert no row."""
     names = [column.name for column in table.c if column.name != 'id']
     same = sa.select(*(table.c[name] for name in names)).where(sa.false())
     return sa.insert(table).from_select(names, same)

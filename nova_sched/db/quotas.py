@@ -171,7 +171,7 @@ def give_back(connection, hold, used, amounts):
 
 
 def plus(amounts, other):
-    """Returns amounts added by resource, without those that are zero."""
+    """Return amounts added by resource, without those that are zero."""
     return {name: amounts.get(name, 0) + other.get(name, 0) for name in {**amounts, **other}}
 
 

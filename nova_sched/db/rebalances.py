@@ -129,7 +129,7 @@ class RebalanceEntry:
 
     @property
     def state(self):
-        """Returns `running`, `stopping`, `stopped` or `done`."""
+        """Return `running`, `stopping`, `stopped` or `done`."""
         runs = any(self.counts.get(state) for state in OPEN)
         if self.stopped_s is None:
             return 'running' if runs else 'done'

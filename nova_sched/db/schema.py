@@ -67,7 +67,7 @@ def misfit(revision):
 
 
 def check(engine):
-    """Raises BadConfig for a database that this release cannot use as it is."""
+    """Raise BadConfig for a database that this release cannot use as it is."""
     if why := misfit(version(engine)):
         raise errors.BadConfig('[database] connection', ': '.join(why))
 

@@ -65,7 +65,7 @@ THERE = db_error.DBDuplicateEntry, sa.exc.IntegrityError
 
 
 def meaning(error, dialect=None):
-    """Returns StoreBusy, StoreFull or StoreUnavailable, for an error of oslo.db, SQLAlchemy or the
+    """Return StoreBusy, StoreFull or StoreUnavailable, for an error of oslo.db, SQLAlchemy or the
     dialect's driver.
 
     Returns None if it is none of these, or no database error.
@@ -504,7 +504,7 @@ def _marks(mark, values):
 
 
 def _chunks(rows):
-    """Returns lists of rows, each of them small enough for one statement."""
+    """Return lists of rows, each of them small enough for one statement."""
     chunk, chars = [], 0
     for row in rows:
         size = sum(len(value) for value in row if isinstance(value, str))

@@ -154,7 +154,7 @@ class BlockWeights:
 
     @np.errstate(divide='ignore', invalid='ignore')
     def top(self, count, eligible=None, all_equal=False):
-        """Returns (rows, weights) that contain the ``count`` best eligible rows, and every row
+        """Return (rows, weights) that contain the ``count`` best eligible rows, and every row
         that is better than the last of these.
 
         Rows are ascending, and more than these may be there. ``eligible`` is a bool for each row;
@@ -189,7 +189,7 @@ class BlockWeights:
         return rows, weights
 
     def winners(self, rows):
-        """Returns the WinnerWeights of rows, on the scale by which ``top`` last compared rows."""
+        """Return the WinnerWeights of rows, on the scale by which ``top`` last compared rows."""
         count = len(self._weighers) if self._left > 1 else 0
         scale = self._scale() if self._scaled_by is None else self._scaled_by
         multipliers = self._multipliers if self._varied is None else self._multipliers[:, rows]

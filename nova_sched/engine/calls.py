@@ -30,7 +30,7 @@ _PAUSED, _WAITING = object(), object()
 
 
 def pausable(method):
-    """Marks a method that Calls may pause: one that reads and undoes all that it changes.
+    """Mark a method that Calls may pause: one that reads and undoes all that it changes.
 
     While it judges many hosts for the first time, it is interrupted by Unfinished, and run again
     when they are judged. A generator pauses where it yields as well.
@@ -40,7 +40,7 @@ def pausable(method):
 
 
 def settled(hosts, method, *args):
-    """Yields while hosts are judged that the method asks for. Returns what the method returns."""
+    """Yield while hosts are judged that the method asks for. Return what the method returns."""
     for _ in range(MAX_RUNS):
         try:
             return method(*args)

@@ -69,7 +69,7 @@ class RequestKinds:
         return len(self._kinds)
 
     def find(self, request):
-        """Returns the kind of a request, up to date with the hosts; None if no kind can serve
+        """Return the kind of a request, up to date with the hosts; None if no kind can serve
         it."""
         if len(self._hosts) < self.fewest or not self._can_keep or not self._is_plain(request):
             return None
@@ -113,7 +113,7 @@ class RequestKinds:
         return True
 
     def _make(self, key, request):
-        """Returns a new kind; None if a rule cannot say what it reads for this request, or
+        """Return a new kind; None if a rule cannot say what it reads for this request, or
         fails."""
         if any(rule.host_facts_for(request) == EVERYTHING for rule in self._filters):
             return None
@@ -299,7 +299,7 @@ class KindState(NamedTuple):
 
 
 def _key_of(names):
-    """Returns a function of a request: these facts of it, as a hashable value."""
+    """Return a function of a request: these facts of it, as a hashable value."""
     mappings = sorted(names & MAPPINGS)
     fields = sorted(name for name in names - MAPPINGS if name in FIELDS and name != HARDWARE)
     others = sorted(names.difference(mappings, fields))

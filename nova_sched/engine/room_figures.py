@@ -26,7 +26,7 @@ UP, DISABLED, DOWN, SILENT = 'up', 'disabled', 'forced down', 'silent'
 
 
 def room(hosts, default_zone):
-    """Returns (by zone, by aggregate): for each (resource class, name) an array of the capacity,
+    """Return (by zone, by aggregate): for each (resource class, name) an array of the capacity,
     the usage, and the stranded units.
 
     Units of a host are stranded as far as its scarcest class cannot match them: of what it has
@@ -70,7 +70,7 @@ def _free_shares(hosts):
 
 
 def states(hosts, now_s, down_s):
-    """Returns the number of nodes by state."""
+    """Return the number of nodes by state."""
     is_silent = now_s - hosts.seen_s > down_s
     masks = {
         DISABLED: hosts.disabled,

@@ -58,5 +58,5 @@ class TimeSlice:
         self._held_since_s, self._longest_s = hold_clock(), 0.0
 
     def held_s(self):
-        """Returns for how long others had to wait at most since ``hold``, if there were any."""
+        """Return for how long others had to wait at most since ``hold``, if there were any."""
         return max(self._longest_s, hold_clock() - self._held_since_s)

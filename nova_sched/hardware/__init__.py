@@ -69,7 +69,7 @@ class Steps:
         self.interrupted: tuple[Any, Callable[[], Any] | None] = None, None
 
     def spend(self, steps: int = 1) -> None:
-        """Raises Undecided if fewer steps than that are left."""
+        """Raise Undecided if fewer steps than that are left."""
         self.left -= steps
         if self._shared is not None:
             self._shared.left -= steps

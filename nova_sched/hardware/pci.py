@@ -429,7 +429,7 @@ def _may_have(pool: PciPool, request: PciRequest) -> bool:
 def _drawn(
     pools: list[PciPool], rows: list[int], providers: list[str], count: int
 ) -> Iterator[PciPool]:
-    """Takes the devices out of the pools, and yields them: allocated devices first, then any."""
+    """Take the devices out of the pools, and yield them: allocated devices first, then any."""
     allocated = [(row, 1) for uuid in providers for row in rows if pools[row].rp_uuid == uuid]
     for row, most in [*allocated, *((row, count) for row in rows)]:
         some = min(most, count, pools[row].count)

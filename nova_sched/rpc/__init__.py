@@ -39,7 +39,7 @@ def transport(conf, url=None):
 
 
 def checked_transport(where, make, url):
-    """Returns the transport that ``make()`` makes of ``url()``, without a connection. Raises
+    """Return the transport that ``make()`` makes of ``url()``, without a connection. Raises
     BadConfig, without any part of a password."""
     guarded_kombu.install()
     example = 'a valid URL is rabbit://user:password@host:5672/'
@@ -66,7 +66,7 @@ def try_once(bus):
 
 
 def consumers(bus, queue=TOPIC):
-    """Returns how many consumers a queue has, 0 if there is no such queue; None if the bus is not
+    """Return how many consumers a queue has, 0 if there is no such queue; None if the bus is not
     RabbitMQ. Raises BrokerUnavailable, or BrokerRefused."""
     cluster = direct_settings.cluster(bus)
     if cluster is None:

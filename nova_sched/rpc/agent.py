@@ -133,7 +133,7 @@ class AgentClient(NamespaceClient):
         )
 
     def finish(self, instance_uuid, context=None):
-        """Raises NotFound."""
+        """Raise NotFound."""
         self.call(context, 'finish', instance_uuid=instance_uuid)
 
     def resize(self, spec_obj, instance_uuid, context=None, claim=None):
@@ -151,15 +151,15 @@ class AgentClient(NamespaceClient):
         )
 
     def confirm_resize(self, instance_uuid, context=None, claim=None):
-        """Raises NotFound."""
+        """Raise NotFound."""
         self.call(context, 'confirm_resize', instance_uuid=instance_uuid, **self._named(claim))
 
     def revert_resize(self, instance_uuid, context=None, claim=None):
-        """Raises NotFound."""
+        """Raise NotFound."""
         self.call(context, 'revert_resize', instance_uuid=instance_uuid, **self._named(claim))
 
     def destroy(self, instance_uuid, context=None, claim=None):
-        """Returns whether the instance was there, by this claim."""
+        """Return whether the instance was there, by this claim."""
         named = self._named(claim)
         return self.call(context, 'destroy', instance_uuid=instance_uuid, **named)
 

@@ -82,7 +82,7 @@ class SchedulerClient(NamespaceClient):
     VERSION = '4.5'
 
     def select_destinations(self, spec_obj, instance_uuids, return_alternates=True, context=None):
-        """Returns for each instance a list of Selection: the claimed host, then alternates. Raises
+        """Return for each instance a list of Selection: the claimed host, then alternates. Raises
         NoValidHost."""
         return self.call(
             context,
@@ -189,7 +189,7 @@ class ClaimsClient(NamespaceClient):
     NEWEST = '1.3'  # with the resize that gives way, and the end of a confirmed claim
 
     def instance_claim(self, spec_obj, instance_uuid, host, nodename, context=None, new=False):
-        """Raises NodeNotFound or ComputeResourcesUnavailable.
+        """Raise NodeNotFound or ComputeResourcesUnavailable.
 
         ``new``: the instance runs nowhere yet. If it runs on that node, its claim there is
         returned as it is; raises AlreadyPlaced if it runs on another one.
@@ -207,7 +207,7 @@ class ClaimsClient(NamespaceClient):
     def claim_alternate(
         self, spec_obj, instance_uuid, failed_host, host, nodename, context=None, claim=None
     ):
-        """Raises NodeNotFound or ComputeResourcesUnavailable; then the old claim stands.
+        """Raise NodeNotFound or ComputeResourcesUnavailable; then the old claim stands.
 
         ``claim``: the name of the claim on the failed host; raises ClaimNotFound if that has ended
         in favour of another one, and Outdated if it is confirmed.
@@ -226,7 +226,7 @@ class ClaimsClient(NamespaceClient):
     def resize_claim(
         self, spec_obj, instance_uuid, host, nodename, move='resize', context=None, claim=None
     ):
-        """Raises NodeNotFound or ComputeResourcesUnavailable.
+        """Raise NodeNotFound or ComputeResourcesUnavailable.
 
         ``claim``: the name of an open resize on the node that ends with it. Raises Outdated if
         another one is open there.
@@ -248,16 +248,16 @@ class ClaimsClient(NamespaceClient):
     # Raises Outdated without the claim, and if the claim is not as its caller knew it.
 
     def confirm_claim(self, instance_uuid, host, context=None, claim=None):
-        """Raises ClaimNotFound."""
+        """Raise ClaimNotFound."""
         named = _named(claim)
         return self.call(context, 'confirm_claim', instance_uuid=instance_uuid, host=host, **named)
 
     def revert_claim(self, instance_uuid, context=None, claim=None):
-        """Raises ClaimNotFound."""
+        """Raise ClaimNotFound."""
         return self.call(context, 'revert_claim', instance_uuid=instance_uuid, **_named(claim))
 
     def abort_claim(self, instance_uuid, host=None, context=None, claim=None, confirmed=False):
-        """Raises ClaimNotFound; and Outdated for a confirmed claim, unless ``confirmed``."""
+        """Raise ClaimNotFound; and Outdated for a confirmed claim, unless ``confirmed``."""
         named = _named(claim)
         if confirmed:
             named |= {'confirmed': True, 'rpc_version': self.NEWEST}
@@ -317,7 +317,7 @@ class GroupsClient(NamespaceClient):
         exclusive_levels=None,
         operator_specs=True,
     ):
-        """Returns the group, planned and claimed as a whole. Raises TemplateError or
+        """Return the group, planned and claimed as a whole. Raises TemplateError or
         GroupRefused."""
         return self.call(
             context,
@@ -349,7 +349,7 @@ class GroupsClient(NamespaceClient):
         renew=True,
         operator_specs=True,
     ):
-        """Returns the group with its ``moves``. Raises GroupNotFound, GroupChanged, TemplateError
+        """Return the group with its ``moves``. Raises GroupNotFound, GroupChanged, TemplateError
         or GroupRefused."""
         return self.call(
             context,
@@ -369,7 +369,7 @@ class GroupsClient(NamespaceClient):
         )
 
     def delete(self, uuid, generation=None, dry_run=False, project_id=None, context=None):
-        """Returns None, or with ``dry_run`` the group as it would be left. Raises GroupNotFound or
+        """Return None, or with ``dry_run`` the group as it would be left. Raises GroupNotFound or
         GroupChanged."""
         return self.call(
             context,
@@ -381,30 +381,30 @@ class GroupsClient(NamespaceClient):
         )
 
     def show(self, uuid, project_id=None, context=None):
-        """Raises GroupNotFound."""
+        """Raise GroupNotFound."""
         return self.call(context, 'show', uuid=uuid, project_id=project_id)
 
     def list(self, project_id=None, name=None, marker=None, limit=None, context=None):
-        """Returns groups without members, oldest first. Raises GroupNotFound for an unknown
+        """Return groups without members, oldest first. Raises GroupNotFound for an unknown
         marker."""
         return self.call(
             context, 'list', project_id=project_id, name=name, marker=marker, limit=limit
         )
 
     def plan(self, uuid, project_id=None, replan=False, dry_run=False, context=None):
-        """Raises GroupNotFound; with ``replan`` also GroupRefused."""
+        """Raise GroupNotFound; with ``replan`` also GroupRefused."""
         return self.call(
             context, 'plan', uuid=uuid, project_id=project_id, replan=replan, dry_run=dry_run
         )
 
     def renew(self, uuid, ttl=None, project_id=None, dry_run=False, context=None):
-        """Raises GroupNotFound."""
+        """Raise GroupNotFound."""
         return self.call(
             context, 'renew', uuid=uuid, ttl=ttl, project_id=project_id, dry_run=dry_run
         )
 
     def topology(self, context=None):
-        """Returns a mapping of plain values."""
+        """Return a mapping of plain values."""
         return self.call(context, 'topology')
 
     def validate(
@@ -416,7 +416,7 @@ class GroupsClient(NamespaceClient):
         context=None,
         operator_specs=True,
     ):
-        """Returns a mapping of plain values. Raises TemplateError."""
+        """Return a mapping of plain values. Raises TemplateError."""
         return self.call(
             context,
             'validate',
@@ -444,7 +444,7 @@ class QueuesClient(NamespaceClient):
         return self.call(context, 'flavor_create', flavor=flavor)
 
     def flavor_delete(self, name, context=None):
-        """Raises FlavorNotFound."""
+        """Raise FlavorNotFound."""
         self.call(context, 'flavor_delete', name=name)
 
     def flavor_list(self, context=None):
@@ -465,7 +465,7 @@ class ExplainClient(NamespaceClient):
         return self.call(context, 'dry_run', spec_obj=spec_obj)
 
     def why_not(self, spec_obj, host, context=None):
-        """Raises NotFound."""
+        """Raise NotFound."""
         return self.call(context, 'why_not', spec_obj=spec_obj, host=host)
 
     def health(self, context=None):
@@ -475,7 +475,7 @@ class ExplainClient(NamespaceClient):
         return self.call(context, 'capacity', spec_obj=spec_obj)
 
     def fragmentation(self, zone=None, aggregate=None, most=10, context=None):
-        """Raises NotFound."""
+        """Raise NotFound."""
         return self.call(context, 'fragmentation', zone=zone, aggregate=aggregate, most=most)
 
     def rank_hosts(self, spec_obj, hosts, weights=None, check_type=None, context=None):
@@ -499,7 +499,7 @@ class ExplainClient(NamespaceClient):
         thorough_s=None,
         context=None,
     ):
-        """Raises InvalidRequest."""
+        """Raise InvalidRequest."""
         return self.call(
             context,
             'plan_moves',
@@ -522,19 +522,19 @@ class RebalancesClient(NamespaceClient):
     NAMESPACE = 'rebalances'
 
     def create(self, uuid, moves, close_s=None, context=None):
-        """Raises InvalidRequest."""
+        """Raise InvalidRequest."""
         return self.call(context, 'create', uuid=uuid, moves=moves, close_s=close_s)
 
     def list(self, marker=None, limit=None, context=None):
-        """Raises RebalanceNotFound for the marker."""
+        """Raise RebalanceNotFound for the marker."""
         return self.call(context, 'list', marker=marker, limit=limit)
 
     def show(self, uuid, context=None):
-        """Raises RebalanceNotFound."""
+        """Raise RebalanceNotFound."""
         return self.call(context, 'show', uuid=uuid)
 
     def stop(self, uuid, context=None):
-        """Raises RebalanceNotFound."""
+        """Raise RebalanceNotFound."""
         return self.call(context, 'stop', uuid=uuid)
 
 
@@ -544,7 +544,7 @@ class CloudClient(NamespaceClient):
     NAMESPACE = 'cloud'
 
     def status(self, context=None):
-        """Returns a mapping, which the endpoint describes. Raises InvalidRequest."""
+        """Return a mapping, which the endpoint describes. Raises InvalidRequest."""
         return self.call(context, 'status')
 
 

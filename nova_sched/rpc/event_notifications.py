@@ -178,7 +178,7 @@ def of_options(conf):
 
 
 def refusal_payload(record):
-    """Returns the RequestRefusedPayload of the decision record of a refused request; None where
+    """Return the RequestRefusedPayload of the decision record of a refused request; None where
     the record has no such field."""
     return _payload(
         'RequestRefusedPayload',
@@ -194,7 +194,7 @@ def refusal_payload(record):
 
 
 def group_payload(event, facts):
-    """Returns the payload of an event of a group, one of engine.groups.group_events."""
+    """Return the payload of an event of a group, one of engine.groups.group_events."""
     data = {name: value for name, value in facts.items() if name not in ('time', 'expires')}
     data[f'{event}_at'] = _moment(facts['time'])
     if 'expires' in facts:
@@ -205,7 +205,7 @@ def group_payload(event, facts):
 
 
 def claims_payload(changes, claims):
-    """Returns the ClaimsPayload of these claims among ClaimChanges, all of one kind."""
+    """Return the ClaimsPayload of these claims among ClaimChanges, all of one kind."""
     hosts = changes.hosts
     data = {
         'changed_at': _moment(changes.now_s),

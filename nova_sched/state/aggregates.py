@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 
 
 def number(aggregates, key, default, convert):
-    """Returns the smallest value of a metadata key over a host's aggregates.
+    """Return the smallest value of a metadata key over a host's aggregates.
 
     Without a value, returns the default. If ``convert`` refuses a value, logs a warning and
     returns the default.
@@ -111,19 +111,19 @@ class Aggregates:
         return self.sets.take(tuple(aggregate.id for aggregate in self.of(host)))
 
     def map(self, slots, judge, dtype=bool):
-        """Returns ``judge(aggregates of the row)`` for each row, called once for each distinct
+        """Return ``judge(aggregates of the row)`` for each row, called once for each distinct
         set."""
         return self.sets.map(slots, lambda ids: judge(self._named(ids)), dtype)
 
     def distinct(self, slots):
-        """Returns the aggregates of each distinct set that these rows have."""
+        """Return the aggregates of each distinct set that these rows have."""
         return [self._named(self.sets.values[slot]) for slot in np.unique(slots)]
 
     def _named(self, ids):
         return [self._by_id[aggregate_id] for aggregate_id in ids if aggregate_id in self._by_id]
 
     def numbers(self, slots, key, default, convert):
-        """Returns the numeric override of each row: a plain default if no aggregate has the
+        """Return the numeric override of each row: a plain default if no aggregate has the
         key."""
         if key not in self.keys:
             return default

@@ -75,19 +75,19 @@ class Cluster:
         return iter(self._nodes.values())
 
     def snapshot(self):
-        """Returns the nodes as a separate list, which another thread may iterate over."""
+        """Return the nodes as a separate list, which another thread may iterate over."""
         return list(self._nodes.values())
 
     def node(self, uuid):
         return self._nodes.get(uuid)
 
     def find(self, host, nodename):
-        """Returns the node with that name on that host, or None."""
+        """Return the node with that name on that host, or None."""
         uuid = self._by_name.get((host, nodename))
         return self._nodes.get(uuid)
 
     def nodes_of(self, host):
-        """Returns the host's nodes: one, except for hosts that manage bare metal."""
+        """Return the host's nodes: one, except for hosts that manage bare metal."""
         return [self.hosts.nodes[row] for row in self.hosts.rows_of_host.get(host, ())]
 
     def service(self, host):
@@ -108,12 +108,12 @@ class Cluster:
         }
 
     def claims_of(self, consumer_uuid):
-        """Returns the consumer's claims: one, or two while it moves."""
+        """Return the consumer's claims: one, or two while it moves."""
         return [node.claims[consumer_uuid] for row in self.hosts.places.get(consumer_uuid, ())
                 if consumer_uuid in (node := self.hosts.nodes[row]).claims]  # fmt: skip
 
     def members_of(self, group_uuid):
-        """Returns the members of a server group that have claims."""
+        """Return the members of a server group that have claims."""
         return self._membership.of(group_uuid)
 
     def members_on_several_nodes(self):
@@ -121,14 +121,14 @@ class Cluster:
         return self._membership.on_several_nodes()
 
     def claims_of_group(self, top_group):
-        """Returns all claims of a group's members: planned ones, and those of their
+        """Return all claims of a group's members: planned ones, and those of their
         instances."""
         return [claim for consumer in self._planned.of(top_group)
                 for claim in self.claims_of(consumer)
                 if claim.top_group == top_group]  # fmt: skip
 
     def top_groups(self):
-        """Returns the UUIDs of the groups that have claims."""
+        """Return the UUIDs of the groups that have claims."""
         return self._planned.groups()
 
     # Nodes.
@@ -481,7 +481,7 @@ class Cluster:
             self._tell(node, self._told[host])
 
     def told(self, host):
-        """Returns the instances on the host, as reported by its messages and reports."""
+        """Return the instances on the host, as reported by its messages and reports."""
         nodes = self.nodes_of(host)
         if not nodes:
             return self._told.get(host, frozenset())

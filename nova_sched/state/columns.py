@@ -48,12 +48,12 @@ class DeclaredColumn:
 
 
 def column(kind: Any) -> Any:
-    """Declares an array of that NumPy type."""
+    """Declare an array of that NumPy type."""
     return DeclaredColumn(kind)
 
 
 def declared(cls):
-    """Returns the columns that a class declares: name -> type."""
+    """Return the columns that a class declares: name -> type."""
     # In a copy: the first copy of an instance makes Python add an entry to its class at the same
     # time.
     return {
@@ -64,7 +64,7 @@ def declared(cls):
 
 
 def resized(array, size):
-    """Returns a copy with that many rows; new ones are zero."""
+    """Return a copy with that many rows; new ones are zero."""
     grown = np.zeros(size, dtype=array.dtype)
     grown[: len(array)] = array[:size]
     return grown
@@ -134,7 +134,7 @@ class ResourceColumns:
         self.spare[row] -= amount
 
     def copy(self, rows=slice(None)):
-        """Returns these rows of all columns; ``take`` on it does not change the original."""
+        """Return these rows of all columns; ``take`` on it does not change the original."""
         copied = copy.copy(self)
         for name in self._arrays:
             column = getattr(self, name)[rows]
@@ -142,7 +142,7 @@ class ResourceColumns:
         return copied
 
     def view(self, rows):
-        """Returns these rows (an array) of the columns; each is copied at its first use."""
+        """Return these rows (an array) of the columns; each is copied at its first use."""
         return SomeResource(self, rows)
 
     def move(self, source, target):
@@ -192,7 +192,7 @@ class MetricColumns:
             column[target] = column[source]
 
     def column(self, name, nodes):
-        """Returns the metric of all rows; ``nodes`` are their nodes, to fill a new column."""
+        """Return the metric of all rows; ``nodes`` are their nodes, to fill a new column."""
         if name not in self._columns:
             self._columns[name] = np.array(
                 [node.metrics.get(name, np.nan) for node in nodes], dtype=float
@@ -286,7 +286,7 @@ class Columns:
         return last
 
     def resource(self, name):
-        """Returns the columns of a resource class, made when the first node has some."""
+        """Return the columns of a resource class, made when the first node has some."""
         columns = self.resources.get(name)
         if columns is None:
             columns = self.resources[name] = ResourceColumns(self.rows, self._capacity)

@@ -184,7 +184,7 @@ def _count(stats, key, refuse):
 
 
 def _slack_gb(node):
-    """Returns the disk that is free in the node's record but not in fact."""
+    """Return the disk that is free in the node's record but not in fact."""
     least, free = _get(node, 'disk_available_least'), _get(node, 'free_disk_gb')
     if free is None:
         free = (_get(node, 'local_gb') or 0) - (_get(node, 'local_gb_used') or 0)
@@ -192,7 +192,7 @@ def _slack_gb(node):
 
 
 def _inventories(node, root, refuse):
-    """Returns inventories and usage by resource class. Inventories that the node reports
+    """Return inventories and usage by resource class. Inventories that the node reports
     separately replace the ComputeNode's own."""
     inventories, used = {}, {}
     for resource_class, (total_field, used_field, ratio_field) in FIELDS.items():
@@ -241,7 +241,7 @@ class _Odd(Exception):
 
 
 def countable(inventories):
-    """Returns those inventories of a provider that the host state can count, and why not the
+    """Return those inventories of a provider that the host state can count, and why not the
     others: a text by resource class. Placement accepts classes of which nobody can get anything.
     """
 

@@ -20,7 +20,7 @@ from nova_sched.state.groups import ISOLATE
 
 
 def resources_on(request, own, below=frozenset()):
-    """Returns the units by class that a request takes from a node itself.
+    """Return the units by class that a request takes from a node itself.
 
     ``own`` are the classes that the node has inventories of, ``below`` those of its child
     providers. The node gives the classes that it has. The child providers give the classes that
@@ -39,7 +39,7 @@ def resources_on(request, own, below=frozenset()):
 
 
 def asked_below(request, loose, missing):
-    """Returns the request's demand on the providers of a node.
+    """Return the request's demand on the providers of a node.
 
     ``loose`` are the classes outside of groups that only child providers have. ``missing`` are the
     traits that the node itself lacks; they matter if ``loose`` is not empty.
@@ -55,14 +55,14 @@ def asked_below(request, loose, missing):
 
 
 def asked_of(request, own, below, traits):
-    """Returns the request's demand on the providers of a node with inventories of the classes
+    """Return the request's demand on the providers of a node with inventories of the classes
     ``own``, and these traits."""
     loose = [name for name in request.resources if name in below and name not in own]
     return asked_below(request, loose, request.required_traits - traits)
 
 
 def with_own(tree, provider_request, stock_of, taken, traits):
-    """Returns the tree with the node itself among the providers that may serve groups.
+    """Return the tree with the node itself among the providers that may serve groups.
 
     ``stock_of`` returns its Stock of a class, or None. ``taken`` are the units by class that the
     same request has from the node already.
@@ -78,7 +78,7 @@ def with_own(tree, provider_request, stock_of, taken, traits):
 
 
 def stock(inventory, used):
-    """Returns an inventory of a report as a provider's Stock."""
+    """Return an inventory of a report as a provider's Stock."""
     return providers.Stock(
         total=inventory.total,
         reserved=inventory.reserved,

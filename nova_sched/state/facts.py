@@ -53,12 +53,12 @@ HELD = HostFacts.CELLS | HostFacts.DEVICES | HostFacts.PROVIDERS  # claims with 
 
 
 def amount_of(resource_class: str) -> str:
-    """Returns the name of a fact of a request: how much of one resource class it asks for."""
+    """Return the name of a fact of a request: how much of one resource class it asks for."""
     return f'{RESOURCES}:{resource_class}'
 
 
 def fact_of(request: Any, name: str) -> Hashable:
-    """Returns a fact of a request as a value that can be compared: equal values are equal facts.
+    """Return a fact of a request as a value that can be compared: equal values are equal facts.
 
     Facts are the fields of ``state.request.Request``, ``resource_classes``, ``amount_of`` a
     class, and OWN_HOSTS, which the instance stands for.
@@ -90,7 +90,7 @@ class AnswerCache:
         self._answers.clear()
 
     def get(self, question, ask):
-        """Returns the answer to a question (hashable); calls ``ask()`` if it is not known."""
+        """Return the answer to a question (hashable); calls ``ask()`` if it is not known."""
         answer = self._answers.get(question)
         if answer is None:
             if len(self._answers) >= self._most:
@@ -134,7 +134,7 @@ class ChangedRows:
         self._rows, self._facts = [], []
 
     def since(self, position):
-        """Returns the changed rows (a set) and the value of all changed facts; None: nothing that
+        """Return the changed rows (a set) and the value of all changed facts; None: nothing that
         was kept then is valid any more."""
         if position < self._first:
             return None

@@ -18,7 +18,7 @@ from nova_sched import words
 
 
 def read(thing, name, default=None):
-    """Returns an attribute, or the default if it is unset (objects raise for that) or missing."""
+    """Return an attribute, or the default if it is unset (objects raise for that) or missing."""
     if thing is None:
         return default
     if (
@@ -39,7 +39,7 @@ def extra_specs(spec):
 
 
 def image_properties(spec):
-    """Returns the properties that are set, by name; empty for a request without an image."""
+    """Return the properties that are set, by name; empty for a request without an image."""
     properties = read(read(spec, 'image'), 'properties')
     if properties is None:
         return {}
@@ -53,7 +53,7 @@ def image_properties(spec):
 
 
 def cpu_policy(spec):
-    """Returns the guest's CPU policy: from the flavor, else from the image; None: not set."""
+    """Return the guest's CPU policy: from the flavor, else from the image; None: not set."""
     return extra_specs(spec).get('hw:cpu_policy') or image_properties(spec).get('hw_cpu_policy')
 
 
@@ -72,7 +72,7 @@ def is_bfv(spec):
 
 
 def disk_gb(spec):
-    """Returns the requested local disk in whole GiB: no root disk if that is a volume; swap
+    """Return the requested local disk in whole GiB: no root disk if that is a volume; swap
     rounded up."""
     root = 0 if is_bfv(spec) else flavor(spec, 'root_gb')
     return root + flavor(spec, 'ephemeral_gb') + math.ceil(swap_mb(spec) / 1024)

@@ -38,14 +38,14 @@ OF_PROFILE = 'device_profile_'  # how the requester_id of a group of Cyborg begi
 
 
 def parts(spec, kind):
-    """Returns the valid extra specs of a kind: (suffix, name, value); the suffix may be empty."""
+    """Return the valid extra specs of a kind: (suffix, name, value); the suffix may be empty."""
     for key, value in extra_specs(spec).items():
         if key.startswith(kind) and (match := KEY.fullmatch(key)) and match[1] == kind:
             yield match[2] or '', match[3], value
 
 
 def amount(name, value):
-    """Returns the units of a class. Raises ValueError."""
+    """Return the units of a class. Raises ValueError."""
     try:
         return words.whole(value, most=MAX_AMOUNT)
     except ValueError as error:
@@ -53,7 +53,7 @@ def amount(name, value):
 
 
 def _amounts(spec):
-    """Returns the units by class, of each suffix, including zeros."""
+    """Return the units by class, of each suffix, including zeros."""
     amounts: dict[str, dict[str, int]] = {}
     for suffix, name, value in parts(spec, RESOURCES):
         amounts.setdefault(suffix, {})[name] = amount(name, value)
@@ -61,7 +61,7 @@ def _amounts(spec):
 
 
 def named_traits(spec, verdict):
-    """Returns the traits of each suffix that have this verdict."""
+    """Return the traits of each suffix that have this verdict."""
     by_suffix: dict[str, set[str]] = {}
     for suffix, name, value in parts(spec, TRAIT):
         if value == verdict:
@@ -70,7 +70,7 @@ def named_traits(spec, verdict):
 
 
 def _requested(spec):
-    """Returns the groups of ports and devices, as objects."""
+    """Return the groups of ports and devices, as objects."""
     return read(spec, 'requested_resources') or ()
 
 
@@ -78,7 +78,7 @@ def _requested(spec):
 
 
 def groups(spec):
-    """Returns all groups, those of the flavor first. Raises ValueError for two of one name."""
+    """Return all groups, those of the flavor first. Raises ValueError for two of one name."""
     all_groups = [*_of_flavor(spec), *map(_of_port, _requested(spec))]
     twice = [
         suffix
@@ -133,7 +133,7 @@ def group_policy(spec):
 
 
 def same_subtree(spec):
-    """Returns sets of groups, by suffix, whose providers must be in the same subtree."""
+    """Return sets of groups, by suffix, whose providers must be in the same subtree."""
     return tuple(map(frozenset, read(read(spec, 'request_level_params'), 'same_subtree') or ()))
 
 
@@ -141,7 +141,7 @@ def same_subtree(spec):
 
 
 def resources(spec):
-    """Returns the amount by resource class, outside of groups: the flavor's, as far as extra specs
+    """Return the amount by resource class, outside of groups: the flavor's, as far as extra specs
     do not replace it."""
     policy, vcpus = cpu_policy(spec), flavor(spec, 'vcpus')
     amounts = dict(_amounts(spec).get('', {}))
@@ -156,7 +156,7 @@ def resources(spec):
 
 
 def fallback_vcpus(spec):
-    """Returns the vCPUs that replace dedicated CPUs on a node that reports none separately; 0:
+    """Return the vCPUs that replace dedicated CPUs on a node that reports none separately; 0:
     none do.
 
     Such a node has the configuration from before PCPU: its NUMA cells report which CPUs are free.
@@ -168,7 +168,7 @@ def fallback_vcpus(spec):
 
 
 def _completed(spec, amounts):
-    """Adds the requirements of the flavor's own fields, and of its image, to those by name;
+    """Add the requirements of the flavor's own fields, and of its image, to those by name;
     removes zeros."""
     named = {*amounts, *(name for _, name, _ in parts(spec, RESOURCES))}
     named.update(name for group in _requested(spec) for name in read(group, 'resources') or ())
@@ -189,7 +189,7 @@ def _pmem_class(label):
 
 
 def dedicated_cpus(spec, vcpus):
-    """Returns the number of dedicated CPUs of the guest."""
+    """Return the number of dedicated CPUs of the guest."""
     policy = cpu_policy(spec)
     if policy == DEDICATED:
         return vcpus
@@ -203,7 +203,7 @@ def dedicated_cpus(spec, vcpus):
 
 
 def unsupported(spec):
-    """Returns the keys of the request that no rule here supports, and that must not be ignored."""
+    """Return the keys of the request that no rule here supports, and that must not be ignored."""
     keys = [word for key, value in extra_specs(spec).items() if (word := _strange(key, value))]
     for group in _requested(spec):
         unknown = [name for name in ('aggregates', 'forbidden_aggregates') if read(group, name)]
@@ -229,7 +229,7 @@ def unsupported(spec):
 
 
 def _strange(key, value):
-    """Returns the text to refuse an extra spec with; None if it is supported, or not relevant
+    """Return the text to refuse an extra spec with; None if it is supported, or not relevant
     here."""
     if key == DEVICE_PROFILE:
         return None

@@ -34,17 +34,17 @@ class HostAggregate:
 
 
 def split(text):
-    """Returns the parts of a comma-separated list, stripped."""
+    """Return the parts of a comma-separated list, stripped."""
     return {part.strip() for part in text.split(',')}
 
 
 def values(aggregates, key):
-    """Returns all values of a metadata key in a host's aggregates, comma-separated lists split;
+    """Return all values of a metadata key in a host's aggregates, comma-separated lists split;
     empty if none has the key."""
     return {part for aggregate in aggregates if key in aggregate.metadata
             for part in split(aggregate.metadata[key])}  # fmt: skip
 
 
 def zones(aggregates):
-    """Returns the zones that a host's aggregates name; empty means the default zone."""
+    """Return the zones that a host's aggregates name; empty means the default zone."""
     return values(aggregates, ZONE_KEY)

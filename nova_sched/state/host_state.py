@@ -107,7 +107,7 @@ class HostState:
 
 
 def flat(pool):
-    """Returns a pool of PCI devices in the form of Nova's statistics: its tags at the same level
+    """Return a pool of PCI devices in the form of Nova's statistics: its tags at the same level
     as the other keys."""
     return {
         'vendor_id': pool.vendor_id,
@@ -148,13 +148,13 @@ ATTRIBUTES = CAPABILITIES | OF_OTHERS
 
 
 def _public(thing, name):
-    """Returns an attribute that holds data: no private one and no method."""
+    """Return an attribute that holds data: no private one and no method."""
     value = MISSING if name.startswith('_') else read(thing, name, MISSING)
     return MISSING if callable(value) else value
 
 
 def fact(thing, name):
-    """Returns the attribute of a Nova-like object, regardless of its stats; None if it has
+    """Return the attribute of a Nova-like object, regardless of its stats; None if it has
     none."""
     value = _public(thing, name)
     return None if value is MISSING else value
@@ -166,7 +166,7 @@ def _stats(thing):
 
 
 def attribute(thing, name):
-    """Returns the attribute of a Nova-like object. If it is missing or None, returns the entry of
+    """Return the attribute of a Nova-like object. If it is missing or None, returns the entry of
     its stats, else None."""
     value = _public(thing, name)
     return _stats(thing).get(name) if value is MISSING or value is None else value

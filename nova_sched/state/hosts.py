@@ -81,7 +81,7 @@ class Hosts(Columns):
 
     @property
     def undecided(self):
-        """Returns how many answers of rules are preliminary, because a search had too few
+        """Return how many answers of rules are preliminary, because a search had too few
         steps."""
         columns = self.interned['machine'], self.interned['shape'], self.row_verdicts
         return sum(column.undecided for column in columns)
@@ -139,7 +139,7 @@ class Hosts(Columns):
     # Queries.
 
     def everywhere(self, value, dtype=bool):
-        """Returns a column that is the same on all rows."""
+        """Return a column that is the same on all rows."""
         return np.full(self.rows, value, dtype=dtype)
 
     def fits(self, resource_class, amount):
@@ -185,7 +185,7 @@ class Hosts(Columns):
         )
 
     def count_instances(self, uuids):
-        """Returns how many of these instances each row holds."""
+        """Return how many of these instances each row holds."""
         counts = self.everywhere(0, np.int64)
         for uuid in uuids:
             for row in self.places.get(uuid, ()):
@@ -193,19 +193,19 @@ class Hosts(Columns):
         return counts
 
     def growing(self, request, resource_class):
-        """Returns, for each row with the instance: the sum of both of its sizes, and whether there
+        """Return, for each row with the instance: the sum of both of its sizes, and whether there
         is capacity for it."""
         growths = ((row, self.nodes[row].growth(request, resource_class))
                    for row in self.places.get(request.instance_uuid, ()))  # fmt: skip
         return {row: both for row, both in growths if both is not None}
 
     def count_images(self, name, text):
-        """Returns how many instances of an image with that property each row holds, as far as
+        """Return how many instances of an image with that property each row holds, as far as
         images are known."""
         return self.places.count_images((name, text), self.rows)
 
     def metric(self, name):
-        """Returns the metric of each row: NaN where it is not reported, NO_VALUE where it is
+        """Return the metric of each row: NaN where it is not reported, NO_VALUE where it is
         reported but not as a number."""
         return self.metric_columns.column(name, self.nodes)
 
@@ -231,7 +231,7 @@ class Hosts(Columns):
         )
 
     def aggregate_number(self, key, default, convert):
-        """Returns the numeric override of each row by aggregate metadata; a plain default if there
+        """Return the numeric override of each row by aggregate metadata; a plain default if there
         is none."""
         if key not in self.aggregates.keys:
             return default
@@ -243,12 +243,12 @@ class Hosts(Columns):
         return self.cache.get((key, default, convert), numbers)
 
     def map(self, name, judge, dtype=bool):
-        """Returns ``judge(value)`` of an interned column, for each row; called once for each
+        """Return ``judge(value)`` of an interned column, for each row; called once for each
         distinct value."""
         return self.interned[name].map(getattr(self, name), judge, dtype)
 
     def map_machines(self, rows, question, judge):
-        """Returns ``judge(machine)`` for the given rows; the machine is None if the node reports
+        """Return ``judge(machine)`` for the given rows; the machine is None if the node reports
         no hardware.
 
         Equal machines are evaluated once, and again only when a claim or a report changes them.
@@ -259,13 +259,13 @@ class Hosts(Columns):
         )
 
     def machines(self, rows):
-        """Returns the machines of the rows, each distinct one once, those of most rows first."""
+        """Return the machines of the rows, each distinct one once, those of most rows first."""
         slots, counts = np.unique(self.machine[rows], return_counts=True)
         values = self.interned['machine'].values
         return [values[slot] for slot in slots[np.argsort(-counts, kind='stable')]]
 
     def map_shapes(self, rows, question, judge):
-        """Returns ``judge(tree)`` of the child providers of the given rows; False for a node
+        """Return ``judge(tree)`` of the child providers of the given rows; False for a node
         without any.
 
         Equal trees are evaluated once, as machines are. Their UUIDs are not those of the node.
@@ -297,7 +297,7 @@ class Hosts(Columns):
         )
 
     def map_each(self, rows, question, judge):
-        """Returns ``judge(hosts, row)`` for the given rows: again only when the row changes.
+        """Return ``judge(hosts, row)`` for the given rows: again only when the row changes.
 
         ``question`` is hashable, and an equal one has the same answers.
         """
@@ -306,11 +306,11 @@ class Hosts(Columns):
         )
 
     def below(self, row, request):
-        """Returns the tree of a row's providers, and the request's demand on them."""
+        """Return the tree of a row's providers, and the request's demand on them."""
         return self.nodes[row].below(request)
 
     def has_capability(self, name):
-        """Returns which rows tell of their node under this name: as an attribute of the host
+        """Return which rows tell of their node under this name: as an attribute of the host
         state, or in its stats."""
         if name in CAPABILITIES or name not in self.stat_names:
             return self.everywhere(name in CAPABILITIES)
@@ -319,7 +319,7 @@ class Hosts(Columns):
         )
 
     def map_capability(self, name, question, judge):
-        """Returns ``judge(value)`` of each row's capability of this name (see
+        """Return ``judge(value)`` of each row's capability of this name (see
         ``host_state.capability``); False for a row without it.
 
         Each distinct number or text is evaluated once, other values are read row by row. The
@@ -363,7 +363,7 @@ class Hosts(Columns):
         return self.map_rows(range(self.rows), verdict)
 
     def values(self, name):
-        """Returns the values of an attribute, not of stats, and for each row the index of its
+        """Return the values of an attribute, not of stats, and for each row the index of its
         value; a value of None: the row has none.
 
         Numbers are listed once. Other values may be listed once for each row.
@@ -382,18 +382,18 @@ class Hosts(Columns):
         return row_values, np.arange(self.rows)
 
     def map_rows(self, rows, judge):
-        """Returns ``judge(host_state)`` for the given rows only; other rows are False."""
+        """Return ``judge(host_state)`` for the given rows only; other rows are False."""
         mask = self.everywhere(False)
         for row in rows:
             mask[row] = bool(judge(self.state(row)))
         return mask
 
     def state(self, row):
-        """Returns a host state with Nova's attribute names, for one row."""
+        """Return a host state with Nova's attribute names, for one row."""
         return HostState(self, row)
 
     def what_if(self, rows=None):
-        """Returns a view of these hosts in which columns can be replaced; the hosts themselves do
+        """Return a view of these hosts in which columns can be replaced; the hosts themselves do
         not change.
 
         ``rows`` (an array) are the rows of the view, of which one may occur several times; their
@@ -410,7 +410,7 @@ class Hosts(Columns):
         return view
 
     def view(self, rows):
-        """Returns a ``what_if`` of these rows (an array) in which nothing is replaced."""
+        """Return a ``what_if`` of these rows (an array) in which nothing is replaced."""
         view = self.what_if(rows)
         view.is_real = True
         return view
@@ -430,7 +430,7 @@ class WhatIf(Hosts):
     resources: Any
 
     def __getattr__(self, name):
-        """Makes what a view of some rows does not have yet, from the real hosts."""
+        """Make what a view of some rows does not have yet, from the real hosts."""
         if name == 'nodes':
             self.nodes = [self.real.nodes[row] for row in self.picked.tolist()]
         elif name == 'resources':

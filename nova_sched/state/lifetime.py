@@ -27,7 +27,7 @@ MAX_LIFETIME_S = 10**10  # of a lifetime: its end has to be a date
 
 
 def end_s(hosts, request):
-    """Returns the expected end of the request's server, in seconds since the epoch by the store's
+    """Return the expected end of the request's server, in seconds since the epoch by the store's
     clock; None: not known.
 
     The end of a lease (seconds since the epoch, or ISO 8601) comes first. A lifetime (seconds)

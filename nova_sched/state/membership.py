@@ -28,7 +28,7 @@ class Membership:
         self._claims = {}  # group UUID -> consumer -> number of its claims
 
     def groups(self):
-        """Returns the UUIDs of the groups with members."""
+        """Return the UUIDs of the groups with members."""
         return list(self._claims)
 
     def of(self, group_uuid):
@@ -95,7 +95,7 @@ def _hosts_of(cluster, claims):
 
 
 def group_now(cluster, request, also=()):
-    """Returns the request's current group, with the instances ``also`` among its members; None
+    """Return the request's current group, with the instances ``also`` among its members; None
     without one.
 
     Claims show where members of an affinity group are. The caller and the hosts' messages count

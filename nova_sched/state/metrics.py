@@ -24,7 +24,7 @@ MAX_VALUE = 2**63
 
 
 def read(text):
-    """Returns the metrics in a report's text, each with Nova's attribute names; none if the text
+    """Return the metrics in a report's text, each with Nova's attribute names; none if the text
     is not a list."""
     try:
         items = json.loads(text) if text else []
@@ -38,7 +38,7 @@ def read(text):
 
 
 def _number(name, value):
-    """Returns a value as Nova reads it, whole; percentages are sent as fractions of 1. None: it is
+    """Return a value as Nova reads it, whole; percentages are sent as fractions of 1. None: it is
     not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_VALUE:
         return None
@@ -46,7 +46,7 @@ def _number(name, value):
 
 
 def values(metrics):
-    """Returns the numbers of metrics by name, from metrics with Nova's attribute names; NO_VALUE
+    """Return the numbers of metrics by name, from metrics with Nova's attribute names; NO_VALUE
     for a metric without a number."""
     by_name = {metric.name: attribute(metric, 'value') for metric in metrics or ()}
     return {name: NO_VALUE if value is None else float(value) for name, value in by_name.items()}

@@ -128,7 +128,7 @@ class Node(ClaimableMixin):
         self._hosts.resource(resource_class).take(self.row, amount)
 
     def growth(self, request, resource_class):
-        """Returns the sum of the old and the new size of an instance here, and whether there is
+        """Return the sum of the old and the new size of an instance here, and whether there is
         capacity for both.
 
         Returns None if the instance is not certain to be here.
@@ -162,12 +162,12 @@ class Node(ClaimableMixin):
         return {name for name, inventory in self.report.inventories.items() if inventory.total}
 
     def taken(self, request):
-        """Returns the units by class that a request takes from the node itself, beside groups."""
+        """Return the units by class that a request takes from the node itself, beside groups."""
         below = self.providers.classes if self.providers else frozenset()
         return demand.resources_on(request, self.own_classes, below)
 
     def below(self, request):
-        """Returns the node's providers, and the request's demand on them."""
+        """Return the node's providers, and the request's demand on them."""
         tree = self.providers or providers.ProviderTree(self.uuid)
         own, report = self.own_classes, self.report
         provider_request = demand.asked_of(request, own, tree.classes, report.traits)
@@ -247,7 +247,7 @@ class Node(ClaimableMixin):
 
 
 def machine_of(report):
-    """Returns the hardware of the node, or None if it reports none."""
+    """Return the hardware of the node, or None if it reports none."""
     if not report.numa_topology and not report.pci_pools:
         return None
     try:
@@ -262,7 +262,7 @@ def machine_of(report):
 
 
 def tree_of(report):
-    """Returns the child providers of the node, or None if it reports none."""
+    """Return the child providers of the node, or None if it reports none."""
     if not report.providers:
         return None
     try:

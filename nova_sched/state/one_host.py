@@ -219,7 +219,7 @@ class OneHost:
 
 
 def machine(host_state):
-    """Returns the hardware of a Nova-like host state, from text or objects; None if it has
+    """Return the hardware of a Nova-like host state, from text or objects; None if it has
     none."""
     topology = host_state.numa_topology
     if topology is None and host_state.pci_stats is None:
@@ -239,7 +239,7 @@ def machine(host_state):
 
 
 def pools(host_state):
-    """Returns the PCI pools of a Nova-like host state, from text or objects."""
+    """Return the PCI pools of a Nova-like host state, from text or objects."""
     stats = host_state.pci_stats
     return (
         pci.pools_from_json(stats)

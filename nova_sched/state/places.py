@@ -80,11 +80,11 @@ class Places(dict):
             self._shared = {image: image for image in self._images.values()}
 
     def image(self, uuid):
-        """Returns the instance's image as pairs; empty if it is not known."""
+        """Return the instance's image as pairs; empty if it is not known."""
         return self._images.get(uuid, frozenset())
 
     def count_images(self, pair, rows):
-        """Returns how many instances with such an image each of the first ``rows`` rows holds."""
+        """Return how many instances with such an image each of the first ``rows`` rows holds."""
         if self._counts is None:
             self._counts = {}
             for uuid in self._images:
@@ -106,7 +106,7 @@ class Places(dict):
 
 
 def image_of(instance):
-    """Returns the properties of an instance's image, name -> text: as stored here, or from Nova's
+    """Return the properties of an instance's image, name -> text: as stored here, or from Nova's
     system_metadata."""
     known = read(instance, 'image_properties')
     if known is None:

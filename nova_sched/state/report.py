@@ -124,7 +124,7 @@ def check_boot(report, last):
 
 
 def unsettled(states, instances):
-    """Returns the consumers whose claims a report with this list of instances has left to the next
+    """Return the consumers whose claims a report with this list of instances has left to the next
     report, because its sender had not seen their last change. ``states`` are those of the claims
     by consumer, after the report."""
     return {uuid for uuid, state in states.items() if (state == CONFIRMED) != (uuid in instances)}
@@ -198,7 +198,7 @@ class Report:
         return claim.counted or (claim.is_confirmed and is_listed)
 
     def told(self, names):
-        """Returns the entries of the stats under these names."""
+        """Return the entries of the stats under these names."""
         return [self.stats.get(name) for name in names]
 
     @property
@@ -209,7 +209,7 @@ class Report:
         return self.numa_topology, self.pci_pools, *ratios
 
     def to_json(self):
-        """Returns the data as text, for the database."""
+        """Return the data as text, for the database."""
         plain = {name: getattr(self, name) for name in _STORED}
         plain['inventories'] = {
             name: inventory.plain for name, inventory in self.inventories.items()
@@ -220,7 +220,7 @@ class Report:
 
     @classmethod
     def from_json(cls, text):
-        """Reads the text that ``to_json`` wrote, here or in another release: facts that this
+        """Read the text that ``to_json`` wrote, here or in another release: facts that this
         release does not know are left out."""
         plain = json.loads(text)
         for name in plain.keys() - _FIELDS:

@@ -88,7 +88,7 @@ class MemberPlacement:
     is_built: bool = False
 
     def marks(self, row):
-        """Returns the fields of a claim on a row that identify the member."""
+        """Return the fields of a claim on a row that identify the member."""
         return {
             'top_group': self.top_group,
             'member': self.member,
@@ -204,12 +204,12 @@ class Request:
         return dataclasses.replace(self, groups=groups)
 
     def read_spec(self):
-        """Returns the RequestSpec that the request was read from."""
+        """Return the RequestSpec that the request was read from."""
         return self.spec() if callable(self.spec) else self.spec
 
 
 def hint(hints, name, default=None):
-    """Returns a scheduler hint; for a list of one item, that item."""
+    """Return a scheduler hint; for a list of one item, that item."""
     value = hints.get(name, default)
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 

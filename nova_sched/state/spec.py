@@ -50,7 +50,7 @@ MAY_BE_EMPTY = 'cidr'
 
 
 def hints(spec):
-    """Returns the hints that have a value by name, each a list."""
+    """Return the hints that have a value by name, each a list."""
     given = read(spec, 'scheduler_hints') or {}
     lists = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
     return {
@@ -110,7 +110,7 @@ def retry_hosts(spec):
 
 
 def pieces(spec):
-    """Returns the hardware request. Raises InvalidRequest."""
+    """Return the hardware request. Raises InvalidRequest."""
     topology, networks = read(spec, 'numa_topology'), read(spec, 'network_metadata')
     return HardwareRequest(
         guest=None if topology is None else GuestTopology.of(topology),
@@ -139,7 +139,7 @@ MAX_VERSIONS = 255  # characters of that property, as Nova stores it
 
 
 def _few(reader):
-    """Returns the reader, which raises ValueError for more things than a request may have."""
+    """Return the reader, which raises ValueError for more things than a request may have."""
 
     def read_few(spec):
         parts = reader(spec)

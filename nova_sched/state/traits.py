@@ -35,7 +35,7 @@ CLOSE = 0.85
 
 
 def suggested(trait, known):
-    """Returns the end of an error that suggests the trait that may have been meant; may be
+    """Return the end of an error that suggests the trait that may have been meant; may be
     empty."""
     prefix = CUSTOM if trait.startswith(CUSTOM) else ''
     alike = [
@@ -103,7 +103,7 @@ OF_IMAGES = types.MappingProxyType({word.replace(':', '_'): word for word in WOR
 
 
 def words(spec, properties=None):
-    """Returns the properties in flavor or image, each with the values of both; see ``value``.
+    """Return the properties in flavor or image, each with the values of both; see ``value``.
 
     ``properties`` are the image's, if they are read already.
     """
@@ -114,7 +114,7 @@ def words(spec, properties=None):
 
 
 def value(said, name, default=None):
-    """Returns the value of a property. Raises ValueError if flavor and image disagree."""
+    """Return the value of a property. Raises ValueError if flavor and image disagree."""
     pair = said.get(name)
     if pair is None:
         return default
@@ -132,7 +132,7 @@ def _read(name, text):
 
 
 def one_of(table, name, value):
-    """Returns the trait for a value that must be in the table. Raises ValueError."""
+    """Return the trait for a value that must be in the table. Raises ValueError."""
     if value not in table:
         raise ValueError(f'{name}={value} is none of {", ".join(table)}')
     return table[value]

@@ -55,7 +55,7 @@ class Verdicts:
         self.of = np.concatenate([self.of, more])
 
     def unknown(self, values, asked_s=None):
-        """Returns those of the values (an array) that are to be judged for a question that was
+        """Return those of the values (an array) that are to be judged for a question that was
         asked at this time, in monotonic seconds; None: now."""
         if self._again_s < math.inf and (asked_s or time.monotonic()) >= self._again_s:
             self._again_s = math.inf
@@ -100,7 +100,7 @@ class Vocab:
         return len(self.words)
 
     def id(self, word):
-        """Returns the name's number; a new name gets the next one."""
+        """Return the name's number; a new name gets the next one."""
         number = self._ids.get(word)
         if number is None:
             number = self._ids[word] = len(self.words)
@@ -108,7 +108,7 @@ class Vocab:
         return number
 
     def find(self, word):
-        """Returns the name's number, or None for a name that was never used."""
+        """Return the name's number, or None for a name that was never used."""
         return self._ids.get(word)
 
 
@@ -168,11 +168,11 @@ class Interned:
         return len(self._slots)
 
     def find(self, value):
-        """Returns the slot of a value, or None for one that no row has."""
+        """Return the slot of a value, or None for one that no row has."""
         return self._slots.get(value)
 
     def take(self, value):
-        """Returns the slot of a value, counted as used once more."""
+        """Return the slot of a value, counted as used once more."""
         slot = self._slots.get(value)
         if slot is None:
             self.version += 1
@@ -200,11 +200,11 @@ class Interned:
             self._spare.append(slot)
 
     def map(self, slots, judge, dtype=bool):
-        """Returns ``judge(value)`` for each row: called once for each value in use."""
+        """Return ``judge(value)`` for each row: called once for each value in use."""
         return self.judged(judge, dtype)[slots]
 
     def map_kept(self, slots, question, judge, pause=None, asked_s=None):
-        """Returns ``judge(value)`` for each of the slots: once for each value, as long as it is in
+        """Return ``judge(value)`` for each of the slots: once for each value, as long as it is in
         use.
 
         ``question`` is hashable: an equal one has the same answers. ``pause``: see
@@ -243,7 +243,7 @@ class Interned:
         return known
 
     def judged(self, judge, dtype=bool):
-        """Returns ``judge(value)`` for each slot; zero for a slot that is free."""
+        """Return ``judge(value)`` for each slot; zero for a slot that is free."""
         verdicts = np.zeros(len(self.values), dtype=dtype)
         for slot, count in enumerate(self._counts):
             if count:
@@ -263,7 +263,7 @@ class RowVerdicts:
         self.undecided = 0  # answers that hold for now only
 
     def map_kept(self, rows, hosts, question, judge, pause=None, asked_s=None):
-        """Returns ``judge(row)`` for each of the rows of the ``hosts``. As Interned.map_kept."""
+        """Return ``judge(row)`` for each of the rows of the ``hosts``. As Interned.map_kept."""
         verdicts = self._verdicts(hosts, question)
         unknown = verdicts.unknown(rows, asked_s)
         if len(unknown):
@@ -278,7 +278,7 @@ class RowVerdicts:
         verdicts.judge_some(left, judge, pause, go_on, is_long)
 
     def _verdicts(self, hosts, question):
-        """Returns the verdicts on all present rows; UNKNOWN for rows that are new or have
+        """Return the verdicts on all present rows; UNKNOWN for rows that are new or have
         changed."""
         size = len(hosts)
         position, known = self._kept.pop(question, (0, None))
@@ -316,7 +316,7 @@ class WordSets:
             self._bits[number // 64, row] |= np.uint64(1 << (number % 64))
 
     def of(self, row):
-        """Returns the numbers of the row's names."""
+        """Return the numbers of the row's names."""
         column = self._bits[:, row]
         if not column.any():
             return []

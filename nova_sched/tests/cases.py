@@ -71,7 +71,7 @@ LONG = (
 
 
 def cases(count):
-    """Returns how many of ``count`` cases to try, at least one."""
+    """Return how many of ``count`` cases to try, at least one."""
     return count if IS_THOROUGH else max(count // SHARE, 1)
 
 

@@ -88,7 +88,7 @@ class FakePlacement:
         return {consumer: one[1] for consumer, one in self.consumers.items() if one[1]}
 
     def handle(self, method, path, query, body):
-        """Returns the document of the answer, None for an empty one."""
+        """Return the document of the answer, None for an empty one."""
         parts = path.strip('/').split('/')
         with self.lock:
             if method == 'GET':

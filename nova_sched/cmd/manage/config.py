@@ -106,7 +106,7 @@ def config_files(conf):
 
 
 def words(paths):
-    """Maps (group, option) to the texts of the files; a later file comes later."""
+    """Map (group, option) to the texts of the files; a later file comes later."""
     texts_of = {}
     for path in paths:
         sections = {}
@@ -119,7 +119,7 @@ def words(paths):
 
 
 def known_options(sections=frozenset(ASKING_KEYSTONE)):
-    """Maps (group, option) to the option, for this package, libraries and plug-ins; includes old
+    """Map (group, option) to the option, for this package, libraries and plug-ins; includes old
     names of options. Of ASKING_KEYSTONE only these ``sections``."""
     asking = sorted(ASKING_KEYSTONE.keys() & sections)
     listed = [*plug_in_opts()]

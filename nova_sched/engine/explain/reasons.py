@@ -224,7 +224,7 @@ def _colon(step):
 
 
 def in_short(details):
-    """Returns the details of a refusal as a short text for the log."""
+    """Return the details of a refusal as a short text for the log."""
     if not details['filters']:
         return 'none after -'
     last, instances = details['filters'][-1], details['instances']

@@ -214,7 +214,7 @@ class Plans:
     # Take.
 
     def check_quota(self, draft, record, hosts=None):
-        """Raises QuotaExceeded if the plan would exceed the limits of its project, as far as that
+        """Raise QuotaExceeded if the plan would exceed the limits of its project, as far as that
         is known; ``record`` as in ``take``.
 
         Without ``hosts``, before they are chosen, moves of servers and exclusive domains do not

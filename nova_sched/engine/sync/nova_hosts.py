@@ -130,25 +130,25 @@ class NovaHosts:
         }
 
     def host_of(self, node_uuid):
-        """Returns the host of a compute node, or None. May be called from any thread."""
+        """Return the host of a compute node, or None. May be called from any thread."""
         node = self._cluster.node(node_uuid)
         return node and node.host
 
     def cell_of(self, host, nodename):
-        """Returns the UUID of the cell that has a node of this name; None: there is no such node.
+        """Return the UUID of the cell that has a node of this name; None: there is no such node.
         May be called from any thread."""
         node = self._cluster.find(host, nodename)
         return node and node.cell_uuid
 
     def nodes_of_cell(self, cell_uuid):
-        """Returns UUID -> generation of the nodes of a cell."""
+        """Return UUID -> generation of the nodes of a cell."""
         hosts = self._cluster.hosts
         rows = np.flatnonzero(hosts.cell == hosts.cells.id(cell_uuid))
         nodes = (hosts.nodes[row] for row in rows.tolist())
         return {node.uuid: node.generation for node in nodes}
 
     def generations(self, node_uuids=None):
-        """Returns the generations of these nodes, by UUID and by (host, nodename); of all nodes if
+        """Return the generations of these nodes, by UUID and by (host, nodename); of all nodes if
         they are not given, or not all known: a new node may have the name of one that is known.
 
         What is read after this knows of all changes up to these generations. May be called from
@@ -161,7 +161,7 @@ class NovaHosts:
         return {**names, **{node.uuid: node.generation for node in nodes}}
 
     def scope(self, request):
-        """Returns what the caller of a request allows, as Placement knows it: the UUID of the only
+        """Return what the caller of a request allows, as Placement knows it: the UUID of the only
         compute node, or None; the UUIDs of the aggregates of its availability zone; and whether
         all providers of Nova have the trait OWNER_NOVA."""
         hosts = self._cluster.hosts
@@ -180,7 +180,7 @@ class NovaHosts:
         )
 
     def hosts_by_cell(self, node_uuids, hosts=frozenset()):
-        """Returns cell UUID -> host -> UUIDs of these nodes, and of all nodes of these hosts. May
+        """Return cell UUID -> host -> UUIDs of these nodes, and of all nodes of these hosts. May
         be called from any thread."""
         nodes = [self._cluster.node(uuid) for uuid in node_uuids]
         if hosts:
@@ -217,7 +217,7 @@ class NovaHosts:
         self._cluster.at_rest = hosts
 
     def explained(self, nodes):
-        """Returns what the consumers of nodes hold (by node and consumer), of those nodes for
+        """Return what the consumers of nodes hold (by node and consumer), of those nodes for
         which Placement need not tell it. ``nodes`` maps their UUIDs to what Placement has in all,
         and to the instances that Nova has there.
 
@@ -242,7 +242,7 @@ class NovaHosts:
         return usages
 
     def standing(self):
-        """Returns cell UUID -> host -> (state, why) for each host that has reported. ``state`` is
+        """Return cell UUID -> host -> (state, why) for each host that has reported. ``state`` is
         one of UP, LEFT_OUT, DISABLED, FORCED_DOWN and SILENT; ``why`` is None for UP. A host is UP
         if one of its nodes is."""
         by_cell: dict[str | None, dict[str, tuple[str, str | None]]] = {}
@@ -288,7 +288,7 @@ class NovaHosts:
             self._state_sync.set_aggregate(aggregate_id, aggregate)
 
     def unsettled_claims(self, before_s, unmatched):
-        """Returns the claims on some nodes that were made before that time, and are pending,
+        """Return the claims on some nodes that were made before that time, and are pending,
         without a server, or without allocations; no planned ones.
 
         ``unmatched`` are the consumers that lack either, by the UUIDs of all these nodes.

@@ -180,7 +180,7 @@ class AutoScalingGroup(autoscaling_group.AutoScalingResourceGroup):
         self._tell(self.indices())
 
     def _tell(self, indices):
-        """Passes the new member indices to the placement groups of the stack."""
+        """Pass the new member indices to the placement groups of the stack."""
         stack = stacks.Stack.load(self.context, self.stack.id)
         for member in stack.resources.values():
             if hasattr(member, 'follow'):

@@ -47,7 +47,7 @@ def make_client(instance):
 
 
 def build_option_parser(parser):
-    """Adds the option for the version of the API."""
+    """Add the option for the version of the API."""
     parser.add_argument(
         '--os-server-scheduling-api-version',
         metavar='<server-scheduling-api-version>',
@@ -81,7 +81,7 @@ def option(*names, **words):
 
 
 def _visible(column):
-    """Returns the class of columns with invisible characters escaped: texts may be of tenants."""
+    """Return the class of columns with invisible characters escaped: texts may be of tenants."""
 
     class Visible(column):
         def human_readable(self):

@@ -136,5 +136,5 @@ class RebalanceClient(NamespaceClient):
         super().__init__(bus, timeout_s)
 
     def finished(self, move, outcome, why=None, context=None):
-        """Raises MoveNotFound."""
+        """Raise MoveNotFound."""
         self.call(context, 'finished', move=move, outcome=outcome, why=why)

@@ -150,7 +150,7 @@ class CatalogueCopy:
 
     @property
     def catalogue(self):
-        """Raises NoAnswer if it was never read."""
+        """Raise NoAnswer if it was never read."""
         # One thread reads it again; the other threads use the last copy in the meantime, if there
         # is one.
         if self._is_due() and self._turn.acquire(blocking=self._copy is None):

@@ -70,7 +70,7 @@ class Special:
 
     @classmethod
     def parse(cls, text: str) -> 'Special':
-        """Raises BadConfig."""
+        """Raise BadConfig."""
         kind, _, name = (part.strip() for part in text.partition(':'))
         if kind not in KINDS:
             raise refused(text, f'it does not begin with one of {", ".join(KINDS)} and a colon')

@@ -169,7 +169,7 @@ class QueueKinds:
         return np.flatnonzero(np.bincount(self.of[left])).tolist()
 
     def spread(self, answers: np.ndarray) -> np.ndarray:
-        """Expands the answers from kinds to queues; a single answer for all is returned
+        """Expand the answers from kinds to queues; a single answer for all is returned
         unchanged."""
         return answers[0] if self.of is None else answers[self.of]
 

@@ -55,13 +55,13 @@ TIMEOUT_S = 1.0  # seconds to wait for a starting server to listen, before it is
 
 @functools.cache
 def in_process(fallback_after_s):
-    """Returns the queues of this process. All of its components share them, and none
+    """Return the queues of this process. All of its components share them, and none
     closes them."""
     return MemoryBroker(fallback_after_s)
 
 
 def broker(conf):
-    """Returns the broker of [queues] transport_url, or of the bus; it is not connected yet.
+    """Return the broker of [queues] transport_url, or of the bus; it is not connected yet.
 
     Raises BadConfig.
     """
@@ -80,7 +80,7 @@ def close_broker(of):
 
 
 def read(spec_obj, instance_uuid):
-    """Returns the Request of a RequestSpec for one instance. Raises InvalidRequest."""
+    """Return the Request of a RequestSpec for one instance. Raises InvalidRequest."""
     return translate.requests(translate.spec(spec_obj), [instance_uuid])[0]
 
 

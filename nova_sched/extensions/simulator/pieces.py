@@ -74,12 +74,12 @@ class Size(TraceFlavor):
 
     @property
     def amounts(self) -> dict[str, int]:
-        """Returns what a server takes of its node itself, by resource class."""
+        """Return what a server takes of its node itself, by resource class."""
         return {PCPU if self.pinned else VCPU: self.vcpus, MEMORY_MB: self.memory_mb}
 
     @property
     def pieces(self) -> int:
-        """Returns how many pieces it asks for."""
+        """Return how many pieces it asks for."""
         return (self.vcpus if self.pinned else 0) + self.devices + self.gpus
 
     @property
@@ -122,7 +122,7 @@ SIZES = (
 
 
 def told(claim: Any) -> HardwareAllocation | None:
-    """Returns the pieces that a ClaimInfo tells its caller."""
+    """Return the pieces that a ClaimInfo tells its caller."""
     allocations = json.loads(claim.allocation_request)['allocations']
     return (
         HardwareAllocation(
@@ -142,7 +142,7 @@ def told(claim: Any) -> HardwareAllocation | None:
 
 
 def unplaced(size: Size) -> HardwareAllocation:
-    """Returns what an instance of this size that no scheduler has placed holds: the first CPUs of
+    """Return what an instance of this size that no scheduler has placed holds: the first CPUs of
     cell 0."""
     pins = dict(enumerate(sorted(PINNED & CELLS[0].cpus)[: size.vcpus]))
     cell = GuestCell(0, frozenset(), frozenset(pins), size.memory_mb, cpu_policy=DEDICATED)
@@ -150,7 +150,7 @@ def unplaced(size: Size) -> HardwareAllocation:
 
 
 def names(parts: Iterable[HardwareAllocation | None]) -> collections.Counter[str]:
-    """Returns the pieces by name, and how often they are held. A piece that both sizes of one
+    """Return the pieces by name, and how often they are held. A piece that both sizes of one
     server hold counts once."""
     counts: collections.Counter[str] = collections.Counter()
     for allocation in parts:
@@ -171,7 +171,7 @@ def _names(parts: HardwareAllocation) -> collections.Counter[str]:
 
 
 def limit(name: str) -> int:
-    """Returns how often a piece may be held."""
+    """Return how often a piece may be held."""
     return LIMITS.get(name, 1)
 
 
@@ -182,7 +182,7 @@ LIMITS = collections.Counter(f'device of cell {pool.numa_node}' for pool in DEVI
 
 
 def fields(held: Iterable[HardwareAllocation | None]) -> dict[str, Any]:
-    """Returns the fields of a ComputeNode whose listed instances hold these pieces."""
+    """Return the fields of a ComputeNode whose listed instances hold these pieces."""
     pieces_held = [pieces for pieces in held if pieces]
     cells: dict[int, usage.CellUse] = {}
     for parts in pieces_held:
@@ -205,7 +205,7 @@ def fields(held: Iterable[HardwareAllocation | None]) -> dict[str, Any]:
 
 
 def gpus(node_uuid: str, name: str) -> dict[str, dict[str, Any]]:
-    """Returns the child providers of a node: two GPUs."""
+    """Return the child providers of a node: two GPUs."""
     inventories = {VGPU: {'total': 1, 'reserved': 0, 'allocation_ratio': 1.0}}
     return {
         str(uuid.uuid5(uuid.UUID(node_uuid), f'gpu {number}')): {
@@ -219,14 +219,14 @@ def gpus(node_uuid: str, name: str) -> dict[str, dict[str, Any]]:
 
 
 def all_of(node_uuid: str) -> collections.Counter[str]:
-    """Returns the names of all pieces of a node, and how often each may be held."""
+    """Return the names of all pieces of a node, and how often each may be held."""
     counts = LIMITS + collections.Counter(f'CPU {cpu}' for cpu in PINNED)
     counts.update(f'{VGPU} of {provider}' for provider in gpus(node_uuid, ''))
     return counts
 
 
 def free(machine: Any, tree: Any) -> collections.Counter[str]:
-    """Returns the names of the pieces that a scheduler takes for free."""
+    """Return the names of the pieces that a scheduler takes for free."""
     counts = collections.Counter(
         f'CPU {cpu}' for cell in machine.topology.cells for cpu in cell.free_pcpus
     )

@@ -1330,7 +1330,7 @@ class Cloud:
         return self.names.get(consumer, consumer)
 
     def run(self, hours: float) -> None:
-        """Raises Violation."""
+        """Raise Violation."""
         timeline = self.timeline
         timeline.after_each = self.ledger.check
         self.weather_process.start(self._arrive)

@@ -794,7 +794,7 @@ class NovaClient:
 
 
 def _has_none(client: PlacementClient, consumer: str) -> bool:
-    """Raises PlacementConflict while a consumer has allocations."""
+    """Raise PlacementConflict while a consumer has allocations."""
     allocations = client.allocations_of(consumer)
     if allocations.providers and not client.remove(consumer, allocations):
         raise errors.PlacementConflict('it has changed', CONCURRENT)

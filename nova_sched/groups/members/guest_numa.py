@@ -239,7 +239,7 @@ class Cpus:
 
     @classmethod
     def of(cls, settings):
-        """Raises InvalidRequest."""
+        """Raise InvalidRequest."""
         key = 'hw:emulator_threads_policy'
         emulators = _word(settings.extra_specs.get(key), EMULATORS, key)
         policy, threads = _policies(settings, emulators)

@@ -74,7 +74,7 @@ class Constraint:
         self._check = make(scope, value.data[self.kind], type_) if make else lambda _plain: None
 
     def check(self, plain, at):
-        """Raises TemplateError at the value if it does not satisfy this constraint."""
+        """Raise TemplateError at the value if it does not satisfy this constraint."""
         try:
             why = self._check(plain)
         except (TimeoutError, MemoryError):

@@ -43,7 +43,7 @@ class Allowance:
     def check(
         self, where: str = 'template', line: int | None = None, column: int | None = None
     ) -> None:
-        """Raises TemplateError when the time is used up."""
+        """Raise TemplateError when the time is used up."""
         if time.thread_time() > self._end_s:
             why = f'it takes longer than {self._seconds:g} s to read; ask for less'
             raise errors.TemplateError(where, line, column, why)
@@ -152,7 +152,7 @@ def shortened(why):
 
 
 def check_depth(value, depth):
-    """Raises TemplateError for a value that lies too deep in others."""
+    """Raise TemplateError for a value that lies too deep in others."""
     if depth > DEPTH:
         raise value.wrong(f'values nest more than {DEPTH} deep')
 

@@ -250,7 +250,7 @@ class ProviderTree:
 
     @functools.cached_property
     def above(self) -> dict[str, frozenset[str]]:
-        """Maps each provider to itself and all of its ancestors."""
+        """Map each provider to itself and all of its ancestors."""
         above = {}
         for provider in self.providers:
             uuids = set[str]()

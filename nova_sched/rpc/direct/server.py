@@ -83,7 +83,7 @@ class DirectServer(BusUser):
     # Called by other threads.
 
     def start(self):
-        """Returns when the server takes messages; it waits for a broker that is away."""
+        """Return when the server takes messages; it waits for a broker that is away."""
         self._bus.start()
         self._listening.wait()
 

@@ -41,7 +41,7 @@ class BusSettings:
     rabbit: Any
 
     def thread(self, user, connection, name):
-        """Returns the BusThread of a user; ``connection`` is the name that RabbitMQ shows."""
+        """Return the BusThread of a user; ``connection`` is the name that RabbitMQ shows."""
         rabbit = self.rabbit
         pauses = Pauses(
             rabbit.rabbit_retry_interval, rabbit.rabbit_retry_backoff, rabbit.rabbit_interval_max
@@ -56,7 +56,7 @@ class BusSettings:
 
 
 def of(bus):
-    """Returns the BusSettings of an oslo.messaging transport. Raises BadConfig if its driver is
+    """Return the BusSettings of an oslo.messaging transport. Raises BadConfig if its driver is
     not the one for RabbitMQ, or for options that contradict each other."""
     brokers = cluster(bus)
     if brokers is None:
@@ -69,7 +69,7 @@ def of(bus):
 
 
 def cluster(bus):
-    """Returns the RabbitCluster of a transport, None for a bus of another kind. Raises
+    """Return the RabbitCluster of a transport, None for a bus of another kind. Raises
     BadConfig."""
     driver = bus._driver
     url = driver._url

@@ -33,7 +33,7 @@ MAX_NAME_BYTES = 255  # bytes of a name in AMQP
 
 
 def read(received):
-    """Returns the message of an amqp.Message, a mapping. Raises ValueError, or an error of
+    """Return the message of an amqp.Message, a mapping. Raises ValueError, or an error of
     oslo.messaging for an unknown version of the envelope."""
     envelope = json.loads(rabbit.plain_body(received))
     message = common.deserialize_msg(envelope)

@@ -21,7 +21,7 @@ from nova_sched.rpc.endpoints.stats import StatsEndpoint
 
 
 def all_of(scheduler, mirror=None, status=None, networks=None, notifications=None):
-    """Returns every endpoint of one scheduler.
+    """Return every endpoint of one scheduler.
 
     ``mirror`` and ``status`` are those of a scheduler that reads its hosts from Nova. Its
     ``networks`` find the aggregates of requested networks in Neutron, and ``notifications`` tells

@@ -117,7 +117,7 @@ class CloudEndpoint:
 
     @expected
     def status(self, context):
-        """Returns the mapping of ``cloud.status.CloudStatus.read``. Raises InvalidRequest."""
+        """Return the mapping of ``cloud.status.CloudStatus.read``. Raises InvalidRequest."""
         if self._status is None:
             why = "the scheduler's hosts report themselves: nova-sched-manage host list shows them"
             raise errors.InvalidRequest('cloud status', why)

@@ -45,7 +45,7 @@ class GroupsEndpoint:
         return ReadingRules.of(CONF.groups, self._scheduler.groups.levels)
 
     def _read(self, context, given, exclusive_levels):
-        """Returns the Reading of what the caller has given. Raises PolicyForbidden."""
+        """Return the Reading of what the caller has given. Raises PolicyForbidden."""
         reading = self._scheduler.groups.read(_owner(context).project_id, given, self._rules())
         if exclusive_levels is None:
             return reading
@@ -231,12 +231,12 @@ class GroupsEndpoint:
 
 
 def _optional(check, value, where):
-    """Returns ``check(value, where)``; None stays None. Raises InvalidRequest."""
+    """Return ``check(value, where)``; None stays None. Raises InvalidRequest."""
     return None if value is None else check(value, where)
 
 
 def _flag(value, where):
-    """Raises InvalidRequest for a value that is neither true nor false."""
+    """Raise InvalidRequest for a value that is neither true nor false."""
     if not isinstance(value, bool):
         raise errors.InvalidRequest(where, f'{words.short(value)} is neither true nor false')
     return value

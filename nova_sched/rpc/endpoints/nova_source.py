@@ -119,7 +119,7 @@ class NovaSourceEndpoint(SchedulerEndpoint):
 
     @contextlib.contextmanager
     def _refuse_failures(self, context):
-        """Turns errors into NoValidHost."""
+        """Turn errors into NoValidHost."""
         try:
             yield
         except errors.NoValidHost:

@@ -96,9 +96,9 @@ class BaseApiEndpoint:
     @expected
     @begins
     def ping(self, context, arg):
-        """Returns the argument, and the name of the service."""
+        """Return the argument, and the name of the service."""
         return {'service': 'scheduler', 'arg': arg}
 
     @expected
     def get_backdoor_port(self, context):
-        """Returns None: there is no backdoor."""
+        """Return None: there is no backdoor."""

@@ -45,7 +45,7 @@ class Calls:
         self._new_memory_mb = itertools.count(4 * all_rules.GIB)
 
     def run(self, seconds, has_new):
-        """Returns the times that calls of the known kind took, and those of new kinds."""
+        """Return the times that calls of the known kind took, and those of new kinds."""
         known, new, due_s = [], [], time.monotonic()
         for number in range(int(seconds * PER_SECOND)):
             if has_new and number % (NEW_EACH_S * PER_SECOND) == 0:

@@ -143,7 +143,7 @@ def packed(seed=0):
 
 
 def hostile(world):
-    """Yields (name, door, message): what a tenant or its templates may ask for."""
+    """Yield (name, door, message): what a tenant or its templates may ask for."""
 
     def rest(body, query=None):
         headers = {'X-Auth-Token': 'admin:red'}

@@ -85,7 +85,7 @@ class Member:
             return answer.status, json.loads(text) if text else {}
 
     def plans(self):
-        """Yields the status of each request that plans, for ever."""
+        """Yield the status of each request that plans, for ever."""
         while True:
             status, made = self.send('POST', '/v1/groups', SMALL)
             yield status
@@ -102,7 +102,7 @@ class Member:
                 yield self.send('DELETE', at)[0]
 
     def reads(self):
-        """Yields the status of each request that reads, for ever."""
+        """Yield the status of each request that reads, for ever."""
         while True:
             for path in (self._own, self._own and f'{self._own}/plan', '/v1/groups'):
                 if path:

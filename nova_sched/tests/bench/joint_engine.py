@@ -163,7 +163,7 @@ class Replay:
         self.build_s.append(time.perf_counter() - began_s)
 
     def check(self, rows, racks):
-        """Raises AssertionError if a group's policy is broken, or dedicated CPUs were given
+        """Raise AssertionError if a group's policy is broken, or dedicated CPUs were given
         twice."""
         names = [f'host-{number:04}' for number in range(len(rows))]
         domains = {

@@ -52,7 +52,7 @@ class RawClient:
         self._answered = 0
 
     def calls_in(self, seconds, in_flight):
-        """Returns how many calls were answered, with ``in_flight`` calls under way all the
+        """Return how many calls were answered, with ``in_flight`` calls under way all the
         time."""
         before, end_s = self._answered, time.perf_counter() + seconds
         while time.perf_counter() < end_s:

@@ -39,7 +39,7 @@ class Instances:
         self._uuids = itertools.cycle([str(uuid.uuid4()) for _ in range(INSTANCES)])
 
     def __call__(self, due_s=None):
-        """Returns what the call took, in seconds: since it was due, on the monotonic clock, or
+        """Return what the call took, in seconds: since it was due, on the monotonic clock, or
         else since it began."""
         begin_s = time.monotonic() if due_s is None else due_s
         self._caller(next(self._uuids))

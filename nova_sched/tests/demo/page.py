@@ -47,7 +47,7 @@ class DemoResult:
 
 
 def page(result):
-    """Returns the report as HTML, which is well-formed XML too."""
+    """Return the report as HTML, which is well-formed XML too."""
     head = element('head', {}, element('title', {}, 'nova_sched'), element('style', {}, STYLE))
     rows = (
         element('tr', {}, element('th', {}, heading), element('td', {}, sentence))
@@ -74,7 +74,7 @@ def page(result):
 
 
 def picture(result):
-    """Returns the three plots as one SVG document."""
+    """Return the three plots as one SVG document."""
     plots = [heat_maps(result.racks), funnel(result.funnel), histogram(result.latencies_s)]
     top = 0
     for plot in plots:
@@ -109,7 +109,7 @@ def heat_maps(racks):
 
 
 def colour(share):
-    """Returns the colour of a share, from 0 (light) to 1 (dark)."""
+    """Return the colour of a share, from 0 (light) to 1 (dark)."""
     within = min(max(share, 0.0), 1.0)
     mixed = (round(free + (full - free) * within) for free, full in zip(FREE, FULL, strict=True))
     return f'#{"".join(f"{part:02x}" for part in mixed)}'

@@ -69,7 +69,7 @@ class Demonstration:
         self._asked = self._reason = self._tree = ''
 
     def run(self):
-        """Returns the DemoResult, and whether every check has passed."""
+        """Return the DemoResult, and whether every check has passed."""
         self._schedulers()
         self._replay()
         before = self._use()
@@ -161,7 +161,7 @@ class Demonstration:
         self._say('Refusal', f'{self._asked}: {steps}')
 
     def _race(self):
-        """Returns whether all places are taken, and no more."""
+        """Return whether all places are taken, and no more."""
         zone = PLAN.zone_names[-1]
         places, placed, repeated = self._places(zone), [], []
         half = threading.Event()
@@ -255,7 +255,7 @@ class Demonstration:
         )
 
     def _audit(self):
-        """Returns whether the audit has found no error."""
+        """Return whether the audit has found no error."""
         maintenance, schedulers = ClaimMaintenance(self._engine), SqlSchedulers(self._engine)
         snapshot, now_s = maintenance.snapshot(), maintenance.now_s()
         found = [one for one in audit(snapshot, now_s) if one.is_error]

@@ -219,7 +219,7 @@ class ExplorerStore(ChangeFeed):
         return [facts[report.node_uuid] for report in reports]
 
     def _report(self, uuid, report, now_s):
-        """Returns the node's data after the report."""
+        """Return the node's data after the report."""
         last = self._nodes.get(uuid)
         before = last or self._nodes.get(self._names.get((report.host, report.nodename)))
         check_boot(report, before and before.report.order.boot)

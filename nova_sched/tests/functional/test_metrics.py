@@ -123,7 +123,7 @@ def test_a_port_that_is_taken(daemon, tmp_path):
 
 @pytest.fixture
 def prometheus(tmp_path):
-    """Returns a function that starts Prometheus for a port, with our alerts; it returns its
+    """Return a function that starts Prometheus for a port, with our alerts; it returns its
     address."""
     children = []
 

@@ -260,7 +260,7 @@ class Judge:
         self._mark, self._kept = self._world.mark(), self._world.kept()
 
     def send(self, door, given, case):
-        """Returns the answer, or the error."""
+        """Return the answer, or the error."""
         self._tally.messages += 1
         if self._timeout_s is not None:
             faulthandler.dump_traceback_later(self._timeout_s, exit=True)

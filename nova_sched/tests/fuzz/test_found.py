@@ -37,7 +37,7 @@ def world():
 
 @pytest.fixture
 def judge(world):
-    """Sends a message; says what became of it, and fails where it was not as documented."""
+    """Send a message; say what became of it, and fail where it was not as documented."""
     with run.listening() as heard:
         yield lambda door, given: _judged(world, heard, door, given)
 

@@ -155,7 +155,7 @@ class Crowd:
         return self._wait(lambda: len(self.answers) >= count, limit_s)
 
     def _wait(self, is_so, limit_s):
-        """Raises ServerFailed if a process ends meanwhile."""
+        """Raise ServerFailed if a process ends meanwhile."""
         with self._more:
             self._more.wait_for(lambda: is_so() or self._gone, limit_s)
             if not is_so() and self._gone:

@@ -71,7 +71,7 @@ def part(fleet, decisions, rounds):
 
 
 def run(home, url, chosen, tell=stage.tell):
-    """Returns the faults."""
+    """Return the faults."""
     events = queue.SimpleQueue()
     options = {**OPTIONS, 'explain.retention': RETENTION_S, 'explain.sample': 1.0}
     engine = Engine(url, home / 'engine.log', events, **options)

@@ -388,7 +388,7 @@ class Fleet:
 
 
 def run(home, server, url, link, chosen, tell=stage.tell):
-    """Returns figures, and what was wrong."""
+    """Return figures, and what was wrong."""
     events = queue.SimpleQueue()
     engines = [
         Engine(

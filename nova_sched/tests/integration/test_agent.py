@@ -43,7 +43,7 @@ def url(rabbitmq, link):
 
 @pytest.fixture
 def start(tmp_path, url):
-    """Starts a daemon on lines that come after the [agent] group of its configuration."""
+    """Start a daemon on lines that come after the [agent] group of its configuration."""
     made = []
 
     def daemon(module, *lines):

@@ -117,7 +117,7 @@ def queues(rabbitmq, bus):
 
 @pytest.fixture
 def watch(rabbitmq, bus, stack):
-    """Starts to take copies, and waits until the queue is there."""
+    """Start to take copies, and wait until the queue is there."""
 
     def start(url=None, **words):
         made = Copies(url or bus.url, **words)

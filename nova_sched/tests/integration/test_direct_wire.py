@@ -113,7 +113,7 @@ class Raw:
         self._server.start()
 
     def call(self, method, args, **more):
-        """Returns the answers: (bytes on the wire, text, properties)."""
+        """Return the answers: (bytes on the wire, text, properties)."""
         begin = len(self._written)
         msg_id = uuid.uuid4().hex
         inner = {'method': method, 'args': args, 'version': '1.0', 'namespace': None}

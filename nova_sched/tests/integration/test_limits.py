@@ -69,7 +69,7 @@ def table(database):
 
 @pytest.fixture
 def made(url):
-    """Makes engines with other limits, on another address of the same server where that is
+    """Make engines with other limits, on another address of the same server where that is
     given."""
     engines = []
 

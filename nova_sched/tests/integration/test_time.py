@@ -97,7 +97,7 @@ class Pair:
         return (self.late if late else self.now)(method, 'claims', '1.2', **words)
 
     def report(self, host, instances, late=False, **words):
-        """Returns the node's generation then."""
+        """Return the node's generation then."""
         node = compute_node(host, vcpus=4)
         told = {'name': host, 'stats': node, 'instances': instances, **words}
         send = self.late if late else self.now

@@ -35,7 +35,7 @@ LEAST_S = 0.1
 
 
 def empty(problem, most, moves, seconds):
-    """Empties as many hosts as it can with at most so many moves, from the moves (server,
+    """Empty as many hosts as it can with at most so many moves, from the moves (server,
     destination) of a plan.
 
     Return moves, and the most hosts that any plan empties; None: nothing is known of that. The

@@ -70,7 +70,7 @@ class Waiting:
         self._consumer = broker.consumer(self._take, self.queue)
 
     def start(self) -> None:
-        """Raises BrokerUnavailable."""
+        """Raise BrokerUnavailable."""
         self._broker.declare([self.queue])
         self._consumer.window(WINDOW)
         self._consumer.follow({self.queue: 0})

@@ -50,7 +50,7 @@ class Driver(abc.ABC):
     """
 
     def __init__(self, settings: Any, host: str):
-        """Raises BadConfig."""
+        """Raise BadConfig."""
         self.settings, self.host = settings, host
 
     @abc.abstractmethod

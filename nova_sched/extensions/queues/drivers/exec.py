@@ -142,7 +142,7 @@ class Exec(Driver):
                 raise errors.BuildFailed(self.host, why, out.text, err.text)
 
     def _wait(self, process: subprocess.Popen, *outputs: CommandOutput) -> None:
-        """Raises TimeoutExpired."""
+        """Raise TimeoutExpired."""
         end_s = time.monotonic() + self.settings.exec_timeout_s
         while True:
             left_s = end_s - time.monotonic()

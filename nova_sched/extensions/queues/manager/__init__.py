@@ -53,7 +53,7 @@ class QueueReader:
         self._thread = threading.Thread(target=self._run, name=f'nova-sched-{name}', daemon=True)
 
     def start(self) -> None:
-        """Raises BrokerUnavailable."""
+        """Raise BrokerUnavailable."""
         self._consumer.window(WINDOW)
         self._consumer.follow({self._name: 0})
         self._thread.start()

@@ -57,7 +57,7 @@ class Fallback:
         self._sender, self._endings, self._settings = sender, endings, settings
 
     def take(self, delivery: Delivery) -> None:
-        """Raises Invalid for a message that is not a job, and the errors of Endings."""
+        """Raise Invalid for a message that is not a job, and the errors of Endings."""
         message_job = messages.read_job(delivery.body)
         entry = self._job_table.find(message_job.uuid)
         if entry is None:
@@ -119,7 +119,7 @@ class Fallback:
     # Creates.
 
     def _create(self, job: QueueJob) -> None:
-        """Raises NoValidHost or MaxRetriesExceeded."""
+        """Raise NoValidHost or MaxRetriesExceeded."""
         if job.claimed:
             self._note(job, [claim.host for claim in self._claims.show(job.instance_uuid)])
         while True:

@@ -89,12 +89,12 @@ class NodeClaims(Protocol):
     def instance_claim(
         self, spec_obj: Any, instance_uuid: str, host: str, nodename: str, new: bool = False
     ) -> Any:
-        """Raises ComputeResourcesUnavailable, NodeNotFound; if ``new`` AlreadyPlaced."""
+        """Raise ComputeResourcesUnavailable, NodeNotFound; if ``new`` AlreadyPlaced."""
 
     def resize_claim(
         self, spec_obj: Any, instance_uuid: str, host: str, nodename: str, move: str = 'resize'
     ) -> Any:
-        """Raises ComputeResourcesUnavailable, NodeNotFound."""
+        """Raise ComputeResourcesUnavailable, NodeNotFound."""
 
     def claim_alternate(
         self,
@@ -107,7 +107,7 @@ class NodeClaims(Protocol):
         context: Any = None,
         claim: str | None = None,
     ) -> Any:
-        """Raises ComputeResourcesUnavailable, NodeNotFound, ClaimNotFound, Outdated."""
+        """Raise ComputeResourcesUnavailable, NodeNotFound, ClaimNotFound, Outdated."""
 
     # ``claim`` is the name of a ClaimInfo. Each of these raises ClaimNotFound, and Outdated if the
     # claim is not as the caller knew it.

@@ -460,7 +460,7 @@ class JobSteps:
             LOG.debug('Instance %s has no such claim here: %s', task.uuid, error)
 
     def _abort_claim(self, instance_uuid: str, name: str, confirmed: bool = False) -> None:
-        """Raises ClaimNotFound and Outdated."""
+        """Raise ClaimNotFound and Outdated."""
         abort, host = self._claims.abort_claim, self._node_api.host
         self._ask_claims(lambda: abort(instance_uuid, host, claim=name, confirmed=confirmed))
 

@@ -591,7 +591,7 @@ class TestMovesOfRebalances:
 
     @pytest.fixture
     def move(self, store, database):
-        """Makes a move of A in a state; with its claim on host-0 in a state, or without one."""
+        """Make a move of A in a state; with its claim on host-0 in a state, or without one."""
         store.release([(A, ZERO)])
         uuid = uuid_of('move')
 

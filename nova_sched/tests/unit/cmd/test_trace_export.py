@@ -34,7 +34,7 @@ GZIP = b'\x1f\x8b'
 
 @pytest.fixture
 def exported():
-    """Returns a function: the spans of all traces that ended in a block."""
+    """Return a function: the spans of all traces that ended in a block."""
     memory = InMemorySpanExporter()
     export = trace_export.TraceExport(sdk.SimpleSpanProcessor(memory), 'scheduler', 'control-1')
 

@@ -168,7 +168,7 @@ def plainly(answer):
 
 
 def beneath(made):
-    """Adds hosts of which no two have equal devices, and which have CPUs too."""
+    """Add hosts of which no two have equal devices, and which have CPUs too."""
     names = [f'host-dev-{row:03}' for row in range(100)]
     made.report(
         *(report(name, providers=devices(name, gpu(0, total=1000 + row)))

@@ -46,7 +46,7 @@ KNOWN = {
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads a configuration of these lines into CONF; returns it and its files."""
+    """Read a configuration of these lines into CONF; return it and its files."""
 
     def parse(text):
         file = tmp_path / 'one.conf'

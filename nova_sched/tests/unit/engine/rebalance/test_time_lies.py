@@ -126,7 +126,7 @@ class TestAStandstillBeforeTheConductor:
 
     @pytest.fixture
     def late(self, moving, monkeypatch):
-        """Starts a move; ``meanwhile`` is done before the conductor gets the call."""
+        """Start a move; ``meanwhile`` is done before the conductor gets the call."""
 
         def run(meanwhile):
             made = moving.rebalances.create([move(ONE)])

@@ -106,7 +106,7 @@ def test_contradictions_are_refused(values, why):
 
 @pytest.fixture
 def made():
-    """Makes the three Subscriptions with options of [oslo_messaging_rabbit]."""
+    """Make the three Subscriptions with options of [oslo_messaging_rabbit]."""
     bus = rpc.transport(CONF, 'rabbit://a/')
 
     def make(**values):

@@ -40,7 +40,7 @@ def test_an_unknown_driver_is_refused_with_the_known_ones():
 
 @pytest.fixture(params=NAMES)
 def make(request):
-    """Makes a driver that does all that is asked (True), or nothing."""
+    """Make a driver that does all that is asked (True), or nothing."""
 
     def made(does):
         wanted = drivers.DriverSettings(

@@ -362,7 +362,7 @@ def explore(order, first):
 
 
 def explored(first, going_on, others, wrong, wrong_in_the_end):
-    """Returns the number of states, and the shortest way to a wrong one with what is wrong.
+    """Return the number of states, and the shortest way to a wrong one with what is wrong.
 
     ``going_on`` and ``others`` return (event, state after it): what happens by itself, and what
     need not happen.
