@@ -69,14 +69,15 @@ def report(
     uuid, host = _identity(node, nodename, name, refuse)
     if cell_uuid is not None and not words.is_uuid(cell_uuid):
         refuse('cell_uuid', f'{words.short(cell_uuid)} is not a UUID')
-    tree = _tree(inventories, max_size, refuse)
+    of_root = _inventories_of(inventories, max_size, refuse).get(uuid)
+    tree = inventories or {}
     root = tree.get(uuid, {})
     if tree and not root:
         refuse('inventories', f'they have no provider {uuid}, the node itself')
     if allocated is None:
-        root_inventories, used = _inventories(node, root, refuse)
+        root_inventories, used = _inventories(node, of_root, refuse)
     else:
-        root_inventories = _of_root(root, refuse)
+        root_inventories = of_root or {}
         # A ComputeNode's usage includes the reserves, allocations in Placement do not.
         used = {
             resource_class: inventory.reserved
@@ -191,9 +192,9 @@ def _slack_gb(node):
     return 0 if least is None else max(0, free - least)
 
 
-def _inventories(node, root, refuse):
-    """Return inventories and usage by resource class. Inventories that the node reports
-    separately replace the ComputeNode's own."""
+def _inventories(node, of_root, refuse):
+    """Return inventories and usage by resource class. Those of the root provider, if the node
+    reports it, replace the ComputeNode's own."""
     inventories, used = {}, {}
     for resource_class, (total_field, used_field, ratio_field) in FIELDS.items():
         total, in_use, ratio = (
@@ -210,16 +211,9 @@ def _inventories(node, root, refuse):
         used[resource_class] = in_use
     dedicated, pinned = _dedicated(_get(node, 'numa_topology'), refuse)
     # A node that reports its inventories includes there its CPUs for dedicated use: maybe none.
-    if dedicated and (not root or PCPU in root.get('inventories', {})):
+    if dedicated and (of_root is None or PCPU in of_root):
         inventories[PCPU], used[PCPU] = Inventory(dedicated), pinned
-    return inventories | _of_root(root, refuse), used
-
-
-def _of_root(root, refuse):
-    return {
-        resource_class: _inventory(f'inventories[{resource_class}]', inventory, refuse)
-        for resource_class, inventory in root.get('inventories', {}).items()
-    }
+    return inventories | (of_root or {}), used
 
 
 def _dedicated(numa, refuse):
@@ -287,14 +281,15 @@ def _inventory(where, given, refuse):
     )
 
 
-def _tree(given, max_size, refuse):
-    """The provider tree by UUID, after a check of its form."""
+def _inventories_of(given, max_size, refuse):
+    """The inventories of each provider of a tree by class, after a check of the tree's form."""
     if given is None:
         return {}
     if not isinstance(given, dict):
         refuse('inventories', 'they must be a mapping of provider UUIDs')
     # Before each of a million things is checked.
     _check_size([json.dumps(given, skipkeys=True, default=str)], max_size, refuse)
+    by_provider = {}
     for uuid, provider in given.items():
         where = f'inventories[{words.short(uuid)}]'
         if not words.is_uuid(uuid) or not isinstance(provider, dict):
@@ -307,8 +302,10 @@ def _tree(given, max_size, refuse):
             refuse(f'{where}.inventories', 'it must be a mapping of resource classes')
         if not isinstance(traits, list) or not all(map(words.is_symbol, traits)):
             refuse(f'{where}.traits', 'it must be a list of traits')
-        for resource_class, inventory in inventories.items():
-            _inventory(f'{where}.inventories[{resource_class}]', inventory, refuse)
+        by_provider[uuid] = {
+            resource_class: _inventory(f'{where}.inventories[{resource_class}]', inventory, refuse)
+            for resource_class, inventory in inventories.items()
+        }
     for names, most, what in (
         ('inventories', MAX_CLASSES, 'resource classes'),
         ('traits', MAX_TRAITS, 'traits'),
@@ -317,7 +314,7 @@ def _tree(given, max_size, refuse):
         if count > most:
             refuse('inventories', f'they have {count} {what}; at most {most} are accepted')
     _check_parents(given, refuse)
-    return given
+    return by_provider
 
 
 def _check_parents(tree, refuse):
