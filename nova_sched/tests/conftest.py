@@ -73,6 +73,7 @@ LONGEST = [
         'functional/test_nova_source.py',
         'functional/test_public_reports.py',
         'functional/hostile/test_every_operation.py',
+        'integration/test_benchmarks.py',
         'integration/test_queue_crowd.py',
         'integration/test_direct_server.py',
         'integration/test_queue_broker.py',

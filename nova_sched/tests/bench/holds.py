@@ -51,7 +51,7 @@ class Holds:
     def __init__(self):
         self._by_kind = collections.defaultdict(list)
 
-    def held(self, kind, seconds):
+    def record_hold(self, kind, seconds):
         self._by_kind[kind].append(seconds)
 
     def taken(self):
@@ -248,7 +248,7 @@ def rows(budget_s=60.0):
         hosts_of(world)
         service.collect_seldom()
         holds, everything, all_took = Holds(), collections.defaultdict(list), []
-        stack.enter_context(mock.patch.object(measuring, 'held', holds.held))
+        stack.enter_context(mock.patch.object(measuring, 'record_hold', holds.record_hold))
         stack.enter_context(mock.patch.object(time_slice, 'hold_clock', time.thread_time))
         stack.enter_context(mock.patch.object(MEASURES, 'is_on', True))
         for _ in range(20):
