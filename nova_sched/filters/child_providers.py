@@ -46,7 +46,7 @@ class ChildProviders(Filter):
             return self.request_facts
         if not self._concerns(hosts, request):
             return CONCERNS
-        return (*CONCERNS, *READ, *map(amount_of, hosts.child_classes))
+        return (*CONCERNS, *READ, *map(amount_of, list(hosts.child_classes)))
 
     def mask(self, hosts, request):
         if not self._concerns(hosts, request):

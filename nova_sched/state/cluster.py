@@ -157,10 +157,13 @@ class Cluster:
             self.hosts.forget()
         if node.report.providers != report.providers or node.reported_providers is None:
             node.reported_providers = tree_of(report)
-        same = node.report.pieces == report.pieces and node.reported is not None
+        before, is_new = node.report, node.reported is None
         node.report = report.kept
         self.set_generation(node, generation)
-        node.reported = node.reported if same else machine_of(report)
+        if is_new or before.pieces != report.pieces:
+            node.reported = machine_of(report)
+        if is_new or before.traits != report.traits:
+            self.hosts.set_traits(node.row, report.traits)
         self.hosts.changed.mark(node.row, REPORT)
         self._set_facts(node)
         self._set_use(node, claims, foreign or {}, foreign_instances)
@@ -245,7 +248,6 @@ class Cluster:
         tree = node.reported_providers
         child_classes = tree.classes if tree else frozenset()
         node.count_names(one_set(frozenset(report.stats)), one_set(child_classes))
-        hosts.set_traits(row, report.traits)
         node.metrics = metrics.values(metrics.read(report.metrics))
         hosts.metric_columns.put(row, node.metrics)
         self._show_service(node)

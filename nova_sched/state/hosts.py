@@ -64,8 +64,9 @@ class Hosts(Columns):
         self.rows_of_host = {}  # host name -> list of rows
         self.spellings = {}  # host name in lower case -> set of host names
         self.places = Places()  # instance UUID -> set of rows that hold it
-        self.child_classes = NamesInUse()  # resource classes that child providers have
-        self.stat_names = NamesInUse()  # of the nodes' stats
+        self.names_of_children, self.names_of_stats = NamesInUse(), NamesInUse()
+        self.child_classes = self.names_of_children.names  # resource classes of child providers
+        self.stat_names = self.names_of_stats.names  # of the nodes' stats
         # Names of stats that describe a rack or the like.
         self.lasting_stats: frozenset[str] = frozenset()
         self.aggregates = Aggregates()

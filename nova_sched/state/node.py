@@ -150,8 +150,8 @@ class Node(ClaimableMixin):
 
     def count_names(self, stat_names, child_classes):
         """Count these names for its row, in place of those before."""
-        self._hosts.stat_names.change(self.stat_names, stat_names)
-        self._hosts.child_classes.change(self.child_classes, child_classes)
+        self._hosts.names_of_stats.change(self.stat_names, stat_names)
+        self._hosts.names_of_children.change(self.child_classes, child_classes)
         self.stat_names, self.child_classes = stat_names, child_classes
 
     # Child providers.

@@ -119,24 +119,16 @@ def one_set(names):
     return names
 
 
-class NamesInUse(collections.abc.Set):
-    """The names that any row has."""
+class NamesInUse:
+    """Counts the rows that have each name.
+
+    ``names`` is a live view of the names that any row has. Copy it before you iterate over it: the
+    rows may change meanwhile.
+    """
 
     def __init__(self):
         self._rows: collections.Counter = collections.Counter()  # name -> rows that have it
-
-    def __contains__(self, name):
-        return name in self._rows
-
-    def __iter__(self):
-        return iter(list(self._rows))
-
-    def __len__(self):
-        return len(self._rows)
-
-    @classmethod
-    def _from_iterable(cls, names):
-        return frozenset(names)
+        self.names = self._rows.keys()
 
     def change(self, before, after):
         """A row has the names ``after`` in place of ``before``."""
