@@ -309,15 +309,15 @@ class SqlClaimStore(ClaimStore):
 
         def waiting(connection):
             watched_s = 0.0 if unwatched is None else unwatched.end_s
-            found = _some(connection, sql.OVERDUE, now_s=now_s, watched_s=watched_s)
+            due = _some(connection, sql.OVERDUE, now_s=now_s, watched_s=watched_s)
             if unwatched is not None and unwatched.is_set_back:
-                found += _some(connection, sql.CHANGED_LATER, later_s=now_s + unwatched_s)
-            moving = {claim.consumer_uuid for claim in found if claim.keeps_source}
+                due += _some(connection, sql.CHANGED_LATER, later_s=now_s + unwatched_s)
+            moving = {claim.consumer_uuid for claim in due if claim.keeps_source}
             kept, odd = sql.sound(sql.rows(connection, sql.WITH_NODES_OF, moving))
-            found += [claim for claim in kept if claim.is_confirmed]
+            due += [claim for claim in kept if claim.is_confirmed]
             return [
                 claim
-                for claim in {claim.uuid: claim for claim in found}.values()
+                for claim in {claim.uuid: claim for claim in due}.values()
                 if claim.consumer_uuid not in odd
             ]
 

@@ -36,7 +36,7 @@ from nova_sched.db.transactions import DeleteRows, InsertRows, SelectRows
 HOLD = (
     sa.update(REVISIONS).where(REVISIONS.c.name == 'domains').values(value=REVISIONS.c.value + 1)
 )
-KNOWN = sa.select(EXCLUSIVE_DOMAINS)
+ALL_DOMAINS = sa.select(EXCLUSIVE_DOMAINS)
 PLACES = sa.select(NODES.c.uuid, NODES.c.host, NODES.c.nodename, NODES.c.told, NODES.c.fences)
 PLACES_OF = PLACES.where(NODES.c.host.in_(sql.GIVEN))
 NEW_DOMAINS, END_DOMAINS = InsertRows(EXCLUSIVE_DOMAINS), DeleteRows(EXCLUSIVE_DOMAINS)
@@ -84,7 +84,8 @@ def hold(connection):
 def known(connection):
     """Token -> Domain: the exclusive domains."""
     return {
-        row.token: Domain(row.level, row.name, row.top_group) for row in connection.execute(KNOWN)
+        row.token: Domain(row.level, row.name, row.top_group)
+        for row in connection.execute(ALL_DOMAINS)
     }
 
 

@@ -16,7 +16,7 @@ from nova_sched.cloud.cells import DISABLED
 from nova_sched.cloud.placement import NOBODY
 from nova_sched.engine.sync.nova_hosts import LEFT_OUT, SILENT, UP
 
-MOST = 200  # nodes of a cell that another scheduler reads, of which the reason is read
+MAX_EXPLAINED = 200  # nodes of a cell that another scheduler reads, of which the reason is read
 READABLE, UNREADABLE = 'readable', 'unreadable'
 API_DATABASE = "Nova's API database"
 
@@ -108,7 +108,7 @@ class CloudStatus:
         stamps = view.cell.node_stamps()
         host_of = self._scheduler.nova_hosts.host_of
         unknown = sorted(uuid for uuid in stamps if host_of(uuid) is None)
-        whys = self._mirror.nodes.why_not_reported(view, unknown[:MOST])
+        whys = self._mirror.nodes.why_not_reported(view, unknown[:MAX_EXPLAINED])
         default = 'another scheduler has not read it yet'
         return {stamps[uuid][0] or uuid: (LEFT_OUT, whys.get(uuid, default)) for uuid in unknown}
 

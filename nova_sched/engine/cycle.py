@@ -385,7 +385,7 @@ class Cycle:
             attempt, outcome = message.work
             try:
                 if outcome.won and self._answer_written(attempt, outcome, settings):
-                    answered += [one for one in _stored(attempt) if not one.is_confirmed]
+                    answered += [claim for claim in _stored(attempt) if not claim.is_confirmed]
                 elif self._undo_written(attempt, outcome, settings):
                     again.append(attempt.message)
             except errors.NoValidHost as error:
@@ -480,7 +480,7 @@ class Cycle:
             if not any(current.has_uuid(claim.name) for current in stored):
                 raise errors.Superseded(claim.consumer_uuid)
         kept = self._until_done(self._state_sync.allocated, taken)
-        return all(any(one.has_uuid(claim.name) for one in kept) for claim in taken)
+        return all(any(current.has_uuid(claim.name) for current in kept) for claim in taken)
 
     def _end_claims(self, attempt, is_gone=False):
         """End the claims of a decision in the store. Those that were confirmed in the meantime

@@ -56,9 +56,9 @@ class Capability(NamedTuple):
 def meets(conditions, value):
     """Return whether the value of an attribute meets all Capabilities of it."""
     opened = open_text(value) if any(condition.path for condition in conditions) else value
-    # All are compared: one that makes no sense is refused, whatever the others find.
-    found = [condition.met_by(value, opened) for condition in conditions]
-    return all(found)
+    # All are compared: one that makes no sense is refused, whatever the others say.
+    verdicts = [condition.met_by(value, opened) for condition in conditions]
+    return all(verdicts)
 
 
 def capabilities(extra_specs):

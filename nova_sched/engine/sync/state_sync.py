@@ -413,9 +413,9 @@ class StateSync:
     def allocated(self, claims):
         """Another service has allocated what these claims hold: they are confirmed. Returns those
         that are there, as they were."""
-        found = self._store.allocated(claims) if claims else []
-        self.caught_up_with(found)
-        return found
+        allocated = self._store.allocated(claims) if claims else []
+        self.caught_up_with(allocated)
+        return allocated
 
     def caught_up_with(self, claims):
         """Read the nodes of claims that the store has changed."""

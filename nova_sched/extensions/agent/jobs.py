@@ -70,7 +70,9 @@ class AgentNodeApi:
         return any(instance['resizing'] for instance in self._copies(instance_uuid))
 
     def _copies(self, instance_uuid):
-        return [one for one in self._agent.instances() if one['uuid'] == instance_uuid]
+        return [
+            instance for instance in self._agent.instances() if instance['uuid'] == instance_uuid
+        ]
 
 
 class HostCatalogue:

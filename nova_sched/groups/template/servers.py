@@ -64,9 +64,9 @@ class Catalogue:
         if isinstance(value.data, dict):
             return self._read(scope, value, None)
         name = scope.name(value)
-        if (found := self.named(name)) is None:
-            found = self._known[name] = self._unknown(value, name, self._given)
-        return found
+        if (named := self.named(name)) is None:
+            named = self._known[name] = self._unknown(value, name, self._given)
+        return named
 
     def named(self, name: str | None) -> Any:
         """Return what a name stands for; None if it is not known. Raises TemplateError."""
