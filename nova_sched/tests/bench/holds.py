@@ -34,7 +34,6 @@ from nova_sched.tests.builders import uuid_of
 from nova_sched.tests.functional import harness
 from nova_sched.tests.fuzz import run, seeds
 from nova_sched.tests.fuzz.world import World
-from nova_sched.tests.options import settings
 from nova_sched.tests.reference import wire
 
 HOSTS = 1_000
@@ -241,8 +240,6 @@ class Beside:
 def rows(budget_s=60.0):
     """Rows of the table of the benchmarks; fuzzed messages for ``budget_s`` seconds."""
     with contextlib.ExitStack() as stack:
-        # The hosts report once. What is out of service would refuse boots fast.
-        stack.enter_context(settings({'default.service_down_time': 86400}))
         world = World()
         stack.callback(world.close)
         hosts_of(world)

@@ -50,6 +50,7 @@ from nova_sched.tests.unit.extensions.agent.fake_machine import two_cells
 
 OPTIONS = {
     'default.host': 'scheduler-under-test',
+    'default.service_down_time': 86400,  # the hosts report once, and the machine may be busy
     'claims.refresh_interval': 3600.0,  # nothing happens except what is sent
     'groups.solver': False,
     'groups.greedy_seconds': 0.1,
