@@ -24,7 +24,7 @@ from nova_sched.claims import ClosedDomain, Placement
 from nova_sched.claims import statements as sql
 from nova_sched.claims.maintenance import ALL_CLAIMS, ONE_MOMENT
 from nova_sched.claims.sql import SqlClaimStore
-from nova_sched.claims.sql_domains import KNOWN, PLACES
+from nova_sched.claims.sql_domains import ALL_DOMAINS, PLACES
 from nova_sched.db.tables import REVISIONS
 from nova_sched.tests.builders import NOW, aggregate, report
 from nova_sched.tests.fixtures import warm
@@ -243,7 +243,7 @@ def amiss(store):
     with store._sessions.transaction(reads=True) as connection:
         connection.execute(ONE_MOMENT)
         places = connection.execute(PLACES).all()
-        known = {row.token: row for row in connection.execute(KNOWN)}
+        known = {row.token: row for row in connection.execute(ALL_DOMAINS)}
         aggregates = sql.read_aggregates(connection)
         claims = [sql.claim(row) for row in connection.execute(ALL_CLAIMS)]
     carried = {row.uuid: sql.tokens(row.fences) for row in places}
