@@ -133,24 +133,26 @@ def _identity(node, nodename, name, refuse):
 
 def _facts(node, uuid, tree, stats, max_size, refuse):
     """The nested facts as texts, by field of a Report."""
-    providers = None  # kept if there are more than the node itself
-    if len(tree) > 1:
+    text = ''  # of the provider tree, to be kept
+    if tree:
         try:
-            providers = _sorted_json(tree)
-            ProviderTree.from_json(providers, uuid)
-        except errors.MalformedObject as error:
-            refuse('inventories', str(error))
+            text = _sorted_json(tree)
         except (TypeError, ValueError, RecursionError) as error:
             refuse('inventories', words.short(str(error)))
+    if len(tree) > 1:
+        try:
+            ProviderTree.from_json(text, uuid)
+        except errors.MalformedObject as error:
+            refuse('inventories', str(error))
     pools = _get(node, 'pci_device_pools')
     facts = {
         'cpu_info': _get(node, 'cpu_info'),
         'numa_topology': _get(node, 'numa_topology'),
         'metrics': _get(node, 'metrics'),
         'pci_pools': None if pools is None else _sorted_json(objects.to_primitive(pools)),
-        'providers': providers,
+        'providers': text if len(tree) > 1 else None,
     }
-    _check_size([*facts.values(), *stats, *stats.values()], max_size, refuse)
+    _check_size([*facts.values(), *stats, *stats.values(), text], max_size, refuse)
     # Hardware facts that the host state could not read, and so would not count.
     for field, fact, read in (
         ('numa_topology', facts['numa_topology'], HostTopology.from_json),

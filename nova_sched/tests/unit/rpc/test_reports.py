@@ -415,14 +415,6 @@ def test_the_size_of_a_tree_is_limited():
         reports.report(compute_node(), 'host-0', inventories=large)
 
 
-def test_a_tree_counts_once():
-    child = {uuid_of('child'): {'parent_provider_uuid': NODE}}
-    two = tree(traits=[f'CUSTOM_{number:060}' for number in range(6)], **child)
-    assert 512 < len(json.dumps(two)) < 1024
-    with settings({'stats.max_report_size': 1024}):
-        assert reports.report(compute_node(), 'host-0', inventories=two).providers
-
-
 @pytest.mark.parametrize(
     'device, why',
     [
