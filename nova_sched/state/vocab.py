@@ -12,7 +12,6 @@
 """Names as small numbers, and sets of names as columns of bits."""
 
 import collections
-import collections.abc
 import functools
 import math
 import time

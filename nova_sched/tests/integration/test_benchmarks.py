@@ -38,4 +38,6 @@ def test_a_benchmark_has_rows(name):
         text=True,
     )
     assert result.returncode == 0, result.stderr
-    assert all(row['what'] for row in json.loads(result.stdout))
+    names = [row['what'] for row in json.loads(result.stdout)]
+    assert names
+    assert all(names)
