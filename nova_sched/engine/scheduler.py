@@ -15,7 +15,6 @@ import dataclasses
 import importlib.metadata
 import itertools
 import logging
-import time
 from collections import ChainMap
 from types import MappingProxyType
 
@@ -282,10 +281,9 @@ class Scheduler:
         zones or aggregates counts in each. Members of an affinity group without a host have to
         share one: each number is then that of the host that takes most.
         """
-        room, end = self.call(self.questions.room, request), time.monotonic() + capacity.BUDGET_S
-        while room.kinds is not None and time.monotonic() < end:
-            if self.call(self.questions.try_some, room):
-                break
+        room = self.call(self.questions.room, request)
+        while not self.call(self.questions.try_some, room):
+            pass
         return capacity.summed(room)
 
     def follow(self, rules):

@@ -26,9 +26,11 @@ from nova_sched.state.host_aggregate import zones
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
 MAX_COUNTED = 10_000  # instances that are counted on one host
-SLICE_S = 0.002  # for which trials use the loop at a time
-HOST_S = 0.02  # for trials on one host; then its number is a lower bound
-BUDGET_S = 2.0  # for all trial claims of one call
+MAX_TRIES = 10_000  # trial claims of one call
+# Those on one host are made without a pause. After so many its number is a lower bound; also after
+# this much processor time, if each of them is a long search.
+MAX_TRIES_ON_HOST, HOST_S = 128, 0.1
+SLICE_S = 0.002  # of processor time, for which trials use the loop at a time
 GUEST = str(uuid.UUID(int=0))  # represents the further instances in a server group
 
 
@@ -51,7 +53,8 @@ class Capacity:
     kinds: np.ndarray | None
     together: bool
     tried: int = 0  # kinds
-    cut: bool = False  # some of them were not tried in time
+    tries_left: int = MAX_TRIES
+    cut: bool = False  # some numbers are lower bounds
 
 
 def room(rules, hosts, request, default_zone):
@@ -184,38 +187,47 @@ def _bound(hosts, taken, rows):
     return most
 
 
-def try_some(room, cluster, until_s=SLICE_S, clock=time.monotonic):
-    """Make trial claims on some hosts, in the loop, and undo them. Returns whether all are done.
+def try_some(room, cluster, clock=time.thread_time):
+    """Make trial claims on at least one host, in the loop, and undo them. Returns whether no more
+    are to be made; then ``counts`` are settled.
 
-    A host that was removed in the meantime keeps its number from free amounts.
+    How many are made in all is a matter of numbers, not of time: a process that is slow or stops
+    for a while gives the same answer. A host that was removed in the meantime keeps its number
+    from free amounts.
     """
-    end = clock() + until_s
-    while room.tried <= room.kinds.max(initial=-1) and clock() < end:
+    end_s, last = clock() + SLICE_S, -1 if room.kinds is None else int(room.kinds.max(initial=-1))
+    while room.tried <= last and room.tries_left > 0:
         alike = np.flatnonzero(room.kinds == room.tried)
         node = cluster.node(room.nodes[alike[0]])
         if node is not None:
-            room.counts[alike] = _claims(
-                room, cluster, node, int(room.counts[alike[0]]), end, clock
-            )
+            room.counts[alike] = _claims(room, cluster, node, int(room.counts[alike[0]]), clock)
         room.tried += 1
-    return room.tried > room.kinds.max(initial=-1)
+        if room.tried <= last and clock() >= end_s:
+            return False
+    if room.tried <= last:
+        room.counts[room.kinds >= room.tried] = 1  # at least one fits on each of these
+        room.cut = True
+    return True
 
 
-def _claims(room, cluster, node, most, end, clock):
+def _claims(room, cluster, node, most, clock):
     """How many claims the node takes, at most ``most``. All of them are undone."""
     consumed: list = []
+    end_s = clock() + HOST_S
     try:
         while len(consumed) < most:
-            guest = dataclasses.replace(room.request, instance_uuid=str(uuid.uuid4()))
-            consumed.append(cluster.consume(node, guest))
-            if clock() > end + HOST_S:
+            if len(consumed) == MAX_TRIES_ON_HOST or clock() > end_s:
                 room.cut = True
                 break
+            guest = dataclasses.replace(room.request, instance_uuid=str(uuid.uuid4()))
+            consumed.append(cluster.consume(node, guest))
     except errors.ComputeResourcesUnavailable:
         pass
     finally:
         cluster.release(*consumed)
-    return max(len(consumed), 1)
+    count = max(len(consumed), 1)
+    room.tries_left -= count
+    return count
 
 
 # Outside of the loop.
@@ -223,10 +235,6 @@ def _claims(room, cluster, node, most, end, clock):
 
 def summed(room):
     """The answer, as plain values; see ``Scheduler.capacity``."""
-    if room.kinds is not None and room.tried <= room.kinds.max(initial=-1):
-        # Not tried in time: at least one fits on each of these.
-        room.counts[room.kinds >= room.tried] = 1
-        room.cut = True
     add = max if room.together else sum
     by_zone: dict = {}
     by_aggregate: dict = {}

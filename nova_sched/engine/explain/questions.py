@@ -184,7 +184,7 @@ class Questions:
         return capacity.room(self._placer.rules, self._hosts, request, zone)
 
     def try_some(self, room):
-        """Make trial claims for some time. Returns whether all are done."""
+        """Make some trial claims. Returns whether no more are to be made."""
         return capacity.try_some(room, self._cluster)
 
 

@@ -36,7 +36,7 @@ from nova_sched.state.facts import HostFacts
 
 MAX_CELLS = 4  # of a host that has columns for its cells
 MAX_WAYS = 24  # alternatives of one kind
-TRIES_S = 0.2  # for trial claims of kinds that free amounts do not describe
+MAX_TRIES = 4_000  # trial claims of kinds that free amounts do not describe
 
 # Columns of each cell. Guests with dedicated CPUs need free amounts, and not only amounts within
 # the allocation ratio.
@@ -322,7 +322,7 @@ def _sites(cluster, states):
 def _caps(cluster, rules, requests, mask, figures, settings, counts):
     """Return how many of each kind each host takes by itself, and whether these numbers are exact.
     None: free amounts are sufficient. Yields after each step."""
-    cap, exact, left_s = None, True, TRIES_S
+    cap, exact, tries_left = None, True, MAX_TRIES
     for number, request in enumerate(requests):
         if not figures.vague[number] and not unsettled(rules, request):
             continue
@@ -331,15 +331,11 @@ def _caps(cluster, rules, requests, mask, figures, settings, counts):
         )
         yield
         room.counts = np.minimum(room.counts, counts[number])
-        if figures.vague[number] and room.kinds is not None:
-            is_done = False
-            while left_s > 0 and not is_done:
-                begin_s = time.monotonic()
-                is_done = capacity.try_some(room, cluster)
-                left_s -= time.monotonic() - begin_s
+        if figures.vague[number]:
+            room.tries_left = tries_left
+            while not capacity.try_some(room, cluster):
                 yield
-            untried = room.kinds >= room.tried
-            room.counts[untried], exact = 1, exact and not untried.any() and not room.cut
+            tries_left, exact = room.tries_left, exact and not room.cut
         cap = _full(mask) if cap is None else cap
         cap[number] = 0
         cap[number, [cluster.node(uuid).row for uuid in room.nodes]] = room.counts

@@ -11,7 +11,10 @@
 # under the License.
 """Tests of counting capacity: compared with placing one by one until no host takes any more."""
 
+import itertools
 import random
+
+import pytest
 
 from nova_sched import errors
 from nova_sched.engine.explain import capacity
@@ -48,9 +51,9 @@ def counted(made, asked):
     """The answer; and that the question left no trace."""
     before = picture(made.cluster)
     room = made.call(made.scheduler.questions.room, asked)
-    if room.kinds is not None:
-        # No time goes by, whatever else the machine does: what is cut short is tested below.
-        assert capacity.try_some(room, made.cluster, clock=lambda: 0.0)
+    # No time goes by, whatever else the machine does: what is cut short is tested below.
+    while not capacity.try_some(room, made.cluster, clock=lambda: 0.0):
+        assert picture(made.cluster) == before
     assert picture(made.cluster) == before
     return capacity.summed(room)
 
@@ -240,21 +243,46 @@ def test_rules_that_open_each_host_are_asked_once_only():
     assert opened.seen == ['host-0', 'host-1']
 
 
-def test_what_there_is_no_time_for_counts_one_each():
-    hosts = [report(f'host-{row}', vcpus=7 - row, **told(machine(*CELLS))) for row in range(3)]
-    made = world([NUMATopologyFilter()], *hosts)
+def three(vcpus=7):
+    """Three hosts that differ, and what fits on each is three guests of two CPUs."""
+    hosts = [report(f'host-{row}', vcpus=vcpus - row, **told(machine(*CELLS))) for row in range(3)]
+    return world([NUMATopologyFilter()], *hosts)
+
+
+def test_tries_do_not_depend_on_time(monkeypatch):
+    """A process that stops between any two tries gives the same answer."""
+    asked = request(pieces=wanted(dedicated(2)), vcpus=2)
+    at_once = counted(three(), asked)
+    monkeypatch.setattr(capacity, 'SLICE_S', -1.0)
+    assert counted(three(), asked) == at_once
+    assert (at_once['total'], at_once['at_least']) == (8, False)
+
+
+def test_without_further_tries_one_counts_on_each(monkeypatch):
+    monkeypatch.setattr(capacity, 'SLICE_S', -1.0)
+    made = three()
     room = made.call(made.scheduler.questions.room, request(pieces=wanted(dedicated(2))))
-    found = capacity.summed(room)
-    assert (found['total'], found['at_least'], found['hosts']) == (3, True, 3)
+    room.tries_left = 2
+    found = [made.call(made.scheduler.questions.try_some, room) for _ in range(2)]
+    assert found == [False, True]
+    first, *others = sorted(room.counts.tolist(), reverse=True)
+    assert first > 1
+    assert others == [1, 1]
+    assert capacity.summed(room)['at_least']
 
 
-def test_a_try_is_given_up_in_the_middle():
+@pytest.mark.parametrize('limit', [{'MAX_TRIES_ON_HOST': 3}, {'HOST_S': 2.5}])
+def test_a_host_that_takes_long(limit, monkeypatch):
+    """Its tries cannot pause: they have a limit."""
+    for name, value in limit.items():
+        monkeypatch.setattr(capacity, name, value)
     made = world([NUMATopologyFilter()], report(vcpus=7, **told(machine(*CELLS))))
     room = made.call(made.scheduler.questions.room, request(pieces=wanted(dedicated(1))))
-    ticks = iter(range(100))
-    assert capacity.try_some(room, made.cluster, until_s=1.5, clock=lambda: next(ticks))
+    seconds = itertools.count()
+    clock = (lambda: next(seconds)) if 'HOST_S' in limit else (lambda: 0.0)
+    assert capacity.try_some(room, made.cluster, clock)
     found = capacity.summed(room)
-    assert 1 <= found['total'] < 7
+    assert 1 < found['total'] < 7
     assert found['at_least']
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from nova_sched import errors
 from nova_sched.engine.catalog import Rules, always
+from nova_sched.engine.explain import capacity
 from nova_sched.engine.groups.problem_builder import unsettled
 from nova_sched.filters import Filter
 from nova_sched.filters.foreign import ForeignFilter
@@ -198,14 +199,17 @@ def test_picks_of_others_do_not_take_a_plan_away():
         assert made.scheduler.figures.conflicts == commits
 
 
-def test_devices():
+@pytest.mark.parametrize('slice_s', [capacity.SLICE_S, -1.0])
+def test_devices(slice_s, monkeypatch):
+    """However often the plan pauses while it tries hosts."""
+    monkeypatch.setattr(capacity, 'SLICE_S', slice_s)
     one_each = flavor(1, pci_passthrough__alias='nic:1')
     found = of(**{f'm{number}': one_each for number in range(6)})
     with settings({'pci.alias': [ALIAS]}), cloud(0, chain=STRICT) as made:
         for number in range(3):
-            made.join(number, **told(machine(pools=[pool(2)])))
+            made.join(number, **told(machine(pools=[pool(number + 1)])))
         group = made.create(found)
-        assert sorted(made.places(group).values()) == ['h0', 'h0', 'h1', 'h1', 'h2', 'h2']
+        assert sorted(made.places(group).values()) == ['h0', 'h1', 'h1', 'h2', 'h2', 'h2']
         with pytest.raises(errors.GroupRefused):
             made.create(of(one_more=one_each))
 
