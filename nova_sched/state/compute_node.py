@@ -69,8 +69,8 @@ def report(
     uuid, host = _identity(node, nodename, name, refuse)
     if cell_uuid is not None and not words.is_uuid(cell_uuid):
         refuse('cell_uuid', f'{words.short(cell_uuid)} is not a UUID')
-    of_root = _inventories_of(inventories, max_size, refuse).get(uuid)
-    tree = inventories or {}
+    tree, text = _read_tree(inventories, max_size, refuse)
+    of_root = _inventories_of(tree, refuse).get(uuid)
     root = tree.get(uuid, {})
     if tree and not root:
         refuse('inventories', f'they have no provider {uuid}, the node itself')
@@ -89,7 +89,10 @@ def report(
         key: value if value is None else str(value)
         for key, value in (_get(node, 'stats') or {}).items()
     }
-    facts = _facts(node, uuid, tree, stats, max_size, refuse)
+    # Of a tree of the node alone, the report has all.
+    facts = _facts(node, text if len(tree) > 1 else None)
+    _check_size([*facts.values(), *stats, *stats.values(), text], max_size, refuse)
+    _check_hardware(facts, uuid, refuse)
     return check(
         Report(
             node_uuid=uuid,
@@ -131,30 +134,22 @@ def _identity(node, nodename, name, refuse):
     return uuid, host
 
 
-def _facts(node, uuid, tree, stats, max_size, refuse):
+def _facts(node, providers):
     """The nested facts as texts, by field of a Report."""
-    text = ''  # of the provider tree, to be kept
-    if tree:
-        try:
-            text = _sorted_json(tree)
-        except (TypeError, ValueError, RecursionError) as error:
-            refuse('inventories', words.short(str(error)))
-    if len(tree) > 1:
-        try:
-            ProviderTree.from_json(text, uuid)
-        except errors.MalformedObject as error:
-            refuse('inventories', str(error))
     pools = _get(node, 'pci_device_pools')
-    facts = {
+    return {
         'cpu_info': _get(node, 'cpu_info'),
         'numa_topology': _get(node, 'numa_topology'),
         'metrics': _get(node, 'metrics'),
         'pci_pools': None if pools is None else _sorted_json(objects.to_primitive(pools)),
-        'providers': text if len(tree) > 1 else None,
+        'providers': providers,
     }
-    _check_size([*facts.values(), *stats, *stats.values(), text], max_size, refuse)
-    # Hardware facts that the host state could not read, and so would not count.
+
+
+def _check_hardware(facts, uuid, refuse):
+    """Refuses hardware that the host state could not read, and so would not count."""
     for field, fact, read in (
+        ('inventories', facts['providers'], lambda text: ProviderTree.from_json(text, uuid)),
         ('numa_topology', facts['numa_topology'], HostTopology.from_json),
         ('pci_device_pools', facts['pci_pools'], pools_from_json),
     ):
@@ -163,7 +158,6 @@ def _facts(node, uuid, tree, stats, max_size, refuse):
                 read(fact)
         except errors.MalformedObject as error:
             refuse(field, f'{error.why:.200}')
-    return facts
 
 
 def _get(node, field):
@@ -281,21 +275,30 @@ def _inventory(where, given, refuse):
     )
 
 
-def _inventories_of(given, max_size, refuse):
-    """The inventories of each provider of a tree by class, after a check of the tree's form."""
+def _read_tree(given, max_size, refuse):
+    """A provider tree and its text: empty if there is none. Refuses one that is too large before
+    each of a million things in it is checked."""
     if given is None:
-        return {}
+        return {}, ''
     if not isinstance(given, dict):
         refuse('inventories', 'they must be a mapping of provider UUIDs')
-    # Before each of a million things is checked.
-    _check_size([json.dumps(given, skipkeys=True, default=str)], max_size, refuse)
+    try:
+        text = _sorted_json(given)
+    except (TypeError, ValueError, RecursionError) as error:
+        refuse('inventories', words.short(str(error)))
+    _check_size([text], max_size, refuse)
+    return given, text
+
+
+def _inventories_of(tree, refuse):
+    """The inventories of each provider of a tree by class, after a check of the tree's form."""
     by_provider = {}
-    for uuid, provider in given.items():
+    for uuid, provider in tree.items():
         where = f'inventories[{words.short(uuid)}]'
         if not words.is_uuid(uuid) or not isinstance(provider, dict):
             refuse(where, 'it must map a UUID to a provider')
         parent = provider.get('parent_provider_uuid')
-        if parent is not None and (not words.is_uuid(parent) or parent not in given):
+        if parent is not None and (not words.is_uuid(parent) or parent not in tree):
             refuse(f'{where}.parent_provider_uuid', f'there is no provider {words.short(parent)}')
         inventories, traits = provider.get('inventories', {}), provider.get('traits', [])
         if not isinstance(inventories, dict) or not all(map(words.is_symbol, inventories)):
@@ -310,10 +313,10 @@ def _inventories_of(given, max_size, refuse):
         ('inventories', MAX_CLASSES, 'resource classes'),
         ('traits', MAX_TRAITS, 'traits'),
     ):
-        count = len(set().union(*(provider.get(names, ()) for provider in given.values())))
+        count = len(set().union(*(provider.get(names, ()) for provider in tree.values())))
         if count > most:
             refuse('inventories', f'they have {count} {what}; at most {most} are accepted')
-    _check_parents(given, refuse)
+    _check_parents(tree, refuse)
     return by_provider
 
 
