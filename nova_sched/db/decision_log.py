@@ -122,6 +122,8 @@ class SqlDecisionLog:
 FILTER = 'filter', 'seen', 'left'
 SILENT = {'why': '', 'removed': [], 'nearest': None, 'nearest_why': ''}
 FIGURES = 'raw', 'normalised', 'multiplier', 'weight'
+# A record is a tree: nothing in it contains itself.
+_encode = json.JSONEncoder(separators=(',', ':'), check_circular=False).encode
 _numbers, _said, _figures = (operator.itemgetter(*names) for names in (FILTER, SILENT, FIGURES))
 
 
@@ -139,7 +141,7 @@ def dump(record):
             _each_host(placed, lambda weights: [_figures(weight) for weight in weights])
             for placed in record['placed']
         ]
-    return json.dumps(short, separators=(',', ':'))
+    return _encode(short)
 
 
 def load(text):
