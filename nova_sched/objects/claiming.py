@@ -67,6 +67,8 @@ class ClaimableMixin:
     fuller NUMA cells first.
     """
 
+    __slots__ = ()
+
     @property
     def packing(self) -> bool:
         return False

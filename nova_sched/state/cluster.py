@@ -14,7 +14,9 @@ here."""
 
 import dataclasses
 import operator
+import types
 from collections.abc import Mapping
+from typing import Any
 
 from nova_sched import errors
 from nova_sched.claim import PENDING, Claim
@@ -27,6 +29,7 @@ from nova_sched.state.report import DISABLED_TRAIT
 from nova_sched.state.vocab import one_set
 
 REPORT = (~LASTING).value  # what a report may change while the row's lasting facts stay
+NOTHING: Mapping[str, Any] = types.MappingProxyType({})  # which most nodes have in common
 REPORTED, MEMBERS, CLAIM = HostFacts.REPORTED.value, HostFacts.MEMBERS.value, CLAIMED.value
 
 
@@ -166,7 +169,7 @@ class Cluster:
             self.hosts.set_traits(node.row, report.traits)
         self.hosts.changed.mark(node.row, REPORT)
         self._set_facts(node)
-        self._set_use(node, claims, foreign or {}, foreign_instances)
+        self._set_use(node, claims, foreign or NOTHING, foreign_instances)
         self.set_tokens(node, fences)
         if report.instances is not None:
             self._tell(node, report.instances)
@@ -248,7 +251,7 @@ class Cluster:
         tree = node.reported_providers
         child_classes = tree.classes if tree else frozenset()
         node.count_names(one_set(frozenset(report.stats)), one_set(child_classes))
-        node.metrics = metrics.values(metrics.read(report.metrics))
+        node.metrics = metrics.values(metrics.read(report.metrics)) or NOTHING
         hosts.metric_columns.put(row, node.metrics)
         self._show_service(node)
         node.classes = node.classes.union(report.inventories)

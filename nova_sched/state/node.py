@@ -16,15 +16,19 @@ import collections
 import dataclasses
 import logging
 import math
-from collections.abc import Set
+from collections.abc import Mapping, Set
+from typing import Any
 
 from nova_sched import errors
+from nova_sched.claim import Claim
 from nova_sched.conf import CONF
 from nova_sched.hardware import Overdrawn, providers
 from nova_sched.hardware.machine import Machine
+from nova_sched.hardware.providers import ProviderTree
 from nova_sched.objects.claiming import ClaimableMixin, Usage
 from nova_sched.state import demand
 from nova_sched.state.facts import CLAIMED, HELD
+from nova_sched.state.report import Report
 
 LOG = logging.getLogger(__name__)
 CLAIM, HARDWARE = CLAIMED.value, HELD.value
@@ -50,6 +54,7 @@ class ServiceState:
         return bool(self.disabled) and (self.disabled_reason or '').startswith(LEFT_OUT)
 
 
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Node(ClaimableMixin):
     """One compute node: its row, its last report, and the claims on it.
 
@@ -60,26 +65,25 @@ class Node(ClaimableMixin):
     without any.
     """
 
-    def __init__(self, hosts, row, report):
-        self._hosts = hosts
-        self.row = row
-        self.report = report
-        self.claims = {}
-        self.foreign = {}
-        self.foreign_instances = 0
-        self.generation = None
-        self.reported = None
-        self.reported_providers: providers.ProviderTree | None = None
-        self.providers: providers.ProviderTree | None = None
-        self.metrics = {}  # name -> number, as last reported
-        self.classes: frozenset[str] = frozenset()  # resource classes that its row has or had
-        self.stat_names: Set[str] = frozenset()  # those of its row
-        self.child_classes: Set[str] = frozenset()
-        self.service = ServiceState()
-        self.why_left_out: str | None = None  # it gets no servers
-        self.fences: frozenset[str] = frozenset()  # tokens that a claim must have here
-        # Instances here, as reported by the node or by Nova's messages.
-        self.told: frozenset[str] = frozenset()
+    _hosts: Any
+    row: int
+    report: Report
+    claims: dict[str, Claim] = dataclasses.field(default_factory=dict)
+    foreign: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    foreign_instances: int = 0
+    generation: int | None = None
+    reported: Machine | None = None
+    reported_providers: ProviderTree | None = None
+    providers: ProviderTree | None = None
+    # name -> number, as last reported
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    classes: frozenset[str] = frozenset()  # resource classes that its row has or had
+    stat_names: Set[str] = frozenset()  # those of its row
+    child_classes: Set[str] = frozenset()
+    service: ServiceState = dataclasses.field(default_factory=ServiceState)
+    why_left_out: str | None = None  # it gets no servers
+    fences: frozenset[str] = frozenset()  # tokens that a claim must have here
+    told: frozenset[str] = frozenset()  # instances here, as reported by the node or by messages
 
     @property
     def uuid(self):
@@ -168,7 +172,7 @@ class Node(ClaimableMixin):
 
     def below(self, request):
         """Return the node's providers, and the request's demand on them."""
-        tree = self.providers or providers.ProviderTree(self.uuid)
+        tree = self.providers or ProviderTree(self.uuid)
         own, report = self.own_classes, self.report
         provider_request = demand.asked_of(request, own, tree.classes, report.traits)
         taken = demand.resources_on(request, own, tree.classes)
@@ -266,7 +270,7 @@ def tree_of(report):
     if not report.providers:
         return None
     try:
-        return providers.ProviderTree.from_json(report.providers, report.node_uuid)
+        return ProviderTree.from_json(report.providers, report.node_uuid)
     except errors.Invalid as error:
         LOG.warning('The child providers of node %s are not counted: %s', report.nodename, error)
         return None

@@ -13,13 +13,16 @@
 source."""
 
 import dataclasses
+import functools
 import json
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from nova_sched import errors
 from nova_sched.claim import CONFIRMED, DISK_GB, MEMORY_MB, VCPU
+from nova_sched.state.vocab import one_set
 
 DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
@@ -76,6 +79,10 @@ class Inventory:
     def largest(self):
         """Maximum units for one consumer: never more than the real total."""
         return self.total if self.max_unit is None else min(self.total, self.max_unit)
+
+
+# The inventories of stored reports: nearly all nodes have the same, and memory for one of each.
+one_inventory = functools.lru_cache(maxsize=1024, typed=True)(Inventory)
 
 
 class ReportOrder(NamedTuple):
@@ -226,9 +233,11 @@ class Report:
         for name in plain.keys() - _FIELDS:
             del plain[name]
         plain['inventories'] = {
-            name: Inventory(*values) for name, values in plain['inventories'].items()
+            sys.intern(name): one_inventory(*values)
+            for name, values in plain['inventories'].items()
         }
-        plain['traits'] = frozenset(plain['traits'])
+        plain['used'] = {sys.intern(name): amount for name, amount in plain['used'].items()}
+        plain['traits'] = one_set(frozenset(plain['traits']))
         plain['instances'] = None if plain['instances'] is None else frozenset(plain['instances'])
         plain['supported_instances'] = tuple(map(tuple, plain['supported_instances']))
         return cls(**plain)

@@ -73,6 +73,18 @@ def test_the_same_facts_are_the_same_text():
     assert json.loads(one.to_json())['instances'] == ['a', 'b', 'c']
 
 
+def test_stored_reports_share_what_they_have_in_common():
+    traits = frozenset(f'T{number}' for number in range(50))
+    one, other, whole = (
+        Report.from_json(report(host, traits=traits, vcpus_ratio=ratio).to_json())
+        for host, ratio in (('host-0', 4.0), ('host-1', 4.0), ('host-2', 4))
+    )
+    assert one.traits is other.traits
+    assert one.inventories[VCPU] is other.inventories[VCPU]
+    assert type(whole.inventories[VCPU].ratio) is int  # as it is stored
+    assert [*map(id, one.used)] == [*map(id, one.inventories)] == [*map(id, other.used)]
+
+
 @table(
     'inventory, capacity, largest',
     {
