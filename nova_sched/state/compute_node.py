@@ -69,9 +69,8 @@ def report(
     uuid, host = _identity(node, nodename, name, refuse)
     if cell_uuid is not None and not words.is_uuid(cell_uuid):
         refuse('cell_uuid', f'{words.short(cell_uuid)} is not a UUID')
-    tree, text = _read_tree(inventories, max_size, refuse)
-    of_root = _inventories_of(tree, refuse).get(uuid)
-    root = tree.get(uuid, {})
+    tree, text, by_provider = _read_tree(inventories, max_size, refuse)
+    of_root, root = by_provider.get(uuid), tree.get(uuid, {})
     if tree and not root:
         refuse('inventories', f'they have no provider {uuid}, the node itself')
     if allocated is None:
@@ -276,18 +275,24 @@ def _inventory(where, given, refuse):
 
 
 def _read_tree(given, max_size, refuse):
-    """A provider tree and its text: empty if there is none. Refuses one that is too large before
-    each of a million things in it is checked."""
+    """A provider tree, its text, and the inventories of each provider by class; empty if there is
+    no tree. Refuses one that is too large before each of a million things in it is checked."""
     if given is None:
-        return {}, ''
+        return {}, '', {}
     if not isinstance(given, dict):
         refuse('inventories', 'they must be a mapping of provider UUIDs')
+    why = None
     try:
         text = _sorted_json(given)
-    except (TypeError, ValueError, RecursionError) as error:
-        refuse('inventories', words.short(str(error)))
+    except RecursionError as error:
+        refuse('inventories', str(error))
+    except (TypeError, ValueError) as error:
+        text, why = json.dumps(given, skipkeys=True, default=str), words.short(str(error))
     _check_size([text], max_size, refuse)
-    return given, text
+    by_provider = _inventories_of(given, refuse)  # says where in an inventory it is, if there
+    if why:
+        refuse('inventories', why)
+    return given, text, by_provider
 
 
 def _inventories_of(tree, refuse):

@@ -217,6 +217,11 @@ TREES = [
         id='ratio inf',
     ),
     pytest.param(
+        {NODE_A: {'inventories': {'VCPU': {'total': 1}}, 'generation': math.nan}},
+        'Out of range float',
+        id='NaN elsewhere',
+    ),
+    pytest.param(
         {NODE_A: {'inventories': {'VCPU': {'total': 1, 'step_size': 0}}}},
         'VCPU units',
         id='step 0',
