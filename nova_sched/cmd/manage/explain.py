@@ -62,7 +62,7 @@ def capacity(args, conf):
     or aggregates counts in each. Rules that evaluate each host separately, such as plug-ins that
     were written for Nova, are evaluated for the first server only.
 
-    Keys: total, at_least (true if the count was stopped by its limit),
+    Keys: total, at_least (true if a limit ended the count),
     hosts, zones (name to number), aggregates (id, name, total).
     """
     spec = arguments.request_spec(args, conf)

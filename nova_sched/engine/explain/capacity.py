@@ -26,7 +26,9 @@ from nova_sched.state.host_aggregate import zones
 from nova_sched.state.request import AFFINITY, NO_HARDWARE
 
 MAX_COUNTED = 10_000  # instances that are counted on one host
-MAX_TRIES = 10_000  # trial claims of one call
+# Trial claims of one call. A long search counts as one for each millisecond of processor time, so
+# that a request that is hard on many hosts costs seconds at most.
+MAX_TRIES, TRY_S = 10_000, 0.001
 # Those on one host are made without a pause. After so many its number is a lower bound; also after
 # this much processor time, if each of them is a long search.
 MAX_TRIES_ON_HOST, HOST_S = 128, 0.1
@@ -191,9 +193,9 @@ def try_some(room, cluster, clock=time.thread_time):
     """Make trial claims on at least one host, in the loop, and undo them. Returns whether no more
     are to be made; then ``counts`` are settled.
 
-    How many are made in all is a matter of numbers, not of time: a process that is slow or stops
-    for a while gives the same answer. A host that was removed in the meantime keeps its number
-    from free amounts.
+    Numbers limit how many are made in all, not the clock: a process that is slow or stops for a
+    while gives the same answer. A host that was removed in the meantime keeps its number from free
+    amounts.
     """
     end_s, last = clock() + SLICE_S, -1 if room.kinds is None else int(room.kinds.max(initial=-1))
     while room.tried <= last and room.tries_left > 0:
@@ -202,7 +204,7 @@ def try_some(room, cluster, clock=time.thread_time):
         if node is not None:
             room.counts[alike] = _claims(room, cluster, node, int(room.counts[alike[0]]), clock)
         room.tried += 1
-        if room.tried <= last and clock() >= end_s:
+        if clock() >= end_s:
             return False
     if room.tried <= last:
         room.counts[room.kinds >= room.tried] = 1  # at least one fits on each of these
@@ -213,10 +215,10 @@ def try_some(room, cluster, clock=time.thread_time):
 def _claims(room, cluster, node, most, clock):
     """How many claims the node takes, at most ``most``. All of them are undone."""
     consumed: list = []
-    end_s = clock() + HOST_S
+    begin_s = clock()
     try:
         while len(consumed) < most:
-            if len(consumed) == MAX_TRIES_ON_HOST or clock() > end_s:
+            if len(consumed) == MAX_TRIES_ON_HOST or clock() > begin_s + HOST_S:
                 room.cut = True
                 break
             guest = dataclasses.replace(room.request, instance_uuid=str(uuid.uuid4()))
@@ -226,7 +228,7 @@ def _claims(room, cluster, node, most, clock):
     finally:
         cluster.release(*consumed)
     count = max(len(consumed), 1)
-    room.tries_left -= count
+    room.tries_left -= max(count, int((clock() - begin_s) / TRY_S))
     return count
 
 

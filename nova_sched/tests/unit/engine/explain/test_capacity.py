@@ -243,9 +243,9 @@ def test_rules_that_open_each_host_are_asked_once_only():
     assert opened.seen == ['host-0', 'host-1']
 
 
-def three(vcpus=7):
-    """Three hosts that differ, and what fits on each is three guests of two CPUs."""
-    hosts = [report(f'host-{row}', vcpus=vcpus - row, **told(machine(*CELLS))) for row in range(3)]
+def three():
+    """A world of three hosts that differ in their CPUs."""
+    hosts = [report(f'host-{row}', vcpus=7 - row, **told(machine(*CELLS))) for row in range(3)]
     return world([NUMATopologyFilter()], *hosts)
 
 
@@ -271,6 +271,16 @@ def test_without_further_tries_one_counts_on_each(monkeypatch):
     assert capacity.summed(room)['at_least']
 
 
+def test_a_long_search_counts_as_many_tries():
+    made = three()
+    room = made.call(made.scheduler.questions.room, request(pieces=wanted(dedicated(2))))
+    room.tries_left, seconds = 50, itertools.count(0, 0.01)
+    while not capacity.try_some(room, made.cluster, lambda: next(seconds)):
+        pass
+    assert room.tried < 3
+    assert capacity.summed(room)['at_least']
+
+
 @pytest.mark.parametrize('limit', [{'MAX_TRIES_ON_HOST': 3}, {'HOST_S': 2.5}])
 def test_a_host_that_takes_long(limit, monkeypatch):
     """Its tries cannot pause: they have a limit."""
@@ -280,7 +290,8 @@ def test_a_host_that_takes_long(limit, monkeypatch):
     room = made.call(made.scheduler.questions.room, request(pieces=wanted(dedicated(1))))
     seconds = itertools.count()
     clock = (lambda: next(seconds)) if 'HOST_S' in limit else (lambda: 0.0)
-    assert capacity.try_some(room, made.cluster, clock)
+    while not capacity.try_some(room, made.cluster, clock):
+        pass
     found = capacity.summed(room)
     assert 1 < found['total'] < 7
     assert found['at_least']
